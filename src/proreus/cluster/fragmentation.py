@@ -1,0 +1,91 @@
+"""How much idle GPU on a node typical pods could not use (the FGD measure).
+
+F = sum over typical pods m of p_m * x_m, where x_m is the idle share on devices too
+small for m if the node can host m, and all idle share if it cannot. Typical pods that
+want the same devices differ only in CPU, so they are grouped and their mass is read
+off a cumulative table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from proreus.cluster.columns import I64, Typical
+from proreus.cluster.compiled import compiled
+from proreus.model.pod import PodSpec
+
+COVERED = 0.95
+
+
+def typical_demand(specs: Sequence[PodSpec], models: Sequence[str]) -> Typical:
+    """The typical pods of a workload: its most frequent (cpu, share, devices, models) until 95 % are covered."""
+    wanted = Counter((s.requests.cpu, s.gpu.milli, s.gpu.count, s.gpu.models) for s in specs)
+    # Most frequent first; among equals the smaller demand, so that the cut never depends on trace order.
+    ranked = sorted(wanted.items(), key=lambda item: (-item[1], item[0]))
+    chosen: list[tuple[tuple[int, int, int, tuple[str, ...]], int]] = []
+    covered = 0
+    for spec, times in ranked:
+        if covered >= COVERED * len(specs):
+            break
+        chosen.append((spec, times))
+        covered += times
+
+    groups: list[tuple[int, int, list[tuple[int, float]]]] = []
+    model_start = [0]
+    for model in ("", *models):
+        hosted: dict[tuple[int, int], list[tuple[int, float]]] = {}
+        for (cpu, milli, count, allowed), times in chosen:
+            if count and model and (not allowed or model in allowed):
+                hosted.setdefault((count, milli), []).append((cpu, times / covered))
+        groups += [(count, milli, sorted(needs)) for (count, milli), needs in sorted(hosted.items())]
+        model_start.append(len(groups))
+    cpu_start = np.cumsum([0] + [len(needs) for _, _, needs in groups])
+    return Typical(
+        model_start=np.array(model_start, dtype=np.int64),
+        num=np.array([count for count, _, _ in groups], dtype=np.int64),
+        milli=np.array([milli for _, milli, _ in groups], dtype=np.int64),
+        cpu_start=cpu_start.astype(np.int64),
+        cpu=np.array([cpu for _, _, needs in groups for cpu, _ in needs], dtype=np.int64),
+        mass=np.array(
+            [m for _, _, needs in groups for m in np.cumsum([p for _, p in needs])], dtype=np.float64
+        ),
+    )
+
+
+@compiled
+def node_fragment(typical: Typical, model: int, cpu_free: int, left: I64, count: int) -> float:
+    """F of one node; left: int64[G], the first `count` devices are real."""
+    idle = 0
+    for d in range(count):
+        idle += left[d]
+    if idle == 0:
+        return 0.0
+    hosted = 0.0
+    unusable = 0.0
+    for g in range(typical.model_start[model + 1], typical.model_start[model + 2]):
+        milli = typical.milli[g]
+        fitting = 0
+        too_small = 0
+        for d in range(count):
+            if left[d] >= milli:
+                fitting += 1
+            else:
+                too_small += left[d]
+        if fitting < typical.num[g]:
+            continue
+        low = typical.cpu_start[g]
+        high = typical.cpu_start[g + 1]
+        while low < high:  # number of the group's pods whose cpu need is at most cpu_free
+            middle = (low + high) >> 1
+            if typical.cpu[middle] <= cpu_free:
+                low = middle + 1
+            else:
+                high = middle
+        if low > typical.cpu_start[g]:
+            mass = typical.mass[low - 1]
+            hosted += mass
+            unusable += mass * too_small
+    return idle * (1.0 - hosted) + unusable

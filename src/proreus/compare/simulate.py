@@ -1,0 +1,88 @@
+"""One policy over one workload. Rules run fused with the world in one kernel; others decide call by call.
+
+Both ways make the same decisions: the fused loop calls the very kernels that
+`PodsWorld.next_decision`, `RulePolicy.decide` and `PodsWorld.apply` call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from proreus.cluster.columns import Cluster, Scratch, State
+from proreus.cluster.compile import Compiled
+from proreus.cluster.compiled import compiled
+from proreus.cluster.observation import PodObservation
+from proreus.model.errors import IllegalDecision
+from proreus.policies.protocol import Policy
+from proreus.policies.rules.choose import choose
+from proreus.policies.rules.columns import Rule
+from proreus.policies.rules.policy import RulePolicy
+from proreus.worlds.pods.columns import DECISIONS, Run
+from proreus.worlds.pods.kernel import APPLIED, FINISHED, advance, apply
+from proreus.worlds.pods.outcome import Outcome
+from proreus.worlds.pods.world import PodsOptions, PodsWorld
+
+# Decisions per call of the fused kernel: small enough to report progress, large enough to cost nothing.
+_STRETCH = 2_000
+
+
+@compiled
+def run_rule(cluster: Cluster, state: State, run: Run, scratch: Scratch, rule: Rule, most: int) -> bool:
+    """Run up to `most` decisions of a rule; true when the run is over."""
+    for _ in range(most):
+        pod = advance(cluster, state, run)
+        if pod == FINISHED:
+            return True
+        if apply(cluster, state, run, scratch, pod, choose(cluster, state, scratch, rule, pod)) != APPLIED:
+            raise ValueError("a rule made an illegal decision")
+    return False
+
+
+def simulate(
+    compiled_workload: Compiled,
+    policy: Policy,
+    options: PodsOptions | None = None,
+    *,
+    watch: Callable[[int], None] | None = None,
+    inspect: Callable[[PodObservation], None] | None = None,
+) -> Outcome:
+    """Run `policy` to the end. `watch` hears the number of decisions so far, `inspect` sees each observation."""
+    world = PodsWorld(compiled_workload, options)
+    begin = time.perf_counter()
+    if isinstance(policy, RulePolicy) and inspect is None:
+        _run_fused(world, policy.rule_for(compiled_workload), watch)
+    else:
+        _run_stepwise(world, policy, watch, inspect)
+    seconds = time.perf_counter() - begin
+    outcome = world.outcome()
+    rate = outcome.measures["decisions"] / seconds if seconds > 0 else 0.0
+    return replace(outcome, measures={**outcome.measures, "decisions_per_s": rate})
+
+
+def _run_fused(world: PodsWorld, rule: Rule, watch: Callable[[int], None] | None) -> None:
+    over = False
+    while not over:
+        try:
+            over = run_rule(world.cluster, world.state, world.run, world.scratch, rule, _STRETCH)
+        except ValueError as error:
+            raise IllegalDecision(str(error)) from error
+        if watch is not None:
+            watch(int(world.run.counters[DECISIONS]))
+
+
+def _run_stepwise(
+    world: PodsWorld,
+    policy: Policy,
+    watch: Callable[[int], None] | None,
+    inspect: Callable[[PodObservation], None] | None,
+) -> None:
+    count = 0
+    while (observation := world.next_decision()) is not None:
+        if inspect is not None:
+            inspect(observation)
+        world.apply(policy.decide(observation))
+        count += 1
+        if watch is not None and count % _STRETCH == 0:
+            watch(count)

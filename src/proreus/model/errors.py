@@ -1,0 +1,54 @@
+"""The one exception tree. Whoever raises says what is wrong; the command line decides the exit code.
+
+ProreusError
+├── InputError        the user's data is wrong: names file, line and field   (exit 2)
+├── UsageError        the user's command is wrong: unknown name, bad option  (exit 2)
+└── WorkError         the work was understood and failed                     (exit 1)
+    └── IllegalDecision   a policy chose what the rules forbid
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class ProreusError(Exception):
+    """Base of every error that Proreus raises on purpose."""
+
+
+class InputError(ProreusError):
+    """Bad input data. The message is one line: `file:line: field: what is wrong`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: Path | str | None = None,
+        line: int | None = None,
+        field: str | None = None,
+    ) -> None:
+        self.file, self.line, self.field = file, line, field
+        where = "" if file is None else str(file) + ("" if line is None else f":{line}")
+        super().__init__(": ".join(part for part in (where, field or "", message) if part))
+
+
+class UsageError(ProreusError):
+    """A command that cannot mean anything: an unknown policy, an impossible option."""
+
+
+class WorkError(ProreusError):
+    """The request was sound and the work on it failed."""
+
+
+class IllegalDecision(WorkError):
+    """A policy returned a decision that the rules forbid; a world never carries it out."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that is in no catalogue, with the nearest known one."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return UsageError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")

@@ -1,0 +1,181 @@
+"""The Python face of a rule: binds it to a cluster, decides, explains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from proreus.cluster.compile import Compiled
+from proreus.cluster.filters import FILTERS
+from proreus.cluster.observation import PodObservation
+from proreus.cluster.packed import pack
+from proreus.cluster.rng import seeded
+from proreus.model.decision import Decision, Place, from_action
+from proreus.model.pod import GPU_WHOLE
+from proreus.policies.protocol import Explanation, NodeVerdict
+from proreus.policies.rules.choose import choose, feasible_target, find_feasible
+from proreus.policies.rules.columns import KUBE, PLUGINS, RANDOM, ROTATING, Rule
+from proreus.policies.rules.kube_scores import score_nodes
+from proreus.policies.rules.scores import node_score
+
+# Above this many cells, or when classes hardly repeat, a cache costs more than it saves.
+_CACHE_CELLS = 32_000_000
+_CACHE_REPEATS = 4
+
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """What makes one rule differ from another; the catalogue fills it in."""
+
+    name: str
+    kind: int
+    tie: int
+    preempts: bool = True
+    """Evict lower-priority pods, by kube's rules, when no node can take a pod."""
+    seed: int = 0
+    cache: bool = True
+    """Keep scores per class and node and compute them again only where a node changed."""
+    minor: int = 36
+    """kube: the version 1.minor that is imitated."""
+    strategy: int = 0
+    """kube: LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+    percentage: int = 0
+    """kube: percentageOfNodesToScore; 0 adapts to the cluster's size."""
+    weights: tuple[int, ...] = (3, 2, 1, 2, 2, 1, 1, 0, 0, 0, 0)
+    """kube: one weight per score plugin."""
+    load: tuple[float, float, float] = (40.0, 1.0, 1.0)
+    """kube_plus: target utilisation in %, margin and sensitivity of the Trimaran scores."""
+    ratio_shape: tuple[tuple[float, float], ...] = ((0.0, 0.0), (100.0, 10.0))
+    """kube: RequestedToCapacityRatio's points (utilisation %, score 0..10)."""
+
+
+@dataclass
+class RulePolicy:
+    """A rule as a policy. Its memory belongs to one cluster and starts afresh with another."""
+
+    options: RuleOptions
+    _bound: Compiled | None = field(default=None, init=False, repr=False)
+    _rule: Rule | None = field(default=None, init=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name in the catalogue."""
+        return self.options.name
+
+    def with_seed(self, seed: int) -> RulePolicy:
+        """The same rule with another seed and no memory."""
+        return RulePolicy(replace(self.options, seed=seed))
+
+    def rule_for(self, compiled: Compiled) -> Rule:
+        """The rule bound to this cluster: the same memory as long as the cluster is the same."""
+        if self._rule is None or self._bound is not compiled:
+            self._bound, self._rule = compiled, _bind(self.options, compiled)
+        return self._rule
+
+    def decide(self, observation: PodObservation) -> Decision:
+        """The rule's choice for the pod at hand."""
+        rule = self.rule_for(observation.compiled)
+        action, devices = choose(
+            observation.cluster, observation.state, observation.scratch, rule, observation.pod
+        )
+        decision = from_action(action, len(observation.compiled.workload.nodes))
+        return Place(decision.node, devices) if isinstance(decision, Place) else decision
+
+    def explain(self, observation: PodObservation) -> Explanation:
+        """The rule's choice and, per node, the filter that refused it or its scores."""
+        rule = self.rule_for(observation.compiled)
+        cursor, rng = rule.cursor.copy(), rule.rng.copy()
+        scores = self._scores(observation, rule)
+        rule.cursor[:], rule.rng[:] = cursor, rng
+        decision = self.decide(observation)
+        # Asking must not change what a later decision would be.
+        rule.cursor[:], rule.rng[:] = cursor, rng
+        verdicts = []
+        for n, code in enumerate(observation.refusals().tolist()):
+            plugin, says, _ = FILTERS.get(code, ("", "", False))
+            found = scores.get(n, {})
+            verdicts.append(
+                NodeVerdict(
+                    node=observation.compiled.workload.nodes[n].name,
+                    refused_by=f"{plugin}: {says}" if code else "",
+                    scores=found,
+                    total=sum(found.values()),
+                )
+            )
+        return Explanation(
+            policy=self.name,
+            pod=observation.subject.name,
+            decision=decision,
+            verdicts=tuple(verdicts),
+            note=self._note(observation),
+        )
+
+    def _scores(self, observation: PodObservation, rule: Rule) -> dict[int, dict[str, float]]:
+        """Node -> weighted scores, for the nodes the rule looks at."""
+        cluster, state, c = observation.cluster, observation.state, observation.pod_class
+        if rule.kind != KUBE:
+            allowed = np.flatnonzero(observation.refusals() == 0).tolist()
+            return {n: {self.name: node_score(cluster, state, rule, c, n)} for n in allowed}
+        found = find_feasible(cluster, state, observation.scratch, rule, c)
+        nodes = observation.scratch.nodes[:found].copy()
+        score_nodes(cluster, state, rule, c, nodes, found)
+        return {
+            n: {
+                plugin: float(rule.weights[p] * rule.parts[p, i])
+                for p, plugin in enumerate(PLUGINS)
+                if rule.weights[p] > 0
+            }
+            for i, n in enumerate(nodes.tolist())
+        }
+
+    def _note(self, observation: PodObservation) -> str:
+        nodes = len(observation.compiled.workload.nodes)
+        ties = {RANDOM: "at random", ROTATING: "to the next in rotation"}.get(
+            self.options.tie, "to the first in order"
+        )
+        if self.options.kind != KUBE:
+            return f"Equal scores go {ties}."
+        wanted = feasible_target(nodes, self.options.percentage)
+        sampling = f"The search stops at {wanted} feasible nodes of {nodes}. " if wanted < nodes else ""
+        return f"{sampling}Kubernetes 1.{self.options.minor}: equal totals go {ties}."
+
+
+def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
+    cluster = compiled.cluster
+    nodes, classes = len(compiled.workload.nodes), len(compiled.specs)
+    repeats = len(compiled.workload.pods) >= _CACHE_REPEATS * classes
+    cached = options.cache and options.kind != KUBE and repeats and nodes * classes <= _CACHE_CELLS
+    largest = cluster.nodes.allocatable.max(axis=0)
+    return pack(
+        Rule(
+            kind=options.kind,
+            tie=options.tie,
+            preempts=options.preempts,
+            minor=options.minor,
+            strategy=options.strategy,
+            percentage=options.percentage,
+            weights=np.array(options.weights, dtype=np.int64),
+            load_options=np.array(options.load, dtype=np.float64),
+            ratio_shape=np.array(options.ratio_shape, dtype=np.float64),
+            scale=np.array(
+                [
+                    max(largest[0], 1),
+                    max(largest[1], 1),
+                    int(cluster.nodes.gpu_count.max()) * GPU_WHOLE,
+                ],
+                dtype=np.float64,
+            ),
+            rng=seeded(options.seed),
+            cursor=np.zeros(1, dtype=np.int64),
+            cache=np.zeros((classes, nodes) if cached else (0, 0)),
+            cache_seen=np.full(classes, -1, dtype=np.int64),
+            stamp=np.zeros(nodes, dtype=np.int64),
+            refreshes=np.zeros(1, dtype=np.int64),
+            rescored=np.zeros(1, dtype=np.int64),
+            parts=np.zeros((len(PLUGINS), nodes), dtype=np.int64),
+            totals=np.zeros(nodes, dtype=np.int64),
+            raw=np.zeros(nodes),
+            in_domain=np.zeros(max(int(cluster.nodes.domains.max(initial=0)), 1), dtype=np.int64),
+        )
+    )

@@ -1,0 +1,81 @@
+"""Where to preempt: kube-scheduler's search for candidates and its choice among them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from proreus.cluster.columns import Cluster, Scratch, State
+from proreus.cluster.compiled import compiled
+from proreus.cluster.filters import CURABLE
+from proreus.cluster.legality import prepare, refusal
+from proreus.cluster.rng import next_below
+from proreus.cluster.victims import choose_victims
+from proreus.policies.rules.columns import Rule
+
+_OFFSET = 1 << 31  # makes every 32-bit priority positive, so that fewer victims always weigh less
+
+
+@compiled
+def choose_preemption(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: int) -> int:
+    """The node to preempt on for class c, or -1; the search starts at a random candidate."""
+    lowest = cluster.classes.priority.min()
+    if not cluster.classes.may_preempt[c] or cluster.classes.priority[c] <= lowest:
+        return -1
+    prepare(cluster, state, c, scratch)
+    potential = 0
+    order = cluster.nodes.visit_order
+    for i in range(order.shape[0]):
+        if CURABLE[refusal(cluster, state, c, order[i], scratch)]:
+            scratch.nodes[potential] = order[i]
+            potential += 1
+    if potential == 0:
+        return -1
+    return best_candidate(cluster, state, scratch, c, (potential, next_below(rule.rng, potential)))
+
+
+@compiled
+def best_candidate(cluster: Cluster, state: State, scratch: Scratch, c: int, search: tuple[int, int]) -> int:
+    """The best of the nodes in `scratch.nodes`; search = (how many there are, where to start)."""
+    potential, offset = search
+    wanted = min(potential, max(100, potential // 10))
+    best = -1
+    best_key = (np.int64(0), np.int64(0), np.int64(0), np.int64(0), 0.0)
+    candidates = 0
+    broken = 0
+    harmless = False
+    for i in range(potential):
+        n = scratch.nodes[(offset + i) % potential]
+        victims, violations = choose_victims(cluster, state, c, n, scratch)
+        if victims <= 0:
+            continue
+        if violations > 0:
+            broken += 1
+            if broken > wanted:
+                continue  # kube keeps only so many candidates that break a budget
+        candidates += 1
+        harmless = harmless or violations == 0
+        key = _cost(cluster, state, scratch, victims, violations)
+        if best < 0 or key < best_key:
+            best, best_key = n, key
+        if harmless and candidates >= wanted:
+            break
+    return best
+
+
+@compiled
+def _cost(
+    cluster: Cluster, state: State, scratch: Scratch, victims: int, violations: int
+) -> tuple[int, int, int, int, float]:
+    """Kube's criteria in order, each to be minimised: broken budgets, highest priority, sum, number, -start."""
+    highest = np.int64(-(1 << 62))
+    total = np.int64(0)
+    for i in range(victims):
+        priority = cluster.classes.priority[cluster.pod_class[scratch.pods[i]]]
+        highest = max(highest, priority)
+        total += priority + _OFFSET
+    earliest = np.inf
+    for i in range(victims):
+        pod = scratch.pods[i]
+        if cluster.classes.priority[cluster.pod_class[pod]] == highest:
+            earliest = min(earliest, state.pod_since[pod])
+    return np.int64(violations), highest, total, np.int64(victims), -earliest

@@ -1,0 +1,1 @@
+"""What happens next: simulators that run between decisions and hand out observations."""

@@ -1,0 +1,309 @@
+"""The pods world in motion: `advance` until someone must decide, `apply` what was decided.
+
+Event order at one moment: departures, arrivals, ended back-offs; then decisions, one at a
+time, highest priority first, then longest in the queue.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from proreus.cluster.columns import Cluster, Scratch, State
+from proreus.cluster.compiled import compiled
+from proreus.cluster.devices import tightest_devices
+from proreus.cluster.filters import CURABLE, OK
+from proreus.cluster.legality import has_relations, local_refusal, prepare, refusal
+from proreus.cluster.placement import place, remove
+from proreus.cluster.victims import choose_victims
+from proreus.worlds.pods.columns import (
+    ACTIVE,
+    ALIVE,
+    ATTEMPT_LIMIT,
+    BACKING_OFF,
+    DECISIONS,
+    DONE,
+    DROP_FAILURES,
+    EVICTIONS,
+    FAILED,
+    NEXT_ARRIVAL,
+    PLACEMENTS,
+    POOL_SIZE,
+    POOLED,
+    REJECTED,
+    REQUEUE_EVICTED,
+    RUNNING,
+    SEQUENCE,
+    SKIP_BACKOFF_WHEN_IDLE,
+    TICKED,
+    Run,
+)
+from proreus.worlds.pods.heap import heap_drop, heap_pop, heap_push
+from proreus.worlds.pods.recorder import count_use, move_clock, record
+from proreus.worlds.pods.ticked import bind, tick_node
+
+FINISHED = -1
+
+# What `apply` answers.
+APPLIED, ILLEGAL_PLACE, ILLEGAL_DEVICES, ILLEGAL_PREEMPT, ILLEGAL_ACTION = range(5)
+
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 10.0
+
+
+@compiled
+def advance(cluster: Cluster, state: State, run: Run) -> int:
+    """The next pod to decide about, or FINISHED when nothing more can happen."""
+    while run.active.size[0] == 0:
+        time = _next_time(run)
+        if math.isinf(time):
+            _fail_pooled(run)
+            return FINISHED
+        move_clock(run, time)
+        if run.options[TICKED]:
+            _tick(cluster, state, run)
+        else:
+            while run.running.size[0] > 0 and run.running.first[run.running.order[0]] <= time:
+                _finish(cluster, state, run, run.running.order[0])
+        while run.counters[NEXT_ARRIVAL] < run.arrival.shape[0]:
+            pod = run.counters[NEXT_ARRIVAL]
+            if run.arrival[pod] > time:
+                break
+            run.counters[NEXT_ARRIVAL] += 1
+            c = cluster.pod_class[pod]
+            run.arrived[0] += cluster.classes.gpu_num[c] * cluster.classes.gpu_milli[c]
+            _activate(cluster, run, pod, time)
+        while run.backoff.size[0] > 0 and run.backoff.first[run.backoff.order[0]] <= time:
+            _activate(cluster, run, heap_pop(run.backoff), time)
+    return heap_pop(run.active)
+
+
+@compiled
+def _next_time(run: Run) -> float:
+    time = math.inf
+    if run.counters[NEXT_ARRIVAL] < run.arrival.shape[0]:
+        time = run.arrival[run.counters[NEXT_ARRIVAL]]
+    if run.backoff.size[0] > 0:
+        time = min(time, run.backoff.first[run.backoff.order[0]])
+    if run.options[TICKED]:
+        if run.counters[ALIVE] > 0:
+            time = min(time, math.floor(run.clock[0]) + 1.0)
+    elif run.running.size[0] > 0:
+        time = min(time, run.running.first[run.running.order[0]])
+    return max(time, run.clock[0])
+
+
+@compiled
+def _activate(cluster: Cluster, run: Run, pod: int, since: float) -> None:
+    run.status[pod] = ACTIVE
+    run.queued[pod] = since
+    priority = cluster.classes.priority[cluster.pod_class[pod]]
+    heap_push(run.active, pod, -float(priority), since, run.counters[SEQUENCE])
+    run.counters[SEQUENCE] += 1
+
+
+@compiled
+def _tick(cluster: Cluster, state: State, run: Run) -> None:
+    """One second of the ticked runtime on every node that has pods."""
+    for n in range(state.first.shape[0]):
+        if state.first[n] < 0:
+            continue
+        tick_node(cluster, state, run, n)
+        pod = state.first[n]
+        while pod >= 0:
+            after = state.following[pod]
+            if run.remaining[pod] <= 0.0:  # NaN, not yet started, compares false
+                _finish(cluster, state, run, pod)
+            pod = after
+
+
+@compiled
+def _finish(cluster: Cluster, state: State, run: Run, pod: int) -> None:
+    run.status[pod] = DONE
+    run.finished[pod] = run.clock[0]
+    n = state.pod_node[pod]
+    _take_off(cluster, state, run, pod)
+    _wake(cluster, state, run, n)
+
+
+@compiled
+def _take_off(cluster: Cluster, state: State, run: Run, pod: int) -> None:
+    """Remove a running pod from its node and from the measures."""
+    heap_drop(run.running, pod)
+    n = state.pod_node[pod]
+    before = state.fragment[n]
+    remove(cluster, state, pod)
+    count_use(cluster, run, cluster.pod_class[pod], -1, state.fragment[n] - before)
+    record(cluster, state, run, _waiting(run))
+
+
+@compiled
+def _waiting(run: Run) -> int:
+    return run.active.size[0] + run.backoff.size[0] + run.counters[POOL_SIZE]
+
+
+@compiled
+def _wake(cluster: Cluster, state: State, run: Run, n: int) -> None:
+    """Room came free on node n: bring back the pooled pods that may go there now (kube's queueing hints)."""
+    if run.counters[POOL_SIZE] == 0:
+        return
+    lowest = _lowest_priority(cluster, state, n)
+    kept = 0
+    for i in range(run.counters[POOL_SIZE]):
+        pod = run.pool[i]
+        c = cluster.pod_class[pod]
+        fits = has_relations(cluster, c) or local_refusal(cluster, state, c, n) == OK
+        # Room that is too small by itself may do together with what the pod may now evict.
+        evicts = cluster.classes.may_preempt[c] and lowest < cluster.classes.priority[c]
+        if not (fits or evicts):
+            run.pool[kept] = pod
+            kept += 1
+        elif run.options[SKIP_BACKOFF_WHEN_IDLE]:
+            _activate(cluster, run, pod, run.clock[0])
+        else:
+            _back_off(run, pod)
+    run.counters[POOL_SIZE] = kept
+
+
+@compiled
+def _lowest_priority(cluster: Cluster, state: State, n: int) -> int:
+    """The lowest priority among the pods on node n (a large number when it is empty)."""
+    least = np.iinfo(np.int64).max
+    pod = state.first[n]
+    while pod >= 0:
+        least = min(least, cluster.classes.priority[cluster.pod_class[pod]])
+        pod = state.following[pod]
+    return least
+
+
+@compiled
+def _back_off(run: Run, pod: int) -> None:
+    """1 s doubling to 10 s, ending on a whole second as kube's flush does."""
+    wait = min(_FIRST_BACKOFF * 2.0 ** max(run.attempts[pod] - 1, 0), _LONGEST_BACKOFF)
+    run.status[pod] = BACKING_OFF
+    heap_push(run.backoff, pod, math.ceil(run.clock[0] + wait), 0.0, run.counters[SEQUENCE])
+    run.counters[SEQUENCE] += 1
+
+
+@compiled
+def _fail_pooled(run: Run) -> None:
+    """Nothing will ever change again: what still waits has failed."""
+    for i in range(run.counters[POOL_SIZE]):
+        run.status[run.pool[i]] = FAILED
+    run.counters[POOL_SIZE] = 0
+
+
+@compiled
+def apply(
+    cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int, choice: tuple[int, int]
+) -> int:
+    """Carry out `choice` = (flat action, device mask; 0 lets the tightest devices be taken) for `pod`."""
+    action, devices = choice
+    nodes = state.first.shape[0]
+    if not 0 <= action < 2 * nodes + 2:
+        return ILLEGAL_ACTION
+    c = cluster.pod_class[pod]
+    run.counters[DECISIONS] += 1
+    if action < 2 * nodes:
+        n = action
+        if action >= nodes:
+            n = action - nodes
+            if not _evict(cluster, state, run, scratch, pod, n):
+                return ILLEGAL_PREEMPT
+        prepare(cluster, state, c, scratch)
+        if refusal(cluster, state, c, n, scratch) != OK:
+            return ILLEGAL_PLACE
+        num, milli = cluster.classes.gpu_num[c], cluster.classes.gpu_milli[c]
+        count = cluster.nodes.gpu_count[n]
+        if devices == 0:
+            devices = tightest_devices(state.gpu_left[n], count, num, milli)
+        elif not _devices_legal(state, n, count, num, milli, devices):
+            return ILLEGAL_DEVICES
+        _start(cluster, state, run, pod, n, devices)
+        if action >= nodes:
+            _wake(cluster, state, run, n)
+    elif action == 2 * nodes:
+        _delay(cluster, state, run, scratch, pod)
+    else:
+        run.status[pod] = REJECTED
+    record(cluster, state, run, _waiting(run))
+    return APPLIED
+
+
+@compiled
+def _devices_legal(state: State, n: int, count: int, num: int, milli: int, devices: int) -> bool:
+    chosen = 0
+    for d in range(count):
+        if (devices >> d) & 1:
+            if state.gpu_left[n, d] < milli:
+                return False
+            chosen += 1
+    return chosen == num and (devices >> count) == 0
+
+
+@compiled
+def _start(cluster: Cluster, state: State, run: Run, pod: int, n: int, devices: int) -> None:
+    now = run.clock[0]
+    before = state.fragment[n]
+    place(cluster, state, pod, n, devices, now)
+    count_use(cluster, run, cluster.pod_class[pod], 1, state.fragment[n] - before)
+    run.status[pod] = RUNNING
+    run.started[pod] = now
+    run.counters[PLACEMENTS] += 1
+    if run.options[TICKED]:
+        bind(cluster, state, run, pod, n)
+    elif not math.isinf(run.work[pod]):
+        pace = cluster.nodes.pace[n]
+        end = now + pace[1] + run.work[pod] / pace[0]
+        heap_push(run.running, pod, end, 0.0, state.pod_rank[pod])
+
+
+@compiled
+def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int, n: int) -> bool:
+    """Evict from node n whom the kube rules name for `pod`; false where preemption is not legal."""
+    c = cluster.pod_class[pod]
+    prepare(cluster, state, c, scratch)
+    if not cluster.classes.may_preempt[c] or not CURABLE[refusal(cluster, state, c, n, scratch)]:
+        return False
+    victims, _ = choose_victims(cluster, state, c, n, scratch)
+    if victims <= 0:
+        return False
+    for i in range(victims):
+        victim = scratch.pods[i]
+        _take_off(cluster, state, run, victim)
+        run.evicted[victim] += 1
+        run.attempts[victim] = 0
+        run.counters[EVICTIONS] += 1
+        if run.options[REQUEUE_EVICTED]:
+            _activate(cluster, run, victim, run.clock[0])
+        else:
+            run.status[victim] = FAILED
+    return True
+
+
+@compiled
+def _delay(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int) -> None:
+    """No legal node: pool the pod until room comes free, or drop it; else the policy chose to wait: back off."""
+    run.attempts[pod] += 1
+    limit = run.options[ATTEMPT_LIMIT]
+    if fits_somewhere(cluster, state, cluster.pod_class[pod], scratch):
+        if 0 < limit <= run.attempts[pod]:
+            run.status[pod] = FAILED
+        else:
+            _back_off(run, pod)
+    elif run.options[DROP_FAILURES]:
+        run.status[pod] = FAILED
+    else:
+        run.status[pod] = POOLED
+        run.pool[run.counters[POOL_SIZE]] = pod
+        run.counters[POOL_SIZE] += 1
+
+
+@compiled
+def fits_somewhere(cluster: Cluster, state: State, c: int, scratch: Scratch) -> bool:
+    """Whether any node may take a pod of class c now."""
+    prepare(cluster, state, c, scratch)
+    for n in range(state.first.shape[0]):
+        if refusal(cluster, state, c, n, scratch) == OK:
+            return True
+    return False

@@ -1,0 +1,141 @@
+"""The pods world: `next_decision`, `apply`, and the outcome when nothing is left to decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proreus.cluster.compile import Compiled, compile_workload, empty_state, new_scratch
+from proreus.cluster.observation import PodObservation
+from proreus.cluster.packed import pack
+from proreus.model.decision import Decision, Place, to_action
+from proreus.model.errors import IllegalDecision
+from proreus.model.workload import Workload
+from proreus.worlds.pods.columns import COUNTERS, HEAT_EVERY, SAMPLE_ROWS, SAMPLE_SUMS, STRIDE, Heap, Run
+from proreus.worlds.pods.kernel import (
+    APPLIED,
+    FINISHED,
+    ILLEGAL_ACTION,
+    ILLEGAL_DEVICES,
+    ILLEGAL_PLACE,
+    ILLEGAL_PREEMPT,
+    advance,
+    apply,
+)
+from proreus.worlds.pods.outcome import Outcome, outcome_of
+
+_COMPLAINTS = {
+    ILLEGAL_PLACE: "the node may not take the pod",
+    ILLEGAL_DEVICES: "the devices do not match the request or have too little left",
+    ILLEGAL_PREEMPT: "evicting lower-priority pods there is not allowed or does not help",
+    ILLEGAL_ACTION: "there is no such action",
+}
+
+
+@dataclass(frozen=True)
+class PodsOptions:
+    """How the pods world treats the pods it cannot place."""
+
+    drop_failures: bool = False
+    """A pod that no node can take now is dropped (the openb experiment) and not kept waiting."""
+    requeue_evicted: bool = True
+    """A preempted pod comes back to the queue and starts over, as its controller would make it."""
+    skip_backoff_when_idle: bool = True
+    """Kubernetes 1.33 and later: an idle scheduler does not wait for the back-off of a woken pod."""
+    attempt_limit: int = 100
+    """A pod that a policy delays so often, though a node could take it, has failed; 0: no limit."""
+
+
+class PodsWorld:
+    """One run: ask `next_decision` until it returns None, answering each with `apply`."""
+
+    def __init__(self, workload: Workload | Compiled, options: PodsOptions | None = None) -> None:
+        self.compiled = workload if isinstance(workload, Compiled) else compile_workload(workload)
+        self.options = options or PodsOptions()
+        self.cluster = self.compiled.cluster
+        self.state = empty_state(self.cluster)
+        self.scratch = new_scratch(self.cluster)
+        self.run = _new_run(self.compiled, self.options, float(self.state.fragment.sum()))
+        self._pod = FINISHED
+
+    def next_decision(self) -> PodObservation | None:
+        """Run until a pod needs a decision; None when the run is over."""
+        if self._pod == FINISHED:
+            self._pod = advance(self.cluster, self.state, self.run)
+        if self._pod == FINISHED:
+            return None
+        return PodObservation(self.compiled, self.state, self.scratch, self._pod, float(self.run.clock[0]))
+
+    def apply(self, decision: Decision) -> None:
+        """Carry out the decision about the pod last handed out; IllegalDecision leaves it undecided."""
+        if self._pod == FINISHED:
+            raise IllegalDecision("no pod is waiting for a decision")
+        nodes = len(self.compiled.workload.nodes)
+        devices = decision.devices if isinstance(decision, Place) else 0
+        choice = (to_action(decision, nodes), devices)
+        answer = apply(self.cluster, self.state, self.run, self.scratch, self._pod, choice)
+        if answer != APPLIED:
+            name = self.compiled.workload.pods[self._pod].name
+            raise IllegalDecision(f"{decision} for pod {name}: {_COMPLAINTS[answer]}")
+        self._pod = FINISHED
+
+    def outcome(self) -> Outcome:
+        """What the run has come to so far."""
+        return outcome_of(self.compiled, self.state, self.run)
+
+
+def _new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
+    pods = compiled.workload.pods
+    count, sums = len(pods), len(compiled.columns) + 2
+    used = np.zeros(sums)
+    used[-1] = fragment
+    counters = np.zeros(COUNTERS, dtype=np.int64)
+    counters[STRIDE] = 1
+    return pack(
+        Run(
+            arrival=np.array([pod.arrival for pod in pods], dtype=np.float64),
+            work=np.array([pod.duration for pod in pods], dtype=np.float64),
+            status=np.zeros(count, dtype=np.int8),
+            attempts=np.zeros(count, dtype=np.int64),
+            queued=np.zeros(count),
+            started=np.full(count, np.nan),
+            finished=np.full(count, np.nan),
+            evicted=np.zeros(count, dtype=np.int64),
+            active=_new_heap(count),
+            backoff=_new_heap(count),
+            running=_new_heap(count),
+            pool=np.zeros(count, dtype=np.int64),
+            clock=np.array([pods[0].arrival if pods else 0.0]),
+            used=used,
+            integral=np.zeros(sums),
+            peak=used.copy(),
+            arrived=np.zeros(1),
+            samples=np.zeros((SAMPLE_ROWS, SAMPLE_SUMS + sums)),
+            heat=np.zeros((SAMPLE_ROWS // HEAT_EVERY, len(compiled.workload.nodes)), dtype=np.float32),
+            countdown=np.zeros(count),
+            remaining=np.full(count, np.nan),
+            counters=counters,
+            options=np.array(
+                [
+                    options.drop_failures,
+                    options.requeue_evicted,
+                    options.skip_backoff_when_idle,
+                    options.attempt_limit,
+                    compiled.workload.ticked,
+                ],
+                dtype=np.int64,
+            ),
+        )
+    )
+
+
+def _new_heap(count: int) -> Heap:
+    return Heap(
+        first=np.zeros(count),
+        second=np.zeros(count),
+        tie=np.zeros(count, dtype=np.int64),
+        order=np.zeros(count, dtype=np.int64),
+        slot=np.full(count, -1, dtype=np.int64),
+        size=np.zeros(1, dtype=np.int64),
+    )

@@ -1,0 +1,1 @@
+"""Slow, obvious implementations and hand-worked cases that the fast code is tested against."""
