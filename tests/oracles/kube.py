@@ -120,12 +120,14 @@ class ReferenceKube:
         if len(feasible) <= 1:
             return feasible[0] if feasible else None
         totals = self.totals(pod, feasible)
-        best = [node for node, total in zip(feasible, totals, strict=True) if total == max(totals)]
-        chosen = best[0]
-        if self._version <= (1, 34):
-            # Reservoir sampling over the best nodes only, in visited order: the k-th replaces with 1/k.
-            for count, node in enumerate(best[1:], start=2):
-                if self._random_below(count) == 0:
+        chosen, best, equals = feasible[0], totals[0], 1
+        for node, total in zip(feasible[1:], totals[1:], strict=True):
+            if total > best:
+                chosen, best, equals = node, total, 1
+            elif total == best and self._version <= (1, 34):
+                # Reservoir sampling in visited order, as selectHost does it: the k-th equal replaces with 1/k.
+                equals += 1
+                if self._random_below(equals) == 0:
                     chosen = node
         return chosen
 

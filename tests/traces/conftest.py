@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+import real_data as traces_at_hand
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real traces (PROREUS_DATA, or the shared one beside the repository), or a skip."""
-    named = os.environ.get("PROREUS_DATA")
-    folder = Path(named) if named else REPOSITORY.parent / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip(f"real traces are not here ({folder}); set PROREUS_DATA to run this test")
-    return folder
+    """The folder of real traces, or a skip."""
+    return traces_at_hand.real_data("openb")
 
 
 @pytest.fixture

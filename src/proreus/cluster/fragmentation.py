@@ -21,7 +21,7 @@ COVERED = 0.95
 
 
 def typical_demand(specs: Sequence[PodSpec], models: Sequence[str]) -> Typical:
-    """The typical pods of a workload: its most frequent (cpu, share, devices, models) until 95 % are covered."""
+    """The typical pods of a workload: the most frequent (cpu, share, devices, models), 95 % of all."""
     wanted = Counter((s.requests.cpu, s.gpu.milli, s.gpu.count, s.gpu.models) for s in specs)
     # Most frequent first; among equals the smaller demand, so that the cut never depends on trace order.
     ranked = sorted(wanted.items(), key=lambda item: (-item[1], item[0]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proreus.cluster.columns import Bool, Cluster, I8, Scratch, State
+from proreus.cluster.columns import I8, Bool, Cluster, Scratch, State
 from proreus.cluster.compile import Compiled
 from proreus.cluster.compiled import compiled
 from proreus.cluster.filters import CURABLE

@@ -49,7 +49,7 @@ def packable(columns: type[Columns]) -> type[Columns]:
     return columns
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def _filled(typing_context: Any, values: Any) -> Any:
     """A new struct whose fields are those of the NamedTuple `values`."""
     struct = _STRUCTS[values.instance_class](list(zip(values.fields, values.types, strict=True)))

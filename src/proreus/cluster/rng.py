@@ -26,4 +26,4 @@ def next_below(rng: U64, bound: int) -> int:
     z = (z ^ (z >> _R30)) * _MIX_A
     z = (z ^ (z >> _R27)) * _MIX_B
     z = z ^ (z >> _R31)
-    return np.int64(z >> _R1) % bound
+    return int(np.int64(z >> _R1) % bound)

@@ -47,7 +47,7 @@ class TermTable:
         return self._selected(term.selector, term.namespaces or (owner.namespace,))
 
     def of_spread(self, selector: Selector, owner: PodSpec) -> Bool:
-        """bool[C] classes counted by a spread constraint of `owner`; an empty selector counts none, as in kube."""
+        """bool[C] classes counted by a spread constraint of `owner`; an empty selector counts none (kube)."""
         if not selector.requirements:
             return np.zeros(len(self._specs), dtype=np.bool_)
         return self._selected(selector, (owner.namespace,))

@@ -45,11 +45,11 @@ class PolicyOptions:
     """What a user may turn about the policies; each policy reads what concerns it."""
 
     tie: Tie = "default"
-    """How equally good nodes are told apart: as the policy does by itself, in node order, at random, rotating."""
+    """How equally good nodes are told apart: the policy's own way, in node order, at random, rotating."""
     preempt: bool = True
     """Evict lower-priority pods, by kube's rules, when no node can take a pod."""
     kube_version: KubeVersion = "1.36"
-    """The kube-scheduler that `kube` and `kube_plus` imitate: formulas and tie-break changed between versions."""
+    """The kube-scheduler that `kube` and `kube_plus` imitate: formulas and tie-break changed over time."""
     kube_strategy: Strategy = "LeastAllocated"
     """How kube scores the fit: spread (LeastAllocated) or pack."""
     kube_percentage: int = 0

@@ -102,7 +102,7 @@ def fit_score(rule: Rule, allocatable: I64, scored: I64, scoring: I64) -> int:
 
 @compiled
 def ratio_score(shape: F64, utilisation: int) -> int:
-    """RequestedToCapacityRatio: piecewise linear through shape [points, 2], scores 0..10 stretched to 0..100."""
+    """RequestedToCapacityRatio: linear between the points of shape [points, 2], scores 0..10 times 10."""
     last = shape.shape[0] - 1
     for i in range(last + 1):
         if utilisation <= shape[i, 0]:
@@ -236,7 +236,7 @@ def _add_spread(
     nodes: I64,
     scope: tuple[int, int, bool],
 ) -> None:
-    """Add one soft constraint's share to `rule.raw`: matching pods in the domain, weighted by domain count."""
+    """Add one soft constraint to `rule.raw`: matching pods in the domain, weighted by domain count."""
     c, e = constraint
     found, counted, strict = scope
     terms = cluster.terms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from proreus.cluster.columns import Cluster, Scratch, State
 from proreus.cluster.compiled import compiled
@@ -39,7 +39,7 @@ def best_candidate(cluster: Cluster, state: State, scratch: Scratch, c: int, sea
     potential, offset = search
     wanted = min(potential, max(100, potential // 10))
     best = -1
-    best_key = (np.int64(0), np.int64(0), np.int64(0), np.int64(0), 0.0)
+    best_key = (0, 0, 0, 0, 0.0)
     candidates = 0
     broken = 0
     harmless = False
@@ -66,16 +66,16 @@ def best_candidate(cluster: Cluster, state: State, scratch: Scratch, c: int, sea
 def _cost(
     cluster: Cluster, state: State, scratch: Scratch, victims: int, violations: int
 ) -> tuple[int, int, int, int, float]:
-    """Kube's criteria in order, each to be minimised: broken budgets, highest priority, sum, number, -start."""
-    highest = np.int64(-(1 << 62))
-    total = np.int64(0)
+    """Kube's criteria in order, smaller is better: broken budgets, highest priority, sum, number, -start."""
+    highest = -(1 << 62)
+    total = 0
     for i in range(victims):
         priority = cluster.classes.priority[cluster.pod_class[scratch.pods[i]]]
         highest = max(highest, priority)
         total += priority + _OFFSET
-    earliest = np.inf
+    earliest = math.inf
     for i in range(victims):
         pod = scratch.pods[i]
         if cluster.classes.priority[cluster.pod_class[pod]] == highest:
             earliest = min(earliest, state.pod_since[pod])
-    return np.int64(violations), highest, total, np.int64(victims), -earliest
+    return violations, highest, total, victims, -earliest

@@ -70,7 +70,7 @@ def gpu_free(cluster: Cluster, state: State, n: int) -> int:
 
 @compiled
 def _left_over(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> float:
-    """What node n would have left, as a share of the largest node: half CPU, half GPU (memory without GPUs)."""
+    """What node n would have left over, relative to the largest node: half CPU, half GPU (else memory)."""
     cpu = (state.free[n, 0] - cluster.classes.request[c, 0]) / rule.scale[0]
     if rule.scale[2] > 0.0:
         asked = cluster.classes.gpu_num[c] * cluster.classes.gpu_milli[c]

@@ -52,6 +52,7 @@ class Run(NamedTuple):
     started: F64  # [P] last start, NaN before
     finished: F64  # [P] NaN before
     evicted: I64  # [P] how often
+    where: I64  # [P] the node it was last placed on, -1 before
     active: Heap  # by priority (high first), then time
     backoff: Heap  # by the time the back-off ends
     running: Heap  # by the time the pod ends

@@ -158,11 +158,45 @@ def _wake(cluster: Cluster, state: State, run: Run, n: int) -> None:
         if not (fits or evicts):
             run.pool[kept] = pod
             kept += 1
-        elif run.options[SKIP_BACKOFF_WHEN_IDLE]:
-            _activate(cluster, run, pod, run.clock[0])
         else:
-            _back_off(run, pod)
+            _bring_back(cluster, run, pod)
     run.counters[POOL_SIZE] = kept
+
+
+@compiled
+def _wake_related(cluster: Cluster, run: Run, placed: int) -> None:
+    """A pod of class `placed` came: bring back pooled pods whose affinity or spread counts such pods."""
+    kept = 0
+    for i in range(run.counters[POOL_SIZE]):
+        pod = run.pool[i]
+        if _counts(cluster, cluster.pod_class[pod], placed):
+            _bring_back(cluster, run, pod)
+        else:
+            run.pool[kept] = pod
+            kept += 1
+    run.counters[POOL_SIZE] = kept
+
+
+@compiled
+def _counts(cluster: Cluster, waiting: int, placed: int) -> bool:
+    """Whether a required affinity or spread constraint of class `waiting` counts pods of class `placed`."""
+    terms = cluster.terms
+    for e in range(terms.need_start[waiting], terms.need_start[waiting + 1]):
+        if terms.selects[terms.need[e], placed]:
+            return True
+    for e in range(terms.spread_start[waiting], terms.spread_start[waiting + 1]):
+        if terms.spread_hard[e] and terms.selects[terms.spread[e], placed]:
+            return True
+    return False
+
+
+@compiled
+def _bring_back(cluster: Cluster, run: Run, pod: int) -> None:
+    """From the pool to the queue, at once where the scheduler is idle, else after the back-off."""
+    if run.options[SKIP_BACKOFF_WHEN_IDLE]:
+        _activate(cluster, run, pod, run.clock[0])
+    else:
+        _back_off(run, pod)
 
 
 @compiled
@@ -222,6 +256,8 @@ def apply(
         _start(cluster, state, run, pod, n, devices)
         if action >= nodes:
             _wake(cluster, state, run, n)
+        if run.counters[POOL_SIZE] > 0:
+            _wake_related(cluster, run, c)
     elif action == 2 * nodes:
         _delay(cluster, state, run, scratch, pod)
     else:
@@ -249,6 +285,7 @@ def _start(cluster: Cluster, state: State, run: Run, pod: int, n: int, devices: 
     count_use(cluster, run, cluster.pod_class[pod], 1, state.fragment[n] - before)
     run.status[pod] = RUNNING
     run.started[pod] = now
+    run.where[pod] = n
     run.counters[PLACEMENTS] += 1
     if run.options[TICKED]:
         bind(cluster, state, run, pod, n)
@@ -283,7 +320,7 @@ def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int,
 
 @compiled
 def _delay(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int) -> None:
-    """No legal node: pool the pod until room comes free, or drop it; else the policy chose to wait: back off."""
+    """No legal node: pool the pod until room comes free, or drop it. Else waiting was a choice: back off."""
     run.attempts[pod] += 1
     limit = run.options[ATTEMPT_LIMIT]
     if fits_somewhere(cluster, state, cluster.pod_class[pod], scratch):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.cluster.columns import F64, State
+from proreus.cluster.columns import F64
 from proreus.cluster.compile import Compiled
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, COL_DISK, COL_MEMORY, COL_NETWORK
@@ -89,10 +89,10 @@ class Outcome:
     """[moments, nodes] share in use of each node's scarcest resource."""
     heat_times: F64
     log: list[tuple[str, str, str, float, float, float, int]]
-    """Per pod: name, status, node, arrival, start, finish, evictions."""
+    """Per pod: name, status, last node, arrival, start, finish, evictions."""
 
 
-def outcome_of(compiled: Compiled, state: State, run: Run) -> Outcome:
+def outcome_of(compiled: Compiled, run: Run) -> Outcome:
     """The outcome of a run, finished or not."""
     capacity = _capacity(compiled)
     return Outcome(
@@ -100,7 +100,7 @@ def outcome_of(compiled: Compiled, state: State, run: Run) -> Outcome:
         curves=_curves(run, capacity),
         heat=run.heat[: _heat_rows(run)].copy(),
         heat_times=run.samples[: int(run.counters[SAMPLES]) : HEAT_EVERY, SAMPLE_TIME].copy(),
-        log=_log(compiled, state, run),
+        log=_log(compiled, run),
     )
 
 
@@ -166,13 +166,12 @@ def _curves(run: Run, capacity: dict[str, tuple[int, float]]) -> Curves:
     )
 
 
-def _log(compiled: Compiled, state: State, run: Run) -> list[tuple[str, str, str, float, float, float, int]]:
+def _log(compiled: Compiled, run: Run) -> list[tuple[str, str, str, float, float, float, int]]:
     nodes = compiled.workload.nodes
-    placed = state.pod_node.tolist()
     rows = zip(
         compiled.workload.pods,
         run.status.tolist(),
-        placed,
+        run.where.tolist(),
         run.started.tolist(),
         run.finished.tolist(),
         run.evicted.tolist(),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from proreus.cluster.columns import Cluster, State
 from proreus.cluster.compiled import compiled
 from proreus.worlds.pods.columns import (
@@ -47,7 +45,7 @@ def count_use(cluster: Cluster, run: Run, c: int, sign: int, fragment_change: fl
 
 @compiled
 def record(cluster: Cluster, state: State, run: Run, waiting: int) -> None:
-    """Sample the curve every STRIDE events; when the buffer is full keep every other row and double the stride."""
+    """Sample the curve every STRIDE events; a full buffer keeps every other row and doubles the stride."""
     events = run.counters[EVENTS]
     run.counters[EVENTS] += 1
     if events % run.counters[STRIDE] != 0:
@@ -96,4 +94,4 @@ def _scarcest(cluster: Cluster, state: State, n: int) -> float:
         for d in range(count):
             left += state.gpu_left[n, d]
         most = max(most, 1.0 - left / (1000.0 * count))
-    return np.float32(most)
+    return most

@@ -82,7 +82,7 @@ def cpu_limit(cluster: Cluster, c: int) -> float:
 
 @compiled
 def work_per_tick(cluster: Cluster, c: int, n: int, asked: float, limits: float) -> float:
-    """Work a pod of class c does in one second when its node's pods ask for and are limited to so many cores."""
+    """Work per second of a pod of class c when the node's pods ask for and are limited to so many cores."""
     request = cluster.classes.request[c, 0] / 1000.0
     limit = cpu_limit(cluster, c)
     capacity = cluster.nodes.allocatable[n, 0] / 1000.0

@@ -82,7 +82,7 @@ class PodsWorld:
 
     def outcome(self) -> Outcome:
         """What the run has come to so far."""
-        return outcome_of(self.compiled, self.state, self.run)
+        return outcome_of(self.compiled, self.run)
 
 
 def _new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
@@ -102,6 +102,7 @@ def _new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
             started=np.full(count, np.nan),
             finished=np.full(count, np.nan),
             evicted=np.zeros(count, dtype=np.int64),
+            where=np.full(count, -1, dtype=np.int64),
             active=_new_heap(count),
             backoff=_new_heap(count),
             running=_new_heap(count),

@@ -1,0 +1,1 @@
+"""Speed claims, each measured beside its peer in the same run. `proreus bench NAME` prints them."""

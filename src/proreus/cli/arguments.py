@@ -1,0 +1,101 @@
+"""Arguments that every verb shares, and the one way they are parsed.
+
+tyro reads a frozen dataclass per verb; flags accept `-` and `_` alike. What it complains about is
+folded into one line, so that every bad command ends the same way: one line on stderr, exit code 2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import re
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import tyro
+
+from proreus.model.errors import UsageError
+
+Arguments = TypeVar("Arguments")
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True)
+class Common:
+    """Flags that every verb has."""
+
+    seed: int = 0
+    """The first seed; the same seed gives the same result."""
+    json: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Also write the result as JSON."""
+    log_level: LogLevel = "warning"
+    """How much to log, to stderr."""
+    log_json: bool = False
+    """Log one JSON object a line."""
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a log record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line of JSON."""
+        entry = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def start_logging(common: Common) -> None:
+    """Send the log of the package to stderr as the flags say."""
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if common.log_json else plain)
+    logger = logging.getLogger("proreus")
+    logger.handlers[:] = [handler]
+    logger.setLevel(common.log_level.upper())
+    logger.propagate = False
+
+
+def parse(kind: type[Arguments], command: str, words: Sequence[str], description: str) -> Arguments:
+    """`words` as an instance of `kind`; `command` is what the user typed before them."""
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                kind,
+                prog=command,
+                args=list(words),
+                description=description,
+                config=(tyro.conf.OmitArgPrefixes,),
+            )
+    except SystemExit as end:
+        if not end.code:
+            raise
+        raise UsageError(f"{_one_line(complaint.getvalue())} (see {command} --help)") from None
+
+
+def _one_line(boxed: str) -> str:
+    """tyro's framed complaint without its frame, rule lines and hints."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", boxed)
+    lines = []
+    for raw in plain.splitlines():
+        line = raw.strip().strip("│╭╮╰╯").strip()
+        if re.fullmatch(r"[─\s]*", line):
+            if lines:
+                break  # below the first rule come usage hints
+            continue
+        if raw.strip().startswith("╭"):
+            continue  # the title of the frame
+        lines.append(line)
+    return " ".join(lines) or "the command could not be read"

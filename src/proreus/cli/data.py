@@ -1,0 +1,58 @@
+"""`proreus data list`: which datasets are known, and which of them a data folder holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from proreus.cli.arguments import Common, parse, start_logging
+from proreus.compare.files import write_atomically
+from proreus.model.errors import UsageError, unknown_name
+from proreus.traces.catalogue import data_dir, known
+
+ACTIONS = ("list",)
+
+
+@dataclass(frozen=True)
+class DataArguments:
+    """Flags of `proreus data list`."""
+
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """The folder of datasets; or set PROREUS_DATA."""
+    common: Common = field(default_factory=Common)
+
+
+def run(words: Sequence[str]) -> int:
+    """List the datasets."""
+    example = "Example: proreus data list --data DIR"
+    if not words or words[0].startswith("-"):
+        parse(DataArguments, "proreus data list", words, example)
+        raise UsageError(f"say what to do with the data: {', '.join(ACTIONS)}")
+    action, *rest = words
+    if action not in ACTIONS:
+        raise unknown_name("action", action, ACTIONS)
+    arguments = parse(DataArguments, f"proreus data {action}", rest, example)
+    start_logging(arguments.common)
+    folder = data_dir(arguments.data)
+    datasets = known(folder)
+    table = Table(
+        title="datasets" + (f" in {folder}" if folder else " (no data folder given)"), title_justify="left"
+    )
+    for column in ("name", "here", "what", "licence"):
+        table.add_column(column)
+    rows = []
+    for name, dataset in datasets.items():
+        here = folder is not None and "*" not in name
+        rows.append({"name": name, "here": here, "what": dataset.what, "licence": dataset.licence})
+        table.add_row(name, "yes" if here else "no", dataset.what, dataset.licence)
+    Console().print(table)
+    if arguments.common.json is not None:
+        write_atomically(arguments.common.json, (json.dumps({"datasets": rows}, indent=2) + "\n").encode())
+    return 0

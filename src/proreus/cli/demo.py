@@ -1,0 +1,52 @@
+"""`proreus demo`: the main job in a few minutes. Compares the strongest rules and ends with a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from proreus.cli.arguments import Common, parse, start_logging
+from proreus.cli.compare import CompareArguments, compare_and_write
+
+POLICIES = "kube,kube_plus,fgd,best_fit,gpu_packing,gpu_clustering,dot_prod,random"
+
+
+@dataclass(frozen=True)
+class DemoArguments:
+    """Flags of `proreus demo`."""
+
+    seeds: int = 10
+    """How many seeds."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("reports/demo")
+    """Where the report goes."""
+    common: Common = field(default_factory=Common)
+
+
+def run(words: Sequence[str]) -> int:
+    """Run the demo."""
+    arguments = parse(
+        DemoArguments, "proreus demo", words, "Example: proreus demo --seeds 3 --out reports/demo"
+    )
+    start_logging(arguments.common)
+    console = Console()
+    console.print(
+        "Pods with shared and whole GPUs arrive at a 120-node cluster until demand is 130 % of it; "
+        "then pods queue, leave and evict each other on 20 ordinary nodes.\n"
+        "The first run compiles kernels for about a minute."
+    )
+    request = CompareArguments(
+        policies=POLICIES,
+        seeds=arguments.seeds,
+        scenarios="gpu,small",
+        out=arguments.out,
+        common=arguments.common,
+    )
+    command = f"proreus compare pods --scenarios gpu,small --policies {POLICIES} --seeds {arguments.seeds}"
+    _, outputs = compare_and_write(request, command, console)
+    console.print(f"Open {outputs.report.resolve()} in a browser.", soft_wrap=True)
+    return 0

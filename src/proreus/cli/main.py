@@ -1,0 +1,94 @@
+"""`proreus VERB ...`: finds the verb, runs it, and turns errors into exit codes.
+
+0 done; 1 the work failed; 2 bad usage or bad input. Errors are one line on stderr, never a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from proreus.model.errors import InputError, ProreusError, UsageError, unknown_name
+from proreus.version import __version__
+
+# verb -> (module with `run(words)`, what it does, an example)
+VERBS: dict[str, tuple[str, str, str]] = {
+    "simulate": (
+        "proreus.cli.simulate",
+        "run one policy over one workload",
+        "proreus simulate pods --scenario small --policy kube",
+    ),
+    "compare": (
+        "proreus.cli.compare",
+        "compare policies over seeds, with intervals and a report",
+        "proreus compare pods --scenario gpu --policies kube,fgd,best_fit --seeds 10",
+    ),
+    "bench": (
+        "proreus.cli.bench",
+        "print the speed claims beside their peers",
+        "proreus bench pods",
+    ),
+    "data": (
+        "proreus.cli.data",
+        "list the datasets that a data folder holds",
+        "proreus data list --data DIR",
+    ),
+    "demo": ("proreus.cli.demo", "compare the strongest rules and open the way to a report", "proreus demo"),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code."""
+    words = list(sys.argv[1:] if words is None else words)
+    complain = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    try:
+        return _dispatch(words)
+    except (UsageError, InputError) as error:
+        complain.print(f"proreus: {_single(str(error))}")
+        return 2
+    except ProreusError as error:
+        complain.print(f"proreus: {_single(str(error))}")
+        return 1
+    except KeyboardInterrupt:
+        complain.print("proreus: interrupted")
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has left: nothing to say to anyone
+        return 1
+
+
+def _single(message: str) -> str:
+    return " ".join(message.split())
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        _print_help()
+        return 0
+    if words[0] in ("-V", "--version", "version"):
+        print(f"proreus {__version__}")
+        return 0
+    verb, *rest = words
+    if verb not in VERBS:
+        raise unknown_name("verb", verb, VERBS)
+    try:
+        code: int = importlib.import_module(VERBS[verb][0]).run(rest)
+    except SystemExit as end:  # --help of a verb
+        return int(end.code or 0)
+    return code
+
+
+def _print_help() -> None:
+    print("usage: proreus VERB [WORLD] [--flags]\n")
+    print("Learned scheduling and scaling for clusters: train, compare, serve and run policies.\n")
+    width = max(map(len, VERBS))
+    for verb, (_, does, example) in VERBS.items():
+        print(f"  {verb:<{width}}  {does}\n  {'':<{width}}    {example}")
+    print("\nEvery verb: --help, --seed, --json FILE, --log-level, --log-json. Flags accept - and _ alike.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

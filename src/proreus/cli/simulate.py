@@ -1,0 +1,185 @@
+"""`proreus simulate WORLD`: one policy over one workload, with its measures, its log and its reasons."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, assert_never
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from proreus.cli.arguments import Common, parse, start_logging
+from proreus.cli.workloads import WorkloadArguments, scenario_of
+from proreus.cluster.compile import Compiled, compile_workload
+from proreus.cluster.observation import PodObservation
+from proreus.compare.files import write_atomically
+from proreus.compare.simulate import simulate
+from proreus.model.decision import Delay, Place, Preempt, Reject
+from proreus.model.errors import UsageError, unknown_name
+from proreus.policies.catalogue import POLICIES, PolicyOptions, make_policy
+from proreus.policies.protocol import Explanation, NodeVerdict, Policy
+from proreus.worlds.pods.outcome import MEASURES, Outcome
+
+WORLDS = ("pods",)
+_MOST_NODES_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class SimulateArguments:
+    """Flags of `proreus simulate pods`."""
+
+    policy: str = "kube"
+    """The policy, by name."""
+    workload: WorkloadArguments = field(default_factory=WorkloadArguments)
+    options: PolicyOptions = field(default_factory=PolicyOptions)
+    explain: Annotated[str, tyro.conf.arg(metavar="POD")] = ""
+    """Print, per filter and per score, why this pod went where it went."""
+    log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write one CSV row per pod: status, node, arrival, start, finish, evictions."""
+    common: Common = field(default_factory=Common)
+
+
+def run(words: Sequence[str]) -> int:
+    """Run the simulation and print its measures."""
+    description = (
+        f"Policies: {', '.join(POLICIES)}.\n\n"
+        "Example: proreus simulate pods --scenario small --policy kube --explain pod-17"
+    )
+    if not words or words[0].startswith("-"):
+        parse(SimulateArguments, "proreus simulate pods", words, description)
+        raise UsageError(f"name a world: {', '.join(WORLDS)}")
+    world, *rest = words
+    if world not in WORLDS:
+        raise unknown_name("world", world, WORLDS)
+    arguments = parse(SimulateArguments, f"proreus simulate {world}", rest, description)
+    start_logging(arguments.common)
+    policy = make_policy(arguments.policy, arguments.options, arguments.common.seed)
+    scenario = scenario_of(arguments.workload)
+    console = Console()
+    with console.status(f"reading {scenario.name}"):
+        compiled = compile_workload(scenario.source.load(arguments.common.seed))
+    outcome = _run(compiled, policy, arguments, console)
+    console.print(_measures_table(f"{arguments.policy} on {scenario.name}", outcome))
+    if arguments.log is not None:
+        write_atomically(arguments.log, _log_csv(outcome).encode())
+        console.print(f"log: {arguments.log}")
+    if arguments.common.json is not None:
+        result = {
+            "world": world,
+            "scenario": scenario.name,
+            "policy": arguments.policy,
+            "seed": arguments.common.seed,
+            "measures": outcome.measures,
+        }
+        write_atomically(arguments.common.json, (json.dumps(result, indent=2) + "\n").encode())
+    return 0
+
+
+def _run(compiled: Compiled, policy: Policy, arguments: SimulateArguments, console: Console) -> Outcome:
+    options = scenario_of(arguments.workload).options
+    if not arguments.explain:
+        total = len(compiled.workload.pods)
+        bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} decisions"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        with bar:
+            task = bar.add_task(policy.name, total=total)
+            return simulate(
+                compiled,
+                policy,
+                options,
+                watch=lambda count: bar.update(task, completed=count, total=max(total, count)),
+            )
+    names = [pod.name for pod in compiled.workload.pods]
+    if arguments.explain not in names:
+        raise unknown_name("pod", arguments.explain, names if len(names) <= 20 else [*names[:3], "..."])
+    subject = names.index(arguments.explain)
+
+    def inspect(observation: PodObservation) -> None:
+        if observation.pod == subject:
+            console.print(_explanation_table(policy.explain(observation), observation))
+
+    return simulate(compiled, policy, options, inspect=inspect)
+
+
+def _measures_table(title: str, outcome: Outcome) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("measure")
+    table.add_column("value", justify="right")
+    table.add_column("unit")
+    for name, measure in MEASURES.items():
+        if name in outcome.measures:
+            table.add_row(name, f"{outcome.measures[name]:,.2f}", measure.unit)
+    return table
+
+
+def _explanation_table(explanation: Explanation, observation: PodObservation) -> Table:
+    nodes = observation.compiled.workload.nodes
+    match explanation.decision:
+        case Place(node=node):
+            verdict = f"goes to {nodes[node].name}"
+        case Preempt(node=node):
+            found = observation.victims(node)
+            evicted = [observation.compiled.workload.pods[p].name for p in found[0]] if found else []
+            verdict = f"evicts {', '.join(evicted)} from {nodes[node].name} and goes there"
+        case Delay():
+            verdict = "has to wait: no node may take it"
+        case Reject():
+            verdict = "is rejected"
+        case _:
+            assert_never(explanation.decision)
+    scores = list(dict.fromkeys(name for v in explanation.verdicts for name in v.scores))
+    title = f"t={observation.now:g} s: {explanation.pod} {verdict} ({explanation.policy})."
+    table = Table(title=f"{title} {explanation.note}", title_justify="left")
+    table.add_column("node")
+    for name in scores:
+        table.add_column(name, justify="right")
+    table.add_column("total", justify="right")
+    table.add_column("refused by")
+    ranked = sorted(explanation.verdicts, key=lambda v: (bool(v.refused_by), not v.scores, -v.total))
+    for verdict_of_node in ranked[:_MOST_NODES_SHOWN]:
+        found_scores = verdict_of_node.scores
+        table.add_row(
+            verdict_of_node.node,
+            *(_score(found_scores[name]) if name in found_scores else "" for name in scores),
+            _score(verdict_of_node.total)
+            if found_scores
+            else ("" if verdict_of_node.refused_by else "not looked at"),
+            verdict_of_node.refused_by,
+        )
+    if len(ranked) > _MOST_NODES_SHOWN:
+        table.caption = f"{len(ranked) - _MOST_NODES_SHOWN} more nodes not shown"
+    return table
+
+
+def _total(verdict: NodeVerdict) -> str:
+    if verdict.scores:
+        return _score(verdict.total)
+    return "" if verdict.refused_by else "not looked at"
+
+
+def _score(value: float) -> str:
+    return f"{value:,.0f}" if value == math.floor(value) else f"{value:,.3f}"
+
+
+def _log_csv(outcome: Outcome) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("pod", "status", "node", "arrival", "start", "finish", "evictions"))
+    for row in outcome.log:
+        writer.writerow(["" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row])
+    return text.getvalue()

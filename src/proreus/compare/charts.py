@@ -1,0 +1,206 @@
+"""Inline SVG for the report: the ranking with its intervals, and curves. Colours come from the style sheet.
+
+A policy is known by its place in the request: class `p3` gives its colour, `data-policy` is what the script
+finds it by. `report` calls this; `report_data` gives the script the frame in which a curve was drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+from proreus.compare.curves import Chart
+from proreus.compare.ranking import Standing
+from proreus.compare.trials import TrialResult
+from proreus.compare.wording import decimals_for, number, plus_minus, title_of, with_unit
+
+COLOURS = 7
+"""The style sheet has so many; then dashes tell policies apart."""
+
+_LONGEST_NAME = 22
+
+
+def policy_class(place: int) -> str:
+    """The style of the policy at that place of the request."""
+    return f"p{place % COLOURS} d{place // COLOURS % 3}"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where data is drawn: a box in the picture and the ranges it stands for."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+
+    def x(self, value: float) -> float:
+        """The place of a value across."""
+        return self.left + _share(value, self.x_range) * (self.right - self.left)
+
+    def y(self, value: float) -> float:
+        """The place of a value upwards."""
+        return self.bottom - _share(value, self.y_range) * (self.bottom - self.top)
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers within a range."""
+    span = high - low
+    if span <= 0 or not math.isfinite(span):
+        return [low]
+    rough = span / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    return [place * step for place in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def curve_frame(chart: Chart) -> Frame:
+    """The frame of a curve chart; it starts at zero unless the chart shows a part only."""
+    found = np.concatenate(list(chart.series.values()))
+    low, high = float(np.nanmin(found)), float(np.nanmax(found))
+    if not chart.note:
+        low = min(low, 0.0)
+    margin = 0.06 * ((high - low) or 1.0)
+    places = chart.axis.values
+    bottom = low - margin if chart.note else low
+    return Frame(54, 628, 10, 226, (float(places[0]), float(places[-1])), (bottom, high + margin))
+
+
+def curve_chart(chart: Chart, policies: Sequence[str], element: str) -> str:
+    """All policies' curves; `element` is the id under which the script finds the data."""
+    frame = curve_frame(chart)
+    label = f"{chart.title} over {chart.axis.title}, one line per policy"
+    lines = "".join(
+        f'<path class="line {policy_class(place)}" data-policy="{place}" '
+        f'd="{_path(frame, chart.axis.values, chart.series[policy])}"/>'
+        for place, policy in enumerate(policies)
+        if policy in chart.series
+    )
+    middle = (frame.left + frame.right) / 2
+    return (
+        f'<svg class="chart curve" id="{element}" viewBox="0 0 640 274" role="img" aria-label="{escape(label)}">'
+        f"{_horizontal_grid(frame)}{_bottom_ticks(frame)}"
+        f'<text class="axis" x="{middle}" y="268" text-anchor="middle">{escape(chart.axis.title)}</text>'
+        f'{lines}<line class="cursor" y1="{frame.top}" y2="{frame.bottom}"/></svg>'
+    )
+
+
+def ranking_chart(order: Standing, results: Sequence[TrialResult], policies: Sequence[str]) -> str:
+    """A line per policy, best first: every seed as a faint dot, the mean with its 95 % interval."""
+    seeds = {
+        row.policy: [
+            result.measures[order.measure]
+            for result in results
+            if result.policy == row.policy and math.isfinite(result.measures.get(order.measure, math.nan))
+        ]
+        for row in order.ranked
+    }
+    height = 34 * len(order.ranked)
+    frame = Frame(176, 470, 6, 6 + height, _padded(_extent(order, seeds)), (0.0, 1.0))
+    decimals = decimals_for([row.estimate.mean for row in order.ranked], order.unit)
+    rows = "".join(
+        _ranking_row(order, place, policies.index(row.policy), seeds[row.policy], frame, decimals)
+        for place, row in enumerate(order.ranked)
+    )
+    axis = with_unit(title_of(order.measure), f"({order.unit})" if order.unit else "")
+    arrow = "more is better →" if order.better == "higher" else "← less is better"
+    label = f"Ranking by {title_of(order.measure)}"
+    return (
+        f'<svg class="chart" viewBox="0 0 640 {height + 54}" role="img" aria-label="{escape(label)}">'
+        f"{_bottom_ticks(frame, full_height=True)}{rows}"
+        f'<text class="axis" x="{(frame.left + frame.right) / 2}" y="{height + 46}" text-anchor="middle">'
+        f"{escape(axis)}, {arrow}</text></svg>"
+    )
+
+
+def _ranking_row(
+    order: Standing, place: int, policy: int, seeds: Sequence[float], frame: Frame, decimals: int
+) -> str:
+    row = order.ranked[place]
+    y = frame.top + 34 * place + 17
+    found = row.estimate
+    whisker = ""
+    if found.low is not None and found.high is not None:
+        left, right = frame.x(found.low), frame.x(found.high)
+        whisker = (
+            f'<path class="whisker" d="M{left:.1f} {y - 5}v10M{left:.1f} {y}H{right:.1f}M{right:.1f} {y - 5}v10"/>'
+        )
+    dots = "".join(f'<circle class="seed" cx="{frame.x(value):.1f}" cy="{y}" r="3"/>' for value in seeds)
+    name = row.policy if len(row.policy) <= _LONGEST_NAME else f"{row.policy[: _LONGEST_NAME - 1]}…"
+    return (
+        f'<g class="{policy_class(policy)}"><title>{escape(row.policy)}</title>'
+        f'<line class="grid" x1="{frame.left}" x2="{frame.right}" y1="{y}" y2="{y}"/>'
+        f'<text class="name" x="{frame.left - 12}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
+        f'{dots}{whisker}<circle class="mean" cx="{frame.x(found.mean):.1f}" cy="{y}" r="5.5"/>'
+        f'<text class="value" x="{frame.right + 12}" y="{y + 4}">'
+        f"{escape(with_unit(plus_minus(found, decimals), order.unit))}</text></g>"
+    )
+
+
+def _extent(order: Standing, seeds: dict[str, list[float]]) -> tuple[float, float]:
+    values = [value for one in seeds.values() for value in one]
+    for row in order.ranked:
+        found = row.estimate
+        values += [value for value in (found.low, found.mean, found.high) if value is not None]
+    return min(values), max(values)
+
+
+def _padded(extent: tuple[float, float]) -> tuple[float, float]:
+    low, high = extent
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - margin, high + margin
+
+
+def _share(value: float, whole: tuple[float, float]) -> float:
+    low, high = whole
+    return (value - low) / (high - low) if high > low else 0.5
+
+
+def _path(frame: Frame, places: Iterable[float], values: Iterable[float]) -> str:
+    parts: list[str] = []
+    drawing = False
+    for place, value in zip(places, values, strict=True):
+        if math.isnan(value):
+            drawing = False
+            continue
+        parts.append(f"{'L' if drawing else 'M'}{frame.x(place):.1f} {frame.y(value):.1f}")
+        drawing = True
+    return "".join(parts)
+
+
+def _horizontal_grid(frame: Frame) -> str:
+    marks = ticks(*frame.y_range)
+    decimals = _tick_decimals(marks)
+    return "".join(
+        f'<line class="grid" x1="{frame.left}" x2="{frame.right}" y1="{frame.y(mark):.1f}" '
+        f'y2="{frame.y(mark):.1f}"/><text class="tick" x="{frame.left - 8}" y="{frame.y(mark) + 4:.1f}" '
+        f'text-anchor="end">{number(mark, decimals)}</text>'
+        for mark in marks
+    )
+
+
+def _bottom_ticks(frame: Frame, *, full_height: bool = False) -> str:
+    marks = ticks(*frame.x_range)
+    decimals = _tick_decimals(marks)
+    top = frame.top if full_height else frame.bottom
+    return "".join(
+        f'<line class="grid" x1="{frame.x(mark):.1f}" x2="{frame.x(mark):.1f}" y1="{top}" '
+        f'y2="{frame.bottom + 5}"/><text class="tick" x="{frame.x(mark):.1f}" y="{frame.bottom + 20}" '
+        f'text-anchor="middle">{number(mark, decimals)}</text>'
+        for mark in marks
+    )
+
+
+def _tick_decimals(marks: Sequence[float]) -> int:
+    step = marks[1] - marks[0] if len(marks) > 1 else abs(marks[0])
+    for decimals in range(7):
+        if abs(round(step, decimals) - step) <= 1e-9 * max(step, 1e-300):
+            return decimals
+    return 7

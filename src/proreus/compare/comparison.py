@@ -1,0 +1,84 @@
+"""What is compared and what came out: the values that every table, plot and report is made from.
+
+The command line and the benchmarks call `compare_pods`; `outputs` writes the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from proreus.compare.scenario import Scenario
+from proreus.compare.statistics import Row, summarise
+from proreus.compare.trials import Progress, Task, TrialResult, run_trials
+from proreus.model.errors import UsageError
+from proreus.policies.catalogue import PolicyOptions, make_policy
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """Policies x scenarios x seeds."""
+
+    scenarios: tuple[Scenario, ...]
+    policies: tuple[str, ...]
+    options: PolicyOptions = field(default_factory=PolicyOptions)
+    """For every policy."""
+    seeds: tuple[int, ...] = (0,)
+    """Each seed draws a workload where the scenario draws, and the policies' random choices."""
+    processes: int | None = None
+    """None: all cores; 1: this process only."""
+
+    def __post_init__(self) -> None:
+        _check_names("scenario", [scenario.name for scenario in self.scenarios])
+        _check_names("policy", self.policies)
+        _check_names("seed", [str(seed) for seed in self.seeds])
+        if self.processes is not None and self.processes < 1:
+            raise UsageError(f"processes: {self.processes} is not at least 1")
+        if any(seed < 0 for seed in self.seeds):
+            raise UsageError("a seed cannot be negative")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The answer to a request."""
+
+    request: CompareRequest
+    results: tuple[TrialResult, ...]
+    """By scenario, seed and policy, in the order of the request."""
+    rows: tuple[Row, ...]
+    """By scenario, policy and measure."""
+    world: str = "pods"
+
+    def results_for(self, scenario: Scenario) -> tuple[TrialResult, ...]:
+        """The results of one scenario."""
+        return tuple(result for result in self.results if result.scenario == scenario.name)
+
+    def rows_for(self, scenario: Scenario, measure: str | None = None) -> tuple[Row, ...]:
+        """The rows of one scenario, of one measure or of all."""
+        return tuple(
+            row
+            for row in self.rows
+            if row.scenario == scenario.name and (measure is None or row.measure == measure)
+        )
+
+
+def compare_pods(request: CompareRequest, progress: Progress | None = None) -> Comparison:
+    """Run the request; every policy of a scenario and seed meets the same workload."""
+    for name in request.policies:
+        make_policy(name, request.options)  # a wrong name is reported before anything is loaded
+    tasks = [
+        Task(scenario, seed, request.policies, request.options, with_pictures=seed == request.seeds[0])
+        for scenario in request.scenarios
+        for seed in request.seeds
+    ]
+    results = run_trials(tasks, request.processes, progress)
+    return Comparison(request, results, summarise(results))
+
+
+def _check_names(kind: str, names: Sequence[str]) -> None:
+    """At least one, and no two alike: rows could not be told apart."""
+    if not names:
+        raise UsageError(f"no {kind} to compare")
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise UsageError(f"the {kind} {name!r} is named twice")

@@ -1,0 +1,143 @@
+"""The curves of a scenario as charts: every policy on one grid, whatever moments its run was sampled at.
+
+`plots` and `report` draw the same charts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from proreus.cluster.columns import F64
+from proreus.compare.comparison import Comparison
+from proreus.compare.scenario import Scenario
+from proreus.worlds.pods.outcome import Curves
+
+_POINTS = 240
+# Percentage points between policies from which on a chart shows them.
+_APART = 0.5
+_TIME_UNITS = (
+    ("days", 86_400.0, 3.0),
+    ("hours", 3_600.0, 3.0),
+    ("minutes", 60.0, 5.0),
+    ("seconds", 1.0, 0.0),
+)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What runs along the bottom."""
+
+    title: str
+    unit: str
+    values: F64
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One quantity of all policies."""
+
+    key: str
+    """Names the file or the element."""
+    title: str
+    unit: str
+    axis: Axis
+    series: dict[str, F64]
+    """Policy -> value at each place of the axis; NaN where the run is over."""
+    note: str = ""
+    """What the reader should know about the part that is shown."""
+
+
+_Quantity = Callable[[Curves], F64 | None]
+
+
+def _allocated(resource: str) -> _Quantity:
+    return lambda curves: curves.allocation.get(resource)
+
+
+_QUANTITIES: tuple[tuple[str, str, str, _Quantity], ...] = (
+    ("gpu-allocation", "GPU allocation", "%", _allocated("gpu")),
+    (
+        "fragmentation",
+        "Fragmentation: GPU share that typical pods cannot use",
+        "%",
+        lambda c: c.fragmentation,
+    ),
+    ("waiting", "Waiting pods", "pods", lambda curves: curves.waiting),
+    ("cpu-allocation", "CPU allocation", "%", _allocated("cpu")),
+    ("memory-allocation", "Memory allocation", "%", _allocated("memory")),
+    ("running", "Running pods", "pods", lambda curves: curves.running),
+)
+
+
+def charts_of(comparison: Comparison, scenario: Scenario) -> list[Chart]:
+    """The charts of a scenario's first seed; quantities that are zero throughout are left out."""
+    curves = {
+        result.policy: result.picture.curves
+        for result in comparison.results_for(scenario)
+        if result.picture is not None and result.picture.curves.time.size
+    }
+    if not curves:
+        return []
+    places = {policy: _places(one, scenario) for policy, one in curves.items()}
+    grid = np.linspace(
+        min(float(one[0]) for one in places.values()), max(float(one[-1]) for one in places.values()), _POINTS
+    )
+    axis = _axis(grid, scenario, curves)
+    charts = []
+    for key, title, unit, quantity in _QUANTITIES:
+        sampled = {policy: quantity(one) for policy, one in curves.items()}
+        series = {
+            policy: _held(places[policy], values, grid)
+            for policy, values in sampled.items()
+            if values is not None
+        }
+        if any(np.nanmax(values, initial=0.0) > 0 for values in series.values()):
+            chart = Chart(key, title, unit, axis, series)
+            charts.append(_from_where_they_part(chart) if axis.unit == "%" and unit == "%" else chart)
+    return charts
+
+
+def _from_where_they_part(chart: Chart) -> Chart:
+    """Without the part in which every policy still places everything: lines on one another tell nothing."""
+    if len(chart.series) < 2:
+        return chart
+    values = np.array(list(chart.series.values()))
+    apart = np.flatnonzero(np.ptp(np.nan_to_num(values), axis=0) > _APART)
+    start = max(int(apart[0]) - _POINTS // 20, 0) if apart.size else 0
+    if start < _POINTS // 10:
+        return chart
+    places = chart.axis.values
+    return replace(
+        chart,
+        axis=replace(chart.axis, values=places[start:]),
+        series={policy: one[start:] for policy, one in chart.series.items()},
+        note=f"Before {places[start]:.0f} % all policies are within {_APART} points of each other.",
+    )
+
+
+def _by_load(scenario: Scenario, curves: Curves) -> bool:
+    """Where nobody leaves, the load that has arrived says more than the time."""
+    return scenario.options.drop_failures and bool(curves.arrived[-1] > 0)
+
+
+def _places(curves: Curves, scenario: Scenario) -> F64:
+    return curves.arrived if _by_load(scenario, curves) else curves.time - curves.time[0]
+
+
+def _axis(grid: F64, scenario: Scenario, curves: dict[str, Curves]) -> Axis:
+    if _by_load(scenario, next(iter(curves.values()))):
+        return Axis("GPU demand that has arrived, % of capacity", "%", grid)
+    span = float(grid[-1])
+    unit, seconds = next((name, size) for name, size, least in _TIME_UNITS if span >= least * size)
+    return Axis(f"Time, {unit}", unit, grid / seconds)
+
+
+def _held(places: F64, values: F64, grid: F64) -> F64:
+    """The last sample before each place of the grid; NaN before the first and after the last."""
+    last = np.searchsorted(places, grid, side="right") - 1
+    held = values[np.maximum(last, 0)].astype(np.float64)
+    held[(last < 0) | (grid > places[-1])] = np.nan
+    return held

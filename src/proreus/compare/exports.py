@@ -1,0 +1,63 @@
+"""A comparison as JSON and CSV, for other programs. The formats are promised: see `proreus compare --json`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+
+from proreus.compare.comparison import Comparison
+from proreus.compare.statistics import Row
+from proreus.worlds.pods.outcome import MEASURES
+
+_COLUMNS = ("scenario", "policy", "measure", "unit", "better", "mean", "low", "high", "n")
+
+
+def rows_json(comparison: Comparison) -> bytes:
+    """`{"world", "rows": [...]}`; low and high are null where one seed allows no interval."""
+    content = {
+        "world": comparison.world,
+        "rows": [dict(zip(_COLUMNS, _cells(row), strict=True)) for row in comparison.rows],
+    }
+    return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def rows_csv(comparison: Comparison) -> bytes:
+    """The same rows; an absent interval is an empty cell."""
+    return _csv(_COLUMNS, (_cells(row) for row in comparison.rows))
+
+
+def per_seed_csv(comparison: Comparison) -> bytes:
+    """Every run with its measures; a measure that makes no sense for the run is an empty cell."""
+    measures = [name for name in MEASURES if any(name in result.measures for result in comparison.results)]
+    return _csv(
+        ("scenario", "policy", "seed", *measures),
+        (
+            (result.scenario, result.policy, result.seed, *(result.measures.get(name) for name in measures))
+            for result in comparison.results
+        ),
+    )
+
+
+def _cells(row: Row) -> tuple[str | float | int | None, ...]:
+    found = row.estimate
+    return (
+        row.scenario,
+        row.policy,
+        row.measure,
+        row.unit,
+        row.better,
+        found.mean,
+        found.low,
+        found.high,
+        found.n,
+    )
+
+
+def _csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue().encode()

@@ -1,0 +1,95 @@
+"""Which measure decides in a scenario, who comes first by it, and whom the intervals cannot tell apart.
+
+Tables, plots, summary and report all ask here, so that they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proreus.compare.comparison import Comparison
+from proreus.compare.scenario import Scenario
+from proreus.compare.statistics import Row
+
+# Where nobody leaves, room is what counts; elsewhere time is.
+_DECIDES_WITHOUT_QUEUE = ("gpu_allocation_peak", "failures", "cpu_allocation")
+_DECIDES_WITH_QUEUE = ("jct_mean", "wait_mean", "cpu_allocation")
+
+_TELLING_WITHOUT_QUEUE = (
+    "gpu_allocation_peak",
+    "gpu_allocation",
+    "fragmentation_end",
+    "fragmentation",
+    "cpu_allocation",
+    "memory_allocation",
+    "failures",
+    "decisions_per_s",
+)
+_TELLING_WITH_QUEUE = (
+    "jct_mean",
+    "wait_mean",
+    "wait_p99",
+    "makespan",
+    "gpu_allocation",
+    "cpu_allocation",
+    "preemptions",
+    "failures",
+    "decisions_per_s",
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The order of the policies in a scenario."""
+
+    scenario: Scenario
+    measure: str
+    """The one that decides."""
+    unit: str
+    better: str
+    ranked: tuple[Row, ...]
+    """The rows of that measure, best first."""
+    policies: tuple[str, ...]
+    """All policies, best first; those without the measure come last."""
+
+
+def standing(comparison: Comparison, scenario: Scenario) -> Standing | None:
+    """The standing of a scenario; None where its runs have no measure that could decide."""
+    candidates = _DECIDES_WITHOUT_QUEUE if scenario.options.drop_failures else _DECIDES_WITH_QUEUE
+    for measure in candidates:
+        ranked = best_first(comparison.rows_for(scenario, measure))
+        if ranked:
+            named = tuple(row.policy for row in ranked)
+            rest = tuple(policy for policy in comparison.request.policies if policy not in named)
+            return Standing(scenario, measure, ranked[0].unit, ranked[0].better, ranked, named + rest)
+    return None
+
+
+def best_first(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Rows of one measure by their mean; equal ones keep the order of the request."""
+    return tuple(
+        sorted(rows, key=lambda row: -row.estimate.mean if row.better == "higher" else row.estimate.mean)
+    )
+
+
+def among_best(rows: Sequence[Row]) -> frozenset[str]:
+    """The policies with the best mean of a measure, and those whose interval overlaps the best one's.
+
+    Nobody is best where all are alike.
+    """
+    ranked = best_first(rows)
+    if not ranked or ranked[0].estimate.mean == ranked[-1].estimate.mean:
+        return frozenset()
+    best = ranked[0].estimate
+    return frozenset(row.policy for row in ranked if row.estimate.overlaps(best))
+
+
+def telling_measures(comparison: Comparison, scenario: Scenario) -> tuple[str, ...]:
+    """The measures worth a column of a narrow table: those that suit the scenario and are not zero for all."""
+    candidates = _TELLING_WITHOUT_QUEUE if scenario.options.drop_failures else _TELLING_WITH_QUEUE
+    return tuple(
+        measure
+        for measure in candidates
+        if any(row.estimate.mean != 0 for row in comparison.rows_for(scenario, measure))
+    )

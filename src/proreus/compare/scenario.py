@@ -1,0 +1,157 @@
+"""What policies are compared on: where a workload comes from, and how the world treats its pods.
+
+The command line turns its arguments into scenarios with `parse_scenario` or `FromFiles`; `trials` sends them
+to worker processes, so every source is a small picklable value that loads its workload where it is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, Protocol, assert_never
+
+from proreus.model.errors import InputError, UsageError, unknown_name
+from proreus.model.workload import Workload
+from proreus.traces import alibaba2025, catalogue, gavel, k8ssim, manifests, openb
+from proreus.traces.generate import PRESETS, generate
+from proreus.worlds.pods.world import PodsOptions
+
+FileFormat = Literal["openb", "k8ssim", "manifests", "alibaba2025", "gavel"]
+
+# Nobody leaves in these, so a pod that finds no room is dropped, as in the published experiment.
+_ARRIVALS_ONLY_PRESETS = frozenset({"gpu"})
+_ARRIVALS_ONLY_FAMILY = "openb/"
+
+
+class Source(Protocol):
+    """Where a workload comes from."""
+
+    @property
+    def name(self) -> str:
+        """The name in tables and reports."""
+        ...
+
+    def load(self, seed: int) -> Workload:
+        """The workload for that seed; traces are the same for every seed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A preset of the calibrated generator."""
+
+    preset: str
+
+    @property
+    def name(self) -> str:
+        """The preset's name."""
+        return self.preset
+
+    def load(self, seed: int) -> Workload:
+        """The generated workload."""
+        return generate(self.preset, seed)
+
+
+@dataclass(frozen=True)
+class FromCatalogue:
+    """A dataset of the catalogue."""
+
+    dataset: str
+    data: Path
+    """The data folder."""
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return self.dataset
+
+    def load(self, seed: int) -> Workload:
+        """The dataset as a workload."""
+        return catalogue.load(self.dataset, self.data, seed)
+
+
+@dataclass(frozen=True)
+class FromFiles:
+    """Files of the user's own in a format that a reader knows."""
+
+    format: FileFormat
+    pods: Path
+    """The work: pods (openb, alibaba2025), jobs (k8ssim, gavel) or manifests."""
+    nodes: Path | None = None
+    """openb and k8ssim need it, manifests may have it; the others bring nodes that fit the work."""
+    throughputs: Path | None = None
+    """gavel only: the measured throughputs."""
+
+    def __post_init__(self) -> None:
+        if self.format in ("openb", "k8ssim") and self.nodes is None:
+            raise UsageError(f"the format {self.format} needs a file of nodes")
+        if self.format == "gavel" and self.throughputs is None:
+            raise UsageError("the format gavel needs a file of throughputs")
+        if self.nodes is not None and self.format in ("gavel", "alibaba2025"):
+            raise UsageError(f"the format {self.format} takes no file of nodes")
+        if self.throughputs is not None and self.format != "gavel":
+            raise UsageError(f"the format {self.format} takes no file of throughputs")
+
+    @property
+    def name(self) -> str:
+        """The format and the name of the file of pods."""
+        return f"{self.format}:{self.pods.name}"
+
+    def load(self, seed: int) -> Workload:
+        """The files as a workload, the same for every seed."""
+        match self.format:
+            case "openb":
+                return Workload(self.name, openb.read_nodes(self._nodes_file()), openb.read_pods(self.pods))
+            case "k8ssim":
+                return k8ssim.read_workload(self._nodes_file(), self.pods)
+            case "manifests":
+                paths = [self.pods] if self.nodes is None else [self.nodes, self.pods]
+                return manifests.read_manifests(paths)
+            case "alibaba2025":
+                instances = alibaba2025.read_pods(self.pods)
+                return Workload(self.name, alibaba2025.dlrm_nodes(instances), instances)
+            case "gavel":
+                return self._training_jobs()
+            case _:
+                assert_never(self.format)
+
+    def _nodes_file(self) -> Path:
+        assert self.nodes is not None, "checked when the source was made"
+        return self.nodes
+
+    def _training_jobs(self) -> Workload:
+        assert self.throughputs is not None, "checked when the source was made"
+        measured = gavel.read_throughputs(self.throughputs)
+        jobs = gavel.read_jobs(self.pods, measured, gavel.Unmeasured.LEAVE_OUT)
+        return Workload(self.name, gavel.nodes_for(jobs), jobs)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A source of workloads and the rules they run under."""
+
+    source: Source
+    options: PodsOptions = field(default_factory=PodsOptions)
+
+    @property
+    def name(self) -> str:
+        """The source's name."""
+        return self.source.name
+
+
+def parse_scenario(text: str, data_dir: Path | None) -> Scenario:
+    """The scenario of that name: a preset of the generator, or a dataset under `data_dir`."""
+    if text in PRESETS:
+        return Scenario(Generated(text), PodsOptions(drop_failures=text in _ARRIVALS_ONLY_PRESETS))
+    datasets = catalogue.known(data_dir)
+    # A family whose files are not here is listed as a pattern; which members it has shows when it is loaded.
+    if "*" in text or not any(fnmatchcase(text, name) for name in datasets):
+        raise unknown_name("scenario", text, [*PRESETS, *datasets])
+    if data_dir is None:
+        raise InputError(
+            f"the scenario {text!r} needs data files; "
+            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
+        )
+    options = PodsOptions(drop_failures=text.startswith(_ARRIVALS_ONLY_FAMILY))
+    return Scenario(FromCatalogue(text, data_dir), options)

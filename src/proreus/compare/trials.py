@@ -1,0 +1,201 @@
+"""Policies x scenarios x seeds -> results, on as many processes as there are cores.
+
+`comparison` calls `run_trials`. One task is one workload with all policies, so that it is loaded and compiled
+once and every policy meets the same work: differences between policies are then paired by seed. Results come
+back in the order of the request, whichever process was first.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from proreus.cluster.compile import compile_workload
+from proreus.compare.heat import HeatMap, heat_map
+from proreus.compare.scenario import Scenario
+from proreus.compare.simulate import simulate
+from proreus.model.errors import ProreusError, WorkError
+from proreus.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.outcome import Curves
+
+Progress = Callable[[int, int, str], None]
+"""Hears (runs done, runs in all, what was done last)."""
+
+_ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What the plots of one run are drawn from."""
+
+    curves: Curves
+    """At most 512 moments: the world thins them."""
+    heat: HeatMap
+    nodes: int
+    pods: int
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """One policy on one workload."""
+
+    scenario: str
+    policy: str
+    seed: int
+    measures: dict[str, float]
+    picture: Picture | None
+    """Only for the first seed."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One workload and the policies that meet it."""
+
+    scenario: Scenario
+    seed: int
+    policies: tuple[str, ...]
+    options: PolicyOptions
+    with_pictures: bool
+
+    @property
+    def title(self) -> str:
+        """For messages."""
+        return f"{self.scenario.name}, seed {self.seed}"
+
+
+def available_cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_trials(
+    tasks: Sequence[Task], processes: int | None = None, progress: Progress | None = None
+) -> tuple[TrialResult, ...]:
+    """The results of all tasks, in order; `processes` None is all cores, 1 stays in this process."""
+    workers = min(processes or available_cores(), len(tasks))
+    tally = _Tally(sum(len(task.policies) for task in tasks), progress)
+    try:
+        if workers <= 1:
+            return tuple(result for task in tasks for result in run_task(task, tally.add_run))
+        return _run_in_pool(tasks, workers, tally)
+    except KeyboardInterrupt:
+        raise WorkError(f"interrupted after {tally.done} of {tally.total} runs") from None
+
+
+def run_task(task: Task, heard: Callable[[str], None] | None = None) -> list[TrialResult]:
+    """Every policy of the task on its workload; `heard` is told after each."""
+    with _failures_named(task.title):
+        compiled = compile_workload(task.scenario.source.load(task.seed))
+    results = []
+    for name in task.policies:
+        with _failures_named(f"{task.title}, policy {name}"):
+            policy = make_policy(name, task.options, seed=task.seed)
+            outcome = simulate(compiled, policy, task.scenario.options)
+        picture = None
+        if task.with_pictures:
+            workload = compiled.workload
+            heat = heat_map(outcome.heat, outcome.heat_times)
+            picture = Picture(outcome.curves, heat, len(workload.nodes), len(workload.pods))
+        measures = {measure: float(value) for measure, value in outcome.measures.items()}
+        results.append(TrialResult(task.scenario.name, name, task.seed, measures, picture))
+        if heard is not None:
+            heard(f"{task.title}: {name}")
+    return results
+
+
+class _Tally:
+    """Counts runs and tells whoever wants to know."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self.done, self.total, self._progress = 0, total, progress
+
+    def add_run(self, text: str) -> None:
+        self.add(1, text)
+
+    def add(self, runs: int, text: str) -> None:
+        self.done += runs
+        if self._progress is not None:
+            self._progress(self.done, self.total, text)
+
+
+def _run_in_pool(tasks: Sequence[Task], workers: int, tally: _Tally) -> tuple[TrialResult, ...]:
+    """Spawned and not forked: a fork of a process with Numba's or BLAS's threads may hang."""
+    not_ours = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _leave_interrupts_to_the_parent)
+    found: dict[Future[list[TrialResult]], list[TrialResult]] = {}
+    futures: list[Future[list[TrialResult]]] = []
+    finished = False
+    try:
+        # A spawning pool starts all its processes with the first task, so they inherit these settings.
+        with _one_thread_each():
+            futures = [pool.submit(run_task, task) for task in tasks]
+        task_of = dict(zip(futures, tasks, strict=True))
+        for future in as_completed(futures):
+            found[future] = future.result()
+            tally.add(len(task_of[future].policies), task_of[future].title)
+        finished = True
+    except BrokenProcessPool as error:
+        raise WorkError(
+            f"a worker process died after {tally.done} of {tally.total} runs: it was killed, perhaps for want "
+            "of memory (try fewer processes), or could not start (a script needs `if __name__ == "
+            "'__main__':`)"
+        ) from error
+    finally:
+        if not finished:
+            # Nobody wants the other results: end the workers now, not after their tasks.
+            for process in set(multiprocessing.active_children()) - not_ours:
+                process.kill()
+        pool.shutdown(wait=True, cancel_futures=True)
+    return tuple(result for future in futures for result in found[future])
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """Ctrl-C reaches the whole group; the parent alone reports it, and ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes started meanwhile run their numerics on one thread: there is one process per core already."""
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _failures_named(where: str) -> Iterator[None]:
+    """A failure of the work says where it happened; wrong input and usage speak for themselves.
+
+    This is the one place that catches whatever comes: a policy or a reader may raise anything, and some
+    exceptions cannot even travel between processes.
+    """
+    try:
+        yield
+    except WorkError as error:
+        raise WorkError(f"{where}: {error}") from error
+    except ProreusError:
+        raise
+    except Exception as error:
+        raise WorkError(f"{where}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,106 @@
+"""How measures are called and how numbers are written for people. Tables, plots and the report ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from proreus.compare.statistics import Estimate
+
+NOTHING = "—"
+"""Stands where there is no number to show."""
+MINUS = "−"
+
+TITLES = {
+    "gpu_allocation": "GPU allocation, mean",
+    "gpu_allocation_peak": "GPU allocation, peak",
+    "cpu_allocation": "CPU allocation, mean",
+    "memory_allocation": "Memory allocation, mean",
+    "network_allocation": "Network allocation, mean",
+    "disk_allocation": "Disk allocation, mean",
+    "fragmentation": "Fragmentation, mean",
+    "fragmentation_end": "Fragmentation, at the end",
+    "wait_mean": "Waiting time, mean",
+    "wait_p99": "Waiting time, 99th percentile",
+    "jct_mean": "Completion time, mean",
+    "makespan": "Makespan",
+    "preemptions": "Preemptions",
+    "failures": "Pods not placed",
+    "decisions": "Decisions",
+    "decisions_per_s": "Decision rate",
+}
+
+SHORT_TITLES = {
+    "gpu_allocation": "GPU",
+    "gpu_allocation_peak": "GPU peak",
+    "cpu_allocation": "CPU",
+    "memory_allocation": "memory",
+    "fragmentation": "fragm.",
+    "fragmentation_end": "fragm. end",
+    "wait_mean": "wait",
+    "wait_p99": "wait p99",
+    "jct_mean": "completion",
+    "makespan": "makespan",
+    "preemptions": "preempted",
+    "failures": "not placed",
+    "decisions_per_s": "rate",
+}
+
+
+def title_of(measure: str) -> str:
+    """The measure in words."""
+    return TITLES.get(measure, measure.replace("_", " "))
+
+
+def short_title_of(measure: str) -> str:
+    """The measure in a word or two, for the head of a narrow column."""
+    return SHORT_TITLES.get(measure, measure.replace("_", " "))
+
+
+def decimals_for(values: Sequence[float], unit: str) -> int:
+    """Digits after the point with which numbers of one column stand: alike, and no more than tell something."""
+    largest = max((abs(value) for value in values), default=0.0)
+    if unit.startswith("%"):
+        return 2
+    if all(float(value).is_integer() for value in values):
+        return 0
+    if largest >= 1_000:
+        return 0
+    return 1 if largest >= 100 else 2
+
+
+def number(value: float, decimals: int) -> str:
+    """With thousands separators and a true minus sign; never "-0"."""
+    text = f"{value:,.{decimals}f}"
+    if text.startswith("-"):
+        digits = text[1:]
+        return MINUS + digits if digits.strip("0.,") else digits
+    return text
+
+
+def signed(value: float, decimals: int) -> str:
+    """A difference: with its sign, also when positive."""
+    text = number(value, decimals)
+    return text if text.startswith(MINUS) or not text.strip("0.,") else f"+{text}"
+
+
+def half_width(estimate: Estimate, decimals: int) -> str:
+    """Half the interval, or a dash."""
+    half = estimate.half
+    return NOTHING if half is None else number(half, decimals)
+
+
+def plus_minus(estimate: Estimate, decimals: int) -> str:
+    """Mean and half interval."""
+    return f"{number(estimate.mean, decimals)} ± {half_width(estimate, decimals)}"
+
+
+def with_unit(text: str, unit: str) -> str:
+    """A number and its unit; counts of nothing in particular stand alone."""
+    return f"{text} {unit}" if unit else text
+
+
+def listing(names: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,189 @@
+"""Laws of the pods world that hold for every policy, checked by counting anew after every decision."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from watched import Watched, gpu_capacity
+
+from oracles.kube_filters import first_failure
+from proreus.cluster.compile import compile_workload
+from proreus.compare.simulate import simulate
+from proreus.model.decision import Delay, Preempt
+from proreus.model.workload import Workload
+from proreus.policies.catalogue import POLICIES, PolicyOptions, make_policy
+from proreus.worlds.pods.outcome import Outcome
+from proreus.worlds.pods.world import PodsOptions
+from strategies import workloads
+
+LAWS = settings(deadline=None, derandomize=True, max_examples=16, database=None)
+MORE = settings(deadline=None, derandomize=True, max_examples=40, database=None)
+ENDED = ("done", "running", "rejected", "failed")
+
+every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
+
+
+@every_policy
+@LAWS
+@given(workload=workloads(), seed=st.integers(0, 3))
+def test_books_balance_after_every_decision(policy: str, workload: Workload, seed: int) -> None:
+    """Capacity, devices, incremental sums, linked lists, statuses, on-time departures, legal delays, evictions."""
+    compiled = compile_workload(workload)
+    watched = Watched(compiled)
+    watched.run(make_policy(policy, seed=seed).decide)
+
+    pods = workload.pods
+    for step in watched.steps:
+        # A rule waits, or evicts, only where no node may take the pod.
+        assert step.legal_nodes == 0 or not isinstance(step.decision, Delay | Preempt)
+        assert bool(step.victims) == isinstance(step.decision, Preempt)
+        for victim in step.victims:
+            assert pods[victim].spec.priority < pods[step.pod].spec.priority
+            assert pods[step.pod].spec.may_preempt
+    log = watched.world.outcome().log
+    assert {row[1] for row in log} <= set(ENDED)
+    evictions = Counter(victim for step in watched.steps for victim in step.victims)
+    assert [row[6] for row in log] == [evictions[pod] for pod in range(len(pods))]
+    for pod, (_, status, node, _, started, finished, _) in enumerate(log):
+        assert (status == "running") == (node != "") == (pod in watched.running)
+        assert (status == "done") == math.isfinite(finished)
+        assert status != "running" or math.isinf(pods[pod].duration)
+        assert math.isnan(started) or started >= pods[pod].arrival
+
+
+@every_policy
+@LAWS
+@given(workload=workloads())
+def test_no_feasible_pod_is_left_behind(policy: str, workload: Workload) -> None:
+    """Whoever still waits when nothing can happen any more fits nowhere."""
+    watched = Watched(compile_workload(workload))
+    watched.run(make_policy(policy).decide)
+    state = watched.believed()
+    for pod, row in zip(workload.pods, watched.world.outcome().log, strict=True):
+        if row[1] == "failed":
+            assert all(first_failure(state, pod, node) is not None for node in range(len(workload.nodes)))
+
+
+@MORE
+@given(workload=workloads(), policy=st.sampled_from(sorted(POLICIES)))
+def test_measures_equal_what_the_stays_add_up_to(workload: Workload, policy: str) -> None:
+    """Allocation averages, waits, completion times and counts, recomputed from the ledger."""
+    watched = Watched(compile_workload(workload))
+    watched.run(make_policy(policy).decide)
+    outcome = watched.world.outcome()
+    measures, log = outcome.measures, outcome.log
+    if watched.now > workload.pods[0].arrival:
+        mean = watched.mean_use()
+        total_cpu = sum(node.allocatable.cpu for node in workload.nodes)
+        assert measures["cpu_allocation"] == pytest.approx(100 * mean[0] / total_cpu)
+        if gpu_capacity(watched.compiled):
+            assert measures["gpu_allocation"] == pytest.approx(100 * mean[-1] / gpu_capacity(watched.compiled))
+    waits = [row[4] - row[3] for row in log if not math.isnan(row[4])]
+    assert measures.get("wait_mean") == (pytest.approx(np.mean(waits)) if waits else None)
+    times = [row[5] - row[3] for row in log if row[1] == "done"]
+    assert measures.get("jct_mean") == (pytest.approx(np.mean(times)) if times else None)
+    ends = [row[5] for row in log if row[1] == "done"]
+    assert measures.get("makespan") == (max(ends) - workload.pods[0].arrival if ends else None)
+    assert measures["decisions"] == len(watched.steps)
+    assert measures["preemptions"] == sum(len(step.victims) for step in watched.steps)
+    assert measures["failures"] == sum(row[1] in ("failed", "rejected") for row in log)
+
+
+def comparable(outcome: Outcome) -> tuple[object, ...]:
+    """An outcome as values that compare bit for bit; the speed of this machine is not part of it."""
+    measures = {name: value for name, value in outcome.measures.items() if name != "decisions_per_s"}
+    curves = outcome.curves
+    arrays = (curves.time, curves.arrived, curves.waiting, curves.running, curves.fragmentation)
+    allocation = {name: values.tobytes() for name, values in curves.allocation.items()}
+    return (
+        repr(measures),
+        repr(outcome.log),
+        [values.tobytes() for values in arrays],
+        allocation,
+        outcome.heat.tobytes(),
+        outcome.heat_times.tobytes(),
+    )
+
+
+@every_policy
+@LAWS
+@given(workload=workloads(), seed=st.integers(0, 3))
+def test_same_seed_same_log_fused_or_stepwise(policy: str, workload: Workload, seed: int) -> None:
+    compiled = compile_workload(workload)
+    first = comparable(simulate(compiled, make_policy(policy, seed=seed)))
+    assert comparable(simulate(compiled, make_policy(policy, seed=seed))) == first
+    assert comparable(simulate(compile_workload(workload), make_policy(policy, seed=seed))) == first
+    stepwise = simulate(compiled, make_policy(policy, seed=seed), inspect=lambda observation: None)
+    assert comparable(stepwise) == first
+
+
+@every_policy
+@LAWS
+@given(workload=workloads())
+def test_looking_does_not_change_the_run(policy: str, workload: Workload) -> None:
+    """A run whose every moment is inspected and explained goes like one that nobody watches."""
+    compiled = compile_workload(workload)
+    undisturbed = simulate(compiled, make_policy(policy))
+    watched_policy = make_policy(policy)
+    nodes = range(len(workload.nodes))
+
+    def look(observation: object) -> None:
+        from proreus.cluster.observation import PodObservation
+
+        assert isinstance(observation, PodObservation)
+        observation.refusals()
+        observation.action_mask()
+        for node in nodes:
+            observation.victims(node)
+        explanation = watched_policy.explain(observation)
+        assert explanation == watched_policy.explain(observation)
+
+    looked_at = simulate(compiled, watched_policy, inspect=look)
+    assert repr(looked_at.log) == repr(undisturbed.log)
+
+
+@MORE
+@given(workload=workloads(), policy=st.sampled_from(sorted(POLICIES)))
+def test_a_policy_object_can_be_run_again(workload: Workload, policy: str) -> None:
+    """What a policy remembers of one run over a workload does not leak into the next run over it."""
+    compiled = compile_workload(workload)
+    made = make_policy(policy, PolicyOptions(tie="ordered"))
+    fresh = simulate(compiled, make_policy(policy, PolicyOptions(tie="ordered")))
+    simulate(compiled, made)
+    again = simulate(compiled, made)
+    if policy not in ("random", "round_robin", "kube", "kube_plus") and not fresh.measures["preemptions"]:
+        assert repr(again.log) == repr(fresh.log)
+    else:  # random draws and rotation may go on where they stopped; the decisions must still be legal
+        assert len(again.log) == len(fresh.log)
+
+
+@every_policy
+@LAWS
+@given(workload=workloads())
+def test_dropped_failures_are_decided_once(policy: str, workload: Workload) -> None:
+    """With `drop_failures` nobody waits: every pod starts when it comes (or comes back) or never."""
+    watched = Watched(compile_workload(workload), PodsOptions(drop_failures=True))
+    watched.run(make_policy(policy).decide)
+    decided = Counter(step.pod for step in watched.steps)
+    for pod, row in enumerate(watched.world.outcome().log):
+        assert decided[pod] == 1 + row[6]
+        if row[6] == 0:
+            assert math.isnan(row[4]) or row[4] == row[3]
+        assert row[1] != "failed" or row[6] > 0 or math.isnan(row[4])
+
+
+@every_policy
+@LAWS
+@given(workload=workloads())
+def test_evicted_pods_stay_out_when_they_are_not_requeued(policy: str, workload: Workload) -> None:
+    watched = Watched(compile_workload(workload), PodsOptions(requeue_evicted=False))
+    watched.run(make_policy(policy).decide)
+    evicted = {victim for step in watched.steps for victim in step.victims}
+    for pod, row in enumerate(watched.world.outcome().log):
+        assert row[6] == (1 if pod in evicted else 0)
+        assert pod not in evicted or row[1] == "failed"
