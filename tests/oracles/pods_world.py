@@ -128,7 +128,7 @@ class ReferenceWorld:
 
     def _back_off(self, life: Life) -> None:
         wait = min(2 ** max(life.attempts - 1, 0), 10)
-        life.status, life.since = "backing off", math.ceil(self.now + wait)
+        life.status, life.since = "backing off", float(math.ceil(self.now + wait))
         life.sequence = self._next_sequence()
 
     def _carry_out(self, life: Life, decision: Decision) -> None:

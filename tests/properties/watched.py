@@ -210,4 +210,4 @@ def frozen(world: PodsWorld) -> dict[str, NDArray[Any]]:
 def assert_unchanged(before: dict[str, NDArray[Any]], after: dict[str, NDArray[Any]]) -> None:
     """Bit for bit the same."""
     changed = [name for name, value in before.items() if value.tobytes() != after[name].tobytes()]
-    assert changed == []
+    assert changed == [], changed

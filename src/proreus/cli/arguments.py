@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import tyro
+from rich.console import Console
 
 from proreus.model.errors import UsageError
 
 Arguments = TypeVar("Arguments")
+_PIPE_WIDTH = 160
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -38,6 +40,12 @@ class Common:
     """How much to log, to stderr."""
     log_json: bool = False
     """Log one JSON object a line."""
+
+
+def new_console() -> Console:
+    """Where results are printed: as wide as the terminal, and wide enough for tables in a pipe or a file."""
+    console = Console(emoji=False)
+    return console if console.is_terminal else Console(emoji=False, width=_PIPE_WIDTH)
 
 
 class JsonLines(logging.Formatter):
@@ -88,7 +96,7 @@ def parse(kind: type[Arguments], command: str, words: Sequence[str], description
 def _one_line(boxed: str) -> str:
     """tyro's framed complaint without its frame, rule lines and hints."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", boxed)
-    lines = []
+    lines: list[str] = []
     for raw in plain.splitlines():
         line = raw.strip().strip("│╭╮╰╯").strip()
         if re.fullmatch(r"[─\s]*", line):

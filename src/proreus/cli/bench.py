@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from proreus.bench.pods import bench_pods
 from proreus.bench.rows import BenchRow, as_json
-from proreus.cli.arguments import Common, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, start_logging
 from proreus.compare.files import write_atomically
 from proreus.model.errors import UsageError, unknown_name
 from proreus.traces.catalogue import data_dir
@@ -41,7 +40,7 @@ def run(words: Sequence[str]) -> int:
         raise unknown_name("benchmark", name, BENCHES)
     arguments = parse(BenchArguments, f"proreus bench {name}", rest, _describe())
     start_logging(arguments.common)
-    console = Console()
+    console = new_console()
     rows = []
     with console.status("compiling kernels (once)") as status:
         for row in BENCHES[name](data_dir(arguments.data), lambda text: status.update(text)):

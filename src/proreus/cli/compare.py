@@ -19,7 +19,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from proreus.cli.arguments import Common, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, start_logging
 from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.compare.comparison import CompareRequest, Comparison, compare_pods
 from proreus.compare.exports import rows_json
@@ -43,7 +43,7 @@ class CompareArguments:
     workload: WorkloadArguments = field(default_factory=WorkloadArguments)
     scenarios: str = ""
     """Several scenarios, separated by commas, in place of --scenario."""
-    options: PolicyOptions = field(default_factory=PolicyOptions)
+    policy_tuning: PolicyOptions = field(default_factory=PolicyOptions)
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("reports/pods")
     """Where the report, the tables and the plots go."""
     processes: int = 0
@@ -70,7 +70,7 @@ def run(words: Sequence[str]) -> int:
     if arguments.processes < 0:
         raise UsageError(f"--processes {arguments.processes} is negative")
     command = shlex.join(("proreus", "compare", *words))
-    comparison, _ = compare_and_write(arguments, command, Console())
+    comparison, _ = compare_and_write(arguments, command, new_console())
     if arguments.common.json is not None:
         write_atomically(arguments.common.json, rows_json(comparison))
     return 0
@@ -80,11 +80,11 @@ def compare_and_write(
     arguments: CompareArguments, command: str, console: Console
 ) -> tuple[Comparison, Outputs]:
     """The comparison with a progress bar, its tables printed and its files written."""
-    names = [name.strip() for name in arguments.scenarios.split(",") if name.strip()] or [None]
+    names = _split(arguments.scenarios) or [arguments.workload.scenario]
     request = CompareRequest(
         scenarios=tuple(scenario_of(arguments.workload, name) for name in names),
-        policies=tuple(name.strip() for name in arguments.policies.split(",") if name.strip()),
-        options=arguments.options,
+        policies=tuple(_split(arguments.policies)),
+        options=arguments.policy_tuning,
         seeds=tuple(range(arguments.common.seed, arguments.common.seed + arguments.seeds)),
         processes=arguments.processes or None,
     )
@@ -109,3 +109,7 @@ def compare_and_write(
         outputs = write_outputs(comparison, arguments.out, command)
     console.print(f"report: {outputs.report}", soft_wrap=True)
     return comparison, outputs
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]

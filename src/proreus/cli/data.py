@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
-from proreus.cli.arguments import Common, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, start_logging
 from proreus.compare.files import write_atomically
 from proreus.model.errors import UsageError, unknown_name
 from proreus.traces.catalogue import data_dir, known
@@ -52,7 +51,7 @@ def run(words: Sequence[str]) -> int:
         here = folder is not None and "*" not in name
         rows.append({"name": name, "here": here, "what": dataset.what, "licence": dataset.licence})
         table.add_row(name, "yes" if here else "no", dataset.what, dataset.licence)
-    Console().print(table)
+    new_console().print(table)
     if arguments.common.json is not None:
         write_atomically(arguments.common.json, (json.dumps({"datasets": rows}, indent=2) + "\n").encode())
     return 0

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
-from proreus.cli.arguments import Common, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, start_logging
 from proreus.cli.compare import CompareArguments, compare_and_write
 
 POLICIES = "kube,kube_plus,fgd,best_fit,gpu_packing,gpu_clustering,dot_prod,random"
@@ -33,7 +32,7 @@ def run(words: Sequence[str]) -> int:
         DemoArguments, "proreus demo", words, "Example: proreus demo --seeds 3 --out reports/demo"
     )
     start_logging(arguments.common)
-    console = Console()
+    console = new_console()
     console.print(
         "Pods with shared and whole GPUs arrive at a 120-node cluster until demand is 130 % of it; "
         "then pods queue, leave and evict each other on 20 ordinary nodes.\n"

@@ -9,8 +9,6 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from proreus.model.errors import InputError, ProreusError, UsageError, unknown_name
 from proreus.version import __version__
 
@@ -43,25 +41,25 @@ VERBS: dict[str, tuple[str, str, str]] = {
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     words = list(sys.argv[1:] if words is None else words)
-    complain = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     try:
         return _dispatch(words)
     except (UsageError, InputError) as error:
-        complain.print(f"proreus: {_single(str(error))}")
+        _complain(str(error))
         return 2
     except ProreusError as error:
-        complain.print(f"proreus: {_single(str(error))}")
+        _complain(str(error))
         return 1
     except KeyboardInterrupt:
-        complain.print("proreus: interrupted")
+        _complain("interrupted")
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has left: nothing to say to anyone
         return 1
 
 
-def _single(message: str) -> str:
-    return " ".join(message.split())
+def _complain(message: str) -> None:
+    """One line on stderr, whatever the message holds."""
+    print("proreus:", " ".join(message.split()), file=sys.stderr)
 
 
 def _dispatch(words: list[str]) -> int:

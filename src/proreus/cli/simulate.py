@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from proreus.cli.arguments import Common, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, start_logging
 from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.cluster.compile import Compiled, compile_workload
 from proreus.cluster.observation import PodObservation
@@ -39,7 +39,7 @@ class SimulateArguments:
     policy: str = "kube"
     """The policy, by name."""
     workload: WorkloadArguments = field(default_factory=WorkloadArguments)
-    options: PolicyOptions = field(default_factory=PolicyOptions)
+    policy_tuning: PolicyOptions = field(default_factory=PolicyOptions)
     explain: Annotated[str, tyro.conf.arg(metavar="POD")] = ""
     """Print, per filter and per score, why this pod went where it went."""
     log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -61,9 +61,9 @@ def run(words: Sequence[str]) -> int:
         raise unknown_name("world", world, WORLDS)
     arguments = parse(SimulateArguments, f"proreus simulate {world}", rest, description)
     start_logging(arguments.common)
-    policy = make_policy(arguments.policy, arguments.options, arguments.common.seed)
+    policy = make_policy(arguments.policy, arguments.policy_tuning, arguments.common.seed)
     scenario = scenario_of(arguments.workload)
-    console = Console()
+    console = new_console()
     with console.status(f"reading {scenario.name}"):
         compiled = compile_workload(scenario.source.load(arguments.common.seed))
     outcome = _run(compiled, policy, arguments, console)
@@ -133,8 +133,8 @@ def _explanation_table(explanation: Explanation, observation: PodObservation) ->
         case Place(node=node):
             verdict = f"goes to {nodes[node].name}"
         case Preempt(node=node):
-            found = observation.victims(node)
-            evicted = [observation.compiled.workload.pods[p].name for p in found[0]] if found else []
+            victims = observation.victims(node)
+            evicted = [observation.compiled.workload.pods[p].name for p in victims[0]] if victims else []
             verdict = f"evicts {', '.join(evicted)} from {nodes[node].name} and goes there"
         case Delay():
             verdict = "has to wait: no node may take it"
@@ -142,28 +142,40 @@ def _explanation_table(explanation: Explanation, observation: PodObservation) ->
             verdict = "is rejected"
         case _:
             assert_never(explanation.decision)
-    scores = list(dict.fromkeys(name for v in explanation.verdicts for name in v.scores))
-    title = f"t={observation.now:g} s: {explanation.pod} {verdict} ({explanation.policy})."
-    table = Table(title=f"{title} {explanation.note}", title_justify="left")
-    table.add_column("node")
-    for name in scores:
-        table.add_column(name, justify="right")
-    table.add_column("total", justify="right")
-    table.add_column("refused by")
+    table = Table(
+        title=f"t={observation.now:g} s: {explanation.pod} {verdict} ({explanation.policy})",
+        title_justify="left",
+    )
+    varying, constant = _split_scores(explanation)
+    table.add_column("node", no_wrap=True)
+    for name in varying:
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("total", justify="right", no_wrap=True)
+    table.add_column("refused by", overflow="fold")
     ranked = sorted(explanation.verdicts, key=lambda v: (bool(v.refused_by), not v.scores, -v.total))
-    for verdict_of_node in ranked[:_MOST_NODES_SHOWN]:
-        found_scores = verdict_of_node.scores
-        table.add_row(
-            verdict_of_node.node,
-            *(_score(found_scores[name]) if name in found_scores else "" for name in scores),
-            _score(verdict_of_node.total)
-            if found_scores
-            else ("" if verdict_of_node.refused_by else "not looked at"),
-            verdict_of_node.refused_by,
+    for found in ranked[:_MOST_NODES_SHOWN]:
+        cells = [_score(found.scores[name]) if name in found.scores else "" for name in varying]
+        table.add_row(found.node, *cells, _total(found), found.refused_by)
+    notes = [explanation.note]
+    if constant:
+        notes.append(
+            "The same everywhere: " + ", ".join(f"{n} {_score(v)}" for n, v in constant.items()) + "."
         )
     if len(ranked) > _MOST_NODES_SHOWN:
-        table.caption = f"{len(ranked) - _MOST_NODES_SHOWN} more nodes not shown"
+        notes.append(f"{len(ranked) - _MOST_NODES_SHOWN} more nodes not shown.")
+    table.caption = " ".join(notes)
+    table.caption_justify = "left"
     return table
+
+
+def _split_scores(explanation: Explanation) -> tuple[list[str], dict[str, float]]:
+    """Scores that differ between nodes (as columns) and those that do not (as a remark)."""
+    values: dict[str, set[float]] = {}
+    for verdict in explanation.verdicts:
+        for name, value in verdict.scores.items():
+            values.setdefault(name, set()).add(value)
+    constant = {name: seen.pop() for name, seen in values.items() if len(seen) == 1}
+    return [name for name in values if name not in constant], constant
 
 
 def _total(verdict: NodeVerdict) -> str:

@@ -7,7 +7,7 @@ finds it by. `report` calls this; `report_data` gives the script the frame in wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -15,8 +15,9 @@ import numpy as np
 
 from proreus.compare.curves import Chart
 from proreus.compare.ranking import Standing
+from proreus.compare.statistics import Difference, Estimate
 from proreus.compare.trials import TrialResult
-from proreus.compare.wording import decimals_for, number, plus_minus, title_of, with_unit
+from proreus.compare.wording import decimals_for, half_width, number, plus_minus, signed, title_of, with_unit
 
 COLOURS = 7
 """The style sheet has so many; then dashes tell policies apart."""
@@ -49,7 +50,7 @@ class Frame:
         return self.bottom - _share(value, self.y_range) * (self.bottom - self.top)
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
+def ticks(low: float, high: float, about: int = 6) -> list[float]:
     """Round numbers within a range."""
     span = high - low
     if span <= 0 or not math.isfinite(span):
@@ -94,66 +95,103 @@ def curve_chart(chart: Chart, policies: Sequence[str], element: str) -> str:
 
 def ranking_chart(order: Standing, results: Sequence[TrialResult], policies: Sequence[str]) -> str:
     """A line per policy, best first: every seed as a faint dot, the mean with its 95 % interval."""
-    seeds = {
-        row.policy: [
-            result.measures[order.measure]
-            for result in results
-            if result.policy == row.policy and math.isfinite(result.measures.get(order.measure, math.nan))
-        ]
-        for row in order.ranked
-    }
-    height = 34 * len(order.ranked)
-    frame = Frame(176, 470, 6, 6 + height, _padded(_extent(order, seeds)), (0.0, 1.0))
     decimals = decimals_for([row.estimate.mean for row in order.ranked], order.unit)
-    rows = "".join(
-        _ranking_row(order, place, policies.index(row.policy), seeds[row.policy], frame, decimals)
-        for place, row in enumerate(order.ranked)
-    )
+    entries = [
+        _Entry(
+            row.policy,
+            policies.index(row.policy),
+            row.estimate,
+            [
+                result.measures[order.measure]
+                for result in results
+                if result.policy == row.policy and math.isfinite(result.measures.get(order.measure, math.nan))
+            ],
+            with_unit(plus_minus(row.estimate, decimals), order.unit),
+        )
+        for row in order.ranked
+    ]
     axis = with_unit(title_of(order.measure), f"({order.unit})" if order.unit else "")
     arrow = "more is better →" if order.better == "higher" else "← less is better"
-    label = f"Ranking by {title_of(order.measure)}"
+    return _interval_chart(entries, f"{axis}, {arrow}")
+
+
+def difference_chart(order: Standing, differences: Mapping[str, Difference], policies: Sequence[str]) -> str:
+    """How far each policy is from the leader, seed by seed; significant where the interval clears the zero."""
+    unit = "points" if order.unit.startswith("%") else order.unit
+    decimals = decimals_for([one.estimate.mean for one in differences.values()], order.unit)
+    entries = [
+        _Entry(
+            policy,
+            policies.index(policy),
+            one.estimate,
+            one.values,
+            f"{signed(one.estimate.mean, decimals)} ± {half_width(one.estimate, decimals)} {unit}".rstrip(),
+        )
+        for policy, one in differences.items()
+    ]
+    axis = with_unit(
+        f"{title_of(order.measure)}, difference to {order.policies[0]}", f"({unit})" if unit else ""
+    )
+    return _interval_chart(entries, axis, around=0.0)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A line of an interval chart."""
+
+    name: str
+    place: int
+    estimate: Estimate
+    dots: Sequence[float]
+    label: str
+
+    def values(self) -> list[float]:
+        """All that must fit into the chart."""
+        found = (self.estimate.low, self.estimate.mean, self.estimate.high)
+        return [*self.dots, *(value for value in found if value is not None)]
+
+
+def _interval_chart(entries: Sequence[_Entry], axis: str, around: float | None = None) -> str:
+    """Lines with dots and intervals; `around` is a value worth a line of its own."""
+    height = 34 * len(entries)
+    values = [value for entry in entries for value in entry.values()]
+    values += [] if around is None else [around]
+    frame = Frame(176, 470, 6, 6 + height, _padded(min(values), max(values)), (0.0, 1.0))
+    rows = "".join(
+        _interval_row(entry, frame.top + 34 * line + 17, frame) for line, entry in enumerate(entries)
+    )
+    middle = (frame.left + frame.right) / 2
+    around_line = "" if around is None else _upright(frame, around)
     return (
-        f'<svg class="chart" viewBox="0 0 640 {height + 54}" role="img" aria-label="{escape(label)}">'
-        f"{_bottom_ticks(frame, full_height=True)}{rows}"
-        f'<text class="axis" x="{(frame.left + frame.right) / 2}" y="{height + 46}" text-anchor="middle">'
-        f"{escape(axis)}, {arrow}</text></svg>"
+        f'<svg class="chart" viewBox="0 0 640 {height + 54}" role="img" aria-label="{escape(axis)}">'
+        f"{_bottom_ticks(frame, full_height=True)}{around_line}{rows}"
+        f'<text class="axis" x="{middle}" y="{height + 46}" text-anchor="middle">{escape(axis)}</text></svg>'
     )
 
 
-def _ranking_row(
-    order: Standing, place: int, policy: int, seeds: Sequence[float], frame: Frame, decimals: int
-) -> str:
-    row = order.ranked[place]
-    y = frame.top + 34 * place + 17
-    found = row.estimate
+def _upright(frame: Frame, value: float) -> str:
+    x = frame.x(value)
+    return f'<line class="around" x1="{x:.1f}" x2="{x:.1f}" y1="{frame.top}" y2="{frame.bottom}"/>'
+
+
+def _interval_row(entry: _Entry, y: float, frame: Frame) -> str:
+    found = entry.estimate
     whisker = ""
     if found.low is not None and found.high is not None:
         left, right = frame.x(found.low), frame.x(found.high)
-        whisker = (
-            f'<path class="whisker" d="M{left:.1f} {y - 5}v10M{left:.1f} {y}H{right:.1f}M{right:.1f} {y - 5}v10"/>'
-        )
-    dots = "".join(f'<circle class="seed" cx="{frame.x(value):.1f}" cy="{y}" r="3"/>' for value in seeds)
-    name = row.policy if len(row.policy) <= _LONGEST_NAME else f"{row.policy[: _LONGEST_NAME - 1]}…"
+        whisker = f'<path class="whisker" d="M{left:.1f} {y - 5}v10M{left:.1f} {y}H{right:.1f}M{right:.1f} {y - 5}v10"/>'
+    dots = "".join(f'<circle class="seed" cx="{frame.x(value):.1f}" cy="{y}" r="3"/>' for value in entry.dots)
+    name = entry.name if len(entry.name) <= _LONGEST_NAME else f"{entry.name[: _LONGEST_NAME - 1]}…"
     return (
-        f'<g class="{policy_class(policy)}"><title>{escape(row.policy)}</title>'
+        f'<g class="{policy_class(entry.place)}"><title>{escape(entry.name)}</title>'
         f'<line class="grid" x1="{frame.left}" x2="{frame.right}" y1="{y}" y2="{y}"/>'
         f'<text class="name" x="{frame.left - 12}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
         f'{dots}{whisker}<circle class="mean" cx="{frame.x(found.mean):.1f}" cy="{y}" r="5.5"/>'
-        f'<text class="value" x="{frame.right + 12}" y="{y + 4}">'
-        f"{escape(with_unit(plus_minus(found, decimals), order.unit))}</text></g>"
+        f'<text class="value" x="{frame.right + 12}" y="{y + 4}">{escape(entry.label)}</text></g>'
     )
 
 
-def _extent(order: Standing, seeds: dict[str, list[float]]) -> tuple[float, float]:
-    values = [value for one in seeds.values() for value in one]
-    for row in order.ranked:
-        found = row.estimate
-        values += [value for value in (found.low, found.mean, found.high) if value is not None]
-    return min(values), max(values)
-
-
-def _padded(extent: tuple[float, float]) -> tuple[float, float]:
-    low, high = extent
+def _padded(low: float, high: float) -> tuple[float, float]:
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
 
@@ -176,7 +214,7 @@ def _path(frame: Frame, places: Iterable[float], values: Iterable[float]) -> str
 
 
 def _horizontal_grid(frame: Frame) -> str:
-    marks = ticks(*frame.y_range)
+    marks = ticks(*frame.y_range, about=5)
     decimals = _tick_decimals(marks)
     return "".join(
         f'<line class="grid" x1="{frame.left}" x2="{frame.right}" y1="{frame.y(mark):.1f}" '
@@ -187,7 +225,7 @@ def _horizontal_grid(frame: Frame) -> str:
 
 
 def _bottom_ticks(frame: Frame, *, full_height: bool = False) -> str:
-    marks = ticks(*frame.x_range)
+    marks = ticks(*frame.x_range, about=4 if full_height else 6)
     decimals = _tick_decimals(marks)
     top = frame.top if full_height else frame.bottom
     return "".join(

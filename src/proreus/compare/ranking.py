@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.scenario import Scenario
-from proreus.compare.statistics import Row
+from proreus.compare.statistics import Row, paired_difference
 
 # Where nobody leaves, room is what counts; elsewhere time is.
 _DECIDES_WITHOUT_QUEUE = ("gpu_allocation_peak", "failures", "cpu_allocation")
@@ -73,16 +73,25 @@ def best_first(rows: Sequence[Row]) -> tuple[Row, ...]:
     )
 
 
-def among_best(rows: Sequence[Row]) -> frozenset[str]:
-    """The policies with the best mean of a measure, and those whose interval overlaps the best one's.
+def among_best(comparison: Comparison, scenario: Scenario, measure: str) -> frozenset[str]:
+    """The policies with the best mean of a measure, and those that cannot be told from the best.
 
-    Nobody is best where all are alike.
+    Paired by seed, since most of what a mean varies by is the workload, which is the same for all: the
+    interval of the difference to the best must include zero. Nobody is best where all are alike.
     """
-    ranked = best_first(rows)
+    ranked = best_first(comparison.rows_for(scenario, measure))
     if not ranked or ranked[0].estimate.mean == ranked[-1].estimate.mean:
         return frozenset()
-    best = ranked[0].estimate
-    return frozenset(row.policy for row in ranked if row.estimate.overlaps(best))
+    results = comparison.results_for(scenario)
+    best = ranked[0]
+    found = {best.policy}
+    for row in ranked[1:]:
+        difference = paired_difference(results, measure, row.policy, best.policy)
+        one_seed = difference is None or difference.estimate.low is None
+        alike = row.estimate.mean == best.estimate.mean
+        if alike or not (one_seed or (difference is not None and difference.significant)):
+            found.add(row.policy)
+    return frozenset(found)
 
 
 def telling_measures(comparison: Comparison, scenario: Scenario) -> tuple[str, ...]:

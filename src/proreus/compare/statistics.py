@@ -32,12 +32,6 @@ class Estimate:
         """Half the width of the interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
-    def overlaps(self, other: Estimate) -> bool:
-        """Whether the intervals share a point; without intervals, whether the means are equal."""
-        if self.low is None or self.high is None or other.low is None or other.high is None:
-            return self.mean == other.mean
-        return self.low <= other.high and other.low <= self.high
-
 
 @dataclass(frozen=True)
 class Row:
@@ -59,9 +53,14 @@ class Difference:
     policy: str
     baseline: str
     measure: str
+    values: tuple[float, ...]
+    """The difference in each seed."""
     estimate: Estimate
-    always_same: bool
-    """Every seed gave the same difference: its interval has no width, whatever other workloads would give."""
+
+    @property
+    def always_same(self) -> bool:
+        """Every seed gave the same: the interval has no width, whatever other workloads would give."""
+        return min(self.values) == max(self.values)
 
     @property
     def significant(self) -> bool:
@@ -114,9 +113,8 @@ def paired_difference(
     common = [seed for seed in values[policy] if seed in values[baseline]]
     if not common:
         return None
-    differences = [values[policy][seed] - values[baseline][seed] for seed in common]
-    same = min(differences) == max(differences)
-    return Difference(policy, baseline, measure, estimate(differences), always_same=same)
+    differences = tuple(values[policy][seed] - values[baseline][seed] for seed in common)
+    return Difference(policy, baseline, measure, differences, estimate(differences))
 
 
 @lru_cache(maxsize=1024)

@@ -52,10 +52,14 @@ def overall(found: list[Findings]) -> str:
     if len(leaders) < 2:
         return ""
     counts = {policy: leaders.count(policy) for policy in dict.fromkeys(leaders)}
-    parts = [f"{policy} in {count}" for policy, count in sorted(counts.items(), key=lambda pair: -pair[1])]
-    if len(parts) == 1:
+    if len(counts) == 1:
         return f"{leaders[0]} has the best mean in all {len(leaders)} scenarios."
-    return f"No policy leads everywhere: of {len(leaders)} scenarios, the best mean has {listing(parts)}."
+    first, *others = sorted(counts.items(), key=lambda pair: -pair[1])
+    rest = [f"{policy} in {count}" for policy, count in others]
+    return (
+        f"No policy leads everywhere: {first[0]} has the best mean in {first[1]} of {len(leaders)} scenarios, "
+        f"{listing(rest)}."
+    )
 
 
 def _differences(comparison: Comparison, order: Standing) -> dict[str, Difference]:
@@ -93,7 +97,7 @@ def _lead(order: Standing, difference: Difference, second: str) -> str:
     share = ""
     of_second = order.ranked[1].estimate.mean
     if unit != "points" and of_second:
-        share = f" ({number(abs(100 * lead / of_second), 1)} %)"
+        share = f" ({number(abs(100 * lead / of_second), 2)} %)"
     text = f"{with_unit(number(abs(lead), decimals), unit)}{share} {compared} than {second}"
     low, high = difference.estimate.low, difference.estimate.high
     if low is None or high is None:

@@ -15,7 +15,6 @@ from proreus.compare.wording import (
     half_width,
     number,
     short_title_of,
-    title_of,
     with_unit,
 )
 
@@ -41,16 +40,15 @@ def _table(comparison: Comparison, scenario: Scenario) -> Table:
         rows = comparison.rows_for(scenario, measure)
         unit = "%" if rows[0].unit.startswith("%") else rows[0].unit
         table.add_column(with_unit(short_title_of(measure), unit), justify="right", no_wrap=True)
-        columns.append(_cells(rows))
+        columns.append(_cells(rows, among_best(comparison, scenario, measure)))
     for policy in policies:
         cells = [column.get(policy, Text(NOTHING, style="dim")) for column in columns]
         table.add_row(Text(policy), *cells)
     return table
 
 
-def _cells(rows: tuple[Row, ...]) -> dict[str, Text]:
+def _cells(rows: tuple[Row, ...], best: frozenset[str]) -> dict[str, Text]:
     decimals = decimals_for([row.estimate.mean for row in rows], rows[0].unit)
-    best = among_best(rows)
     return {
         row.policy: Text.assemble(
             (number(row.estimate.mean, decimals), "bold green" if row.policy in best else ""),
@@ -62,5 +60,7 @@ def _cells(rows: tuple[Row, ...]) -> dict[str, Text]:
 
 def _caption(measure: str | None, seeds: int) -> Text:
     interval = "± 95 % interval" if seeds > 1 else "one seed, so no interval"
-    by = f"sorted by {title_of(measure).lower()}; " if measure else ""
-    return Text(f"{by}{interval}; green: best, or not to be told from it", style="dim")
+    by = f"sorted by {short_title_of(measure)}; " if measure else ""
+    return Text(
+        f"{by}{interval}; green: best, or not significantly different from it (paired by seed)", style="dim"
+    )
