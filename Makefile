@@ -23,7 +23,7 @@ demo: $(INSTALLED) ## set up, compare the pod policies, end with the path of an 
 test: $(INSTALLED) ## set up, run the whole test suite (slow golden runs apart)
 	$(BIN)/python -m pytest -n 2 -m 'not golden' tests
 
-golden: $(INSTALLED) ## reproduce the published figures on real traces (PROREUS_DATA or ../shared/data)
+golden: $(INSTALLED) ## reproduce the published figures on real traces (set PROREUS_DATA)
 	$(BIN)/python -m pytest -m golden tests
 
 check: $(INSTALLED) ## lint, types, import contracts

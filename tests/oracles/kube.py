@@ -125,7 +125,7 @@ class ReferenceKube:
             if total > best:
                 chosen, best, equals = node, total, 1
             elif total == best and self._version <= (1, 34):
-                # Reservoir sampling in visited order, as selectHost does it: the k-th equal replaces with 1/k.
+                # Reservoir sampling in visited order, as in selectHost: the k-th equal replaces with 1/k.
                 equals += 1
                 if self._random_below(equals) == 0:
                     chosen = node

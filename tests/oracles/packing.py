@@ -41,7 +41,9 @@ def typical_pods(pods: Sequence[Pod]) -> list[TypicalPod]:
 
     Among equally frequent ones the smaller demand comes first.
     """
-    times = Counter((p.spec.requests.cpu, p.spec.gpu.milli, p.spec.gpu.count, p.spec.gpu.models) for p in pods)
+    times = Counter(
+        (p.spec.requests.cpu, p.spec.gpu.milli, p.spec.gpu.count, p.spec.gpu.models) for p in pods
+    )
     chosen = []
     covered = 0
     for demand in sorted(times, key=lambda demand: (-times[demand], demand)):
@@ -66,9 +68,7 @@ def can_host(node: Node, cpu_free: int, left: Sequence[int], typical: TypicalPod
     )
 
 
-def fragmentation(
-    node: Node, cpu_free: int, left: Sequence[int], typical: Sequence[TypicalPod]
-) -> Fraction:
+def fragmentation(node: Node, cpu_free: int, left: Sequence[int], typical: Sequence[TypicalPod]) -> Fraction:
     """The milli-GPU that is idle and that a typical pod, on average, cannot use."""
     total = Fraction(0)
     for pod in typical:
@@ -165,7 +165,8 @@ class PackingOracle:
         cpu = self.cpu_free(state, node)
         before = fragmentation(machine, cpu, left, self.typical)
         if gpu.count == 1 and gpu.milli < GPU_WHOLE:
-            choices = [(device,) for device in range(len(left)) if left[device] >= gpu.milli]
+            fitting = [device for device, share in enumerate(left) if share >= gpu.milli]
+            choices: list[tuple[int, ...]] = [(device,) for device in fitting]
         else:
             choices = [tightest(left, gpu)]
         scores = {}

@@ -19,7 +19,7 @@ from proreus.model.pod import Pod
 from proreus.model.workload import Workload
 
 LogRow = tuple[str, str, str, float, float, float, int]
-"""Name, status, node, arrival, last start, finish, evictions; times are NaN where there is none."""
+"""Name, status, last node, arrival, last start, finish, evictions; times are NaN where there is none."""
 
 LOCAL_FILTERS = tuple(each for each in FILTERS if each not in (pod_topology_spread, inter_pod_affinity))
 
@@ -42,6 +42,8 @@ class Life:
     status: str = "future"
     attempts: int = 0
     evicted: int = 0
+    node: str = ""
+    """Where it was last placed."""
     started: float = math.nan
     finished: float = math.nan
     since: float = 0.0
@@ -88,13 +90,13 @@ class ReferenceWorld:
             (
                 life.pod.name,
                 life.status,
-                self.workload.nodes[self.state.running[name].node].name if name in self.state.running else "",
+                life.node,
                 life.pod.arrival,
                 life.started,
                 life.finished,
                 life.evicted,
             )
-            for name, life in self.lives.items()
+            for life in self.lives.values()
         ]
 
     def _with_status(self, status: str) -> list[Life]:
@@ -111,7 +113,7 @@ class ReferenceWorld:
         ended = [life for life in self._with_status("running") if life.since <= self.now]
         for life in sorted(ended, key=lambda each: (each.since, each.sequence)):
             life.status, life.finished = "done", self.now
-            self._wake(self.state.remove(life.pod.name).node)
+            self._free(self.state.remove(life.pod.name).node, life.pod)
         for life in self._with_status("future"):
             if life.pod.arrival <= self.now:
                 self._queue(life)
@@ -135,8 +137,10 @@ class ReferenceWorld:
         match decision:
             case Place(node=node, devices=mask):
                 self._start(life, node, mask)
+                self._wake(lambda pod: awaits(pod, life.pod))
             case Preempt(node=node):
                 self._preempt(life, node)
+                self._wake(lambda pod: awaits(pod, life.pod))
             case Delay():
                 self._delay(life)
             case Reject():
@@ -150,6 +154,7 @@ class ReferenceWorld:
         self.state.restore(Running(life.pod, node, self.now, self._placements, devices))
         pace = self.workload.nodes[node].pace
         life.status, life.started, life.sequence = "running", self.now, self._placements
+        life.node = self.workload.nodes[node].name
         life.since = self.now + pace.start_seconds + life.pod.duration / pace.speed
 
     def _preempt(self, life: Life, node: int) -> None:
@@ -165,7 +170,8 @@ class ReferenceWorld:
             else:
                 other.status = "failed"
         self._start(life, node, 0)
-        self._wake(node)
+        for victim in candidate.victims:
+            self._free(node, victim.pod)
 
     def _delay(self, life: Life) -> None:
         life.attempts += 1
@@ -181,32 +187,65 @@ class ReferenceWorld:
             life.status = "pooled"
             self.pool.append(life)
 
-    def _wake(self, node: int) -> None:
-        """Room came free on `node`: those who may use it leave the pool."""
+    def _free(self, node: int, gone: Pod) -> None:
+        """`gone` left `node`: those whom this may help leave the pool."""
+        self._wake(lambda pod: self._concerns(pod, node, gone))
+
+    def _wake(self, concerned: Callable[[Pod], bool]) -> None:
         waiting, self.pool = self.pool, []
         for life in waiting:
-            if not self._concerns(life.pod, node):
+            if not concerned(life.pod):
                 self.pool.append(life)
             elif self.rules.skip_backoff_when_idle:
                 self._queue(life)
             else:
                 self._back_off(life)
 
-    def _concerns(self, pod: Pod, node: int) -> bool:
-        """The pod fits on the node by itself, or could evict somebody there, or is tied to other pods."""
+    def _concerns(self, pod: Pod, node: int, gone: Pod) -> bool:
+        """The pod fits on the node by itself, or with what it may evict there, or was tied to `gone`."""
         alone = all(plugin(self.state, pod, node) is None for plugin in LOCAL_FILTERS)
-        lower = any(each.pod.spec.priority < pod.spec.priority for each in self.state.on_node(node))
-        return alone or (pod.spec.may_preempt and lower) or self._related(pod)
+        return alone or self._evicts_enough(pod, node) or awaits(pod, gone) or kept_apart(pod, gone)
 
-    def _related(self, pod: Pod) -> bool:
-        spec = pod.spec
-        return bool(
-            spec.spread
-            or spec.affinity.required
-            or spec.anti_affinity.required
-            or any(
-                pod_term_matches(term, other, pod)
-                for other in self.workload.pods
-                for term in other.spec.anti_affinity.required
+    def _evicts_enough(self, pod: Pod, node: int) -> bool:
+        """Every resource would suffice without the lower-priority pods, and there are such pods."""
+        here = [each.pod for each in self.state.on_node(node)]
+        stay = [each for each in here if each.spec.priority >= pod.spec.priority]
+        if not pod.spec.may_preempt or len(stay) == len(here):
+            return False
+        room = self.workload.nodes[node].allocatable
+        wanted = [each.spec.requests for each in (*stay, pod)]
+        names = {name for each in wanted for name, _ in each.extended}
+        return (
+            sum(each.cpu for each in wanted) <= room.cpu
+            and sum(each.memory for each in wanted) <= room.memory
+            and sum(each.ephemeral for each in wanted) <= room.ephemeral
+            and sum(each.network for each in wanted) <= room.network
+            and sum(each.disk for each in wanted) <= room.disk
+            and len(wanted) <= room.pods
+            and all(
+                sum(dict(each.extended).get(name, 0) for each in wanted) <= dict(room.extended).get(name, 0)
+                for name in names
             )
         )
+
+
+def kept_apart(a: Pod, b: Pod) -> bool:
+    """Whether required anti-affinity of either selects the other."""
+    return any(
+        pod_term_matches(term, owner, other)
+        for owner, other in ((a, b), (b, a))
+        for term in owner.spec.anti_affinity.required
+    )
+
+
+def awaits(waiting: Pod, placed: Pod) -> bool:
+    """Whether the coming of `placed` may satisfy required affinity, or even out hard spread, of `waiting`."""
+    terms = waiting.spec.affinity.required
+    if terms and all(pod_term_matches(term, waiting, placed) for term in terms):
+        return True
+    return waiting.spec.namespace == placed.spec.namespace and any(
+        constraint.hard
+        and constraint.selector.requirements
+        and constraint.selector.matches(dict(placed.spec.labels))
+        for constraint in waiting.spec.spread
+    )

@@ -17,7 +17,7 @@ from oracles.kube_cases import (
     pod,
 )
 from proreus.cluster.columns import U64
-from proreus.cluster.compile import Compiled, compile_workload, empty_state, new_scratch
+from proreus.cluster.compile import compile_workload, empty_state, new_scratch
 from proreus.cluster.devices import tightest_devices
 from proreus.cluster.filters import FILTERS
 from proreus.cluster.legality import prepare, refusal
@@ -68,13 +68,13 @@ def put(observation: PodObservation, index: int, where: int, now: float) -> None
 
 
 def kube_rule(
-    compiled: Compiled, version: str = "1.36", strategy: str = "LeastAllocated", percentage: int = 0
+    observation: PodObservation, version: str = "1.36", strategy: str = "LeastAllocated", percentage: int = 0
 ) -> Rule:
     """The kube rule bound to a cluster."""
     options = PolicyOptions(kube_version=version, kube_strategy=strategy, kube_percentage=percentage)  # type: ignore[arg-type]
     policy = make_policy("kube", options)
     assert isinstance(policy, RulePolicy)
-    return policy.rule_for(compiled)
+    return policy.rule_for(observation.compiled, observation.state)
 
 
 def rng_that_draws(answers: tuple[int, ...]) -> U64:
@@ -109,7 +109,7 @@ SCORED = [case for case in CASES if case.expected_scores or case.expected_totals
 @pytest.mark.parametrize("case", SCORED, ids=lambda case: case.name)
 def test_scores_worked_by_hand(case: Case) -> None:
     observation = observe(case)
-    rule = kube_rule(observation.compiled, case.version, case.scoring_strategy)
+    rule = kube_rule(observation, case.version, case.scoring_strategy)
     feasible = np.flatnonzero(observation.refusals() == 0).astype(np.int64)
     score_nodes(observation.cluster, observation.state, rule, observation.pod_class, feasible, len(feasible))
     for plugin, expected in case.expected_scores.items():
@@ -124,7 +124,7 @@ CHOSEN = [case for case in CASES if case.expected_choice is not UNCHECKED]
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)
 def test_choice_worked_by_hand(case: Case) -> None:
     observation = observe(case)
-    rule = kube_rule(observation.compiled, case.version, case.scoring_strategy)
+    rule = kube_rule(observation, case.version, case.scoring_strategy)
     rule.rng[:] = rng_that_draws(case.draws)
     chosen = kube_node(
         observation.cluster, observation.state, observation.scratch, rule, observation.pod_class
@@ -142,7 +142,8 @@ def test_preemption_worked_by_hand(case: Case) -> None:
     codes = observation.refusals()
     for where, expected in case.expected_victims.items():
         found = observation.victims(where) if codes[where] else None
-        assert (found and ([names[i] for i in found[0]], found[1])) == expected, where
+        named = None if found is None else ([names[i] for i in found[0]], found[1])
+        assert named == expected, where
     if case.expected_preempt is not UNCHECKED:
         assert preemption(observation, case.offset, names) == case.expected_preempt
 
@@ -179,7 +180,7 @@ def test_sampling_count(case: SamplingCase) -> None:
 @pytest.mark.parametrize("case", ROTATION_CASES, ids=lambda case: case.name)
 def test_rotating_start(case: RotationCase) -> None:
     observation = observe(Case(name=case.name, nodes=case.nodes, pod=case.pod))
-    rule = kube_rule(observation.compiled)
+    rule = kube_rule(observation)
     for expected in case.expected:
         found = find_feasible(
             observation.cluster, observation.state, observation.scratch, rule, observation.pod_class
@@ -191,7 +192,7 @@ def test_ratio_strategy_is_piecewise_linear() -> None:
     """RequestedToCapacityRatio with the default shape 0 -> 0, 100 -> 10: u = 30 % cpu, 60 % memory -> 45."""
     case = Case("ratio", (node("n0"), node("n1")), pod(cpu=3000, memory=6000))
     observation = observe(case)
-    rule = kube_rule(observation.compiled, strategy="RequestedToCapacityRatio")
+    rule = kube_rule(observation, strategy="RequestedToCapacityRatio")
     nodes = np.array([0, 1])
     score_nodes(observation.cluster, observation.state, rule, observation.pod_class, nodes, 2)
     assert rule.parts[PLUGINS.index("NodeResourcesFit"), :2].tolist() == [45, 45]

@@ -36,7 +36,9 @@ ROUNDED_SUMS = ("load", "fragment")
 
 def host_ports(pod: Pod) -> list[tuple[str, str, int]]:
     """Host ports with the defaults filled in."""
-    return [(address or "0.0.0.0", protocol or "TCP", port) for address, protocol, port in pod.spec.host_ports]
+    return [
+        (address or "0.0.0.0", protocol or "TCP", port) for address, protocol, port in pod.spec.host_ports
+    ]
 
 
 def row(resources: Resources, columns: tuple[str, ...]) -> list[int]:

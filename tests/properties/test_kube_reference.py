@@ -33,7 +33,7 @@ def bound_rule(version: KubeVersion, observation: PodObservation, seed: int) -> 
     """The kube rule of a version over the observed cluster."""
     policy = make_policy("kube", PolicyOptions(kube_version=version), seed)
     assert isinstance(policy, RulePolicy)
-    return policy.rule_for(observation.compiled)
+    return policy.rule_for(observation.compiled, observation.state)
 
 
 def agree_on(observation: PodObservation, rule: Rule, reference: ReferenceKube) -> None:
@@ -55,8 +55,9 @@ def agree_on(observation: PodObservation, rule: Rule, reference: ReferenceKube) 
     for n, result in enumerate(expected):
         if result is not None:
             found = observation.victims(n)
-            names = found and ([workload.pods[p].name for p in found[0]], found[1])
-            assert names == reference.victims(pod, n), workload.nodes[n].name
+            names = None if found is None else ([workload.pods[p].name for p in found[0]], found[1])
+            # The reference answers for any node; ours only where evicting can be the cure.
+            assert names == (reference.victims(pod, n) if result.resolvable else None), workload.nodes[n].name
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

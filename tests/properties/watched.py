@@ -1,4 +1,4 @@
-"""A run of the pods world watched from outside: a ledger of its own, checked against the world's at every step."""
+"""A run of the pods world watched from outside: a ledger of its own, compared at every step."""
 
 from __future__ import annotations
 
@@ -97,9 +97,7 @@ class Watched:
         for place, pod in enumerate(order):
             stay = self.running[pod]
             devices = tuple(d for d in range(stay.devices.bit_length()) if stay.devices >> d & 1)
-            state.restore(
-                Running(self.compiled.workload.pods[pod], stay.node, stay.start, place, devices)
-            )
+            state.restore(Running(self.compiled.workload.pods[pod], stay.node, stay.start, place, devices))
         return state
 
     def check(self, deciding: int | None) -> None:

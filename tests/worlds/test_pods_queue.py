@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from oracles.kube_builders import app, near, node, pod, runs
-from proreus.compare.simulate import simulate
 from proreus.cluster.compile import compile_workload
+from proreus.compare.simulate import simulate
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject
 from proreus.model.node import ZONE
 from proreus.model.pod import Pod, PodAffinity, SpreadConstraint
@@ -49,7 +49,7 @@ def test_a_pod_delayed_twice_starts_at_the_third_decision() -> None:
     decide(world, "p", Delay())
     assert decide(world, "p", Place(0)) == 3.0
     assert world.next_decision() is None
-    assert world.outcome().log == [("p", "done", "", 0.0, 3.0, 5.0, 0)]
+    assert world.outcome().log == [("p", "done", "n0", 0.0, 3.0, 5.0, 0)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
@@ -138,7 +138,10 @@ def test_a_start_that_evens_out_the_spread_wakes_who_waited_for_it() -> None:
 
 
 def test_an_evicted_pod_starts_over() -> None:
-    low, high = lasting(pod("low", cpu=10_000), 10.0), lasting(pod("high", cpu=6000, priority=1, arrival=4.0), 3.0)
+    low, high = (
+        lasting(pod("low", cpu=10_000), 10.0),
+        lasting(pod("high", cpu=6000, priority=1, arrival=4.0), 3.0),
+    )
     world = PodsWorld(Workload("w", (node("n0"),), (low, high)))
     decide(world, "low", Place(0))
     assert decide(world, "high", Preempt(0)) == 4.0
@@ -146,8 +149,8 @@ def test_an_evicted_pod_starts_over() -> None:
     assert decide(world, "low", Place(0)) == 7.0
     assert world.next_decision() is None
     assert world.outcome().log == [
-        ("low", "done", "", 0.0, 7.0, 17.0, 1),
-        ("high", "done", "", 4.0, 4.0, 7.0, 0),
+        ("low", "done", "n0", 0.0, 7.0, 17.0, 1),
+        ("high", "done", "n0", 4.0, 4.0, 7.0, 0),
     ]
 
 
@@ -181,7 +184,7 @@ def test_a_rejected_pod_never_comes_back() -> None:
 def test_a_pod_without_work_makes_room_in_the_same_moment() -> None:
     pods = (lasting(pod("flash", cpu=10_000), 0.0), pod("next", cpu=10_000))
     outcome = simulate(compile_workload(Workload("w", (node("n0"),), pods)), make_policy("first_fit"))
-    assert [row[1:6] for row in outcome.log][0] == ("done", "", 0.0, 0.0, 0.0)
+    assert outcome.log[0][1:6] == ("done", "n0", 0.0, 0.0, 0.0)
     assert outcome.log[1][4] == 0.0 and outcome.log[1][1] == "running"
 
 
@@ -192,4 +195,4 @@ def test_fast_nodes_and_slow_starts_change_the_length_of_a_run() -> None:
         compile_workload(Workload("w", (quick,), (lasting(pod("p", arrival=2.0), 10.0),))),
         make_policy("first_fit"),
     )
-    assert outcome.log == [("p", "done", "", 2.0, 2.0, 6.0, 0)]
+    assert outcome.log == [("p", "done", "n0", 2.0, 2.0, 6.0, 0)]

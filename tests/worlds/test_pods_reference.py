@@ -23,9 +23,6 @@ from proreus.policies.catalogue import PolicyOptions, make_policy
 from proreus.worlds.pods.world import PodsOptions, PodsWorld
 from strategies import workloads
 
-# Constraints that a placement can satisfy are left out here: which pooled pods a placement wakes is the
-# business of the laws (no feasible pod is left behind), not of this event loop.
-calm_workloads = workloads(placement_can_help=False)
 USUAL = settings(deadline=None, derandomize=True, max_examples=50, database=None)
 
 
@@ -55,7 +52,7 @@ every_rules = st.builds(Rules, st.booleans(), st.booleans(), st.booleans(), st.s
 
 @pytest.mark.parametrize("rule", ["first_fit", "best_fit"])
 @USUAL
-@given(workload=calm_workloads, rules=every_rules)
+@given(workload=workloads(), rules=every_rules)
 def test_packing_rules_make_the_same_log(rule: str, workload: Workload, rules: Rules) -> None:
     reference = ReferenceWorld(workload, rules)
     reference.run(by_rule(rule, workload))
@@ -84,7 +81,7 @@ def random_legal(seed: int) -> Callable[[ReferenceWorld, Pod], Decision]:
 
 
 @USUAL
-@given(workload=calm_workloads, rules=every_rules, seed=st.integers(0, 1000))
+@given(workload=workloads(), rules=every_rules, seed=st.integers(0, 1000))
 def test_random_legal_decisions_make_the_same_log(workload: Workload, rules: Rules, seed: int) -> None:
     """Whatever is decided, both worlds ask about the same pods at the same times and end alike."""
     script: list[Decision] = []

@@ -130,7 +130,7 @@ def _seconds(compiled: Compiled, *, cache: bool) -> tuple[float, float, list[str
         begin = time.perf_counter()
         outcome = simulate(compiled, policy, PodsOptions(drop_failures=True))
         best = min(best, time.perf_counter() - begin)
-        scored = float(policy.rule_for(compiled).rescored[0])
+        scored = float(policy.scores_computed())
         nodes = [row[2] for row in outcome.log]
     return best, scored, nodes
 

@@ -21,6 +21,7 @@ from typing import Annotated, Literal, TypeVar
 import tyro
 from rich.console import Console
 
+from proreus.compare.files import check_writable
 from proreus.model.errors import UsageError
 
 Arguments = TypeVar("Arguments")
@@ -41,11 +42,16 @@ class Common:
     log_json: bool = False
     """Log one JSON object a line."""
 
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise UsageError(f"--seed {self.seed} is negative")
+
 
 def new_console() -> Console:
     """Where results are printed: as wide as the terminal, and wide enough for tables in a pipe or a file."""
-    console = Console(emoji=False)
-    return console if console.is_terminal else Console(emoji=False, width=_PIPE_WIDTH)
+    # No markup: paths and names are printed as they are, brackets included.
+    console = Console(emoji=False, markup=False)
+    return console if console.is_terminal else Console(emoji=False, markup=False, width=_PIPE_WIDTH)
 
 
 class JsonLines(logging.Formatter):
@@ -64,8 +70,10 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
-def start_logging(common: Common) -> None:
-    """Send the log of the package to stderr as the flags say."""
+def prepare(common: Common) -> None:
+    """What every verb does first: see that its result can be written, send the log to stderr."""
+    if common.json is not None:
+        check_writable(common.json)
     handler = logging.StreamHandler(sys.stderr)
     plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if common.log_json else plain)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from proreus.bench.pods import bench_pods
 from proreus.bench.rows import BenchRow, as_json
-from proreus.cli.arguments import Common, new_console, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.compare.files import write_atomically
 from proreus.model.errors import UsageError, unknown_name
 from proreus.traces.catalogue import data_dir
@@ -39,7 +39,7 @@ def run(words: Sequence[str]) -> int:
     if name not in BENCHES:
         raise unknown_name("benchmark", name, BENCHES)
     arguments = parse(BenchArguments, f"proreus bench {name}", rest, _describe())
-    start_logging(arguments.common)
+    prepare(arguments.common)
     console = new_console()
     rows = []
     with console.status("compiling kernels (once)") as status:

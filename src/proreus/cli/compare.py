@@ -19,9 +19,9 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from proreus.cli.arguments import Common, new_console, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.cli.workloads import WorkloadArguments, scenario_of
-from proreus.compare.comparison import CompareRequest, Comparison, compare_pods
+from proreus.compare.comparison import CompareRequest, compare_pods
 from proreus.compare.exports import rows_json
 from proreus.compare.files import write_atomically
 from proreus.compare.outputs import Outputs, write_outputs
@@ -64,22 +64,18 @@ def run(words: Sequence[str]) -> int:
     if world not in WORLDS:
         raise unknown_name("world", world, WORLDS)
     arguments = parse(CompareArguments, f"proreus compare {world}", rest, description)
-    start_logging(arguments.common)
-    if arguments.seeds < 1:
-        raise UsageError(f"--seeds {arguments.seeds}: at least one seed is needed")
+    prepare(arguments.common)
     if arguments.processes < 0:
         raise UsageError(f"--processes {arguments.processes} is negative")
     command = shlex.join(("proreus", "compare", *words))
-    comparison, _ = compare_and_write(arguments, command, new_console())
-    if arguments.common.json is not None:
-        write_atomically(arguments.common.json, rows_json(comparison))
+    compare_and_write(arguments, command, new_console())
     return 0
 
 
-def compare_and_write(
-    arguments: CompareArguments, command: str, console: Console
-) -> tuple[Comparison, Outputs]:
+def compare_and_write(arguments: CompareArguments, command: str, console: Console) -> Outputs:
     """The comparison with a progress bar, its tables printed and its files written."""
+    if arguments.seeds < 1:
+        raise UsageError(f"--seeds {arguments.seeds}: at least one seed is needed")
     names = _split(arguments.scenarios) or [arguments.workload.scenario]
     request = CompareRequest(
         scenarios=tuple(scenario_of(arguments.workload, name) for name in names),
@@ -103,12 +99,14 @@ def compare_and_write(
             bar.update(task, completed=done, total=total, description=text)
 
         comparison = compare_pods(request, show)
-    for table in scenario_tables(comparison):
-        console.print(table)
     with console.status("writing the report"):
         outputs = write_outputs(comparison, arguments.out, command)
+    if arguments.common.json is not None:
+        write_atomically(arguments.common.json, rows_json(comparison))
+    for table in scenario_tables(comparison):
+        console.print(table)
     console.print(f"report: {outputs.report}", soft_wrap=True)
-    return comparison, outputs
+    return outputs
 
 
 def _split(names: str) -> list[str]:

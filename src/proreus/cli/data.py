@@ -11,10 +11,10 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
-from proreus.cli.arguments import Common, new_console, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.compare.files import write_atomically
 from proreus.model.errors import UsageError, unknown_name
-from proreus.traces.catalogue import data_dir, known
+from proreus.traces.catalogue import data_dir, holds, known
 
 ACTIONS = ("list",)
 
@@ -38,7 +38,7 @@ def run(words: Sequence[str]) -> int:
     if action not in ACTIONS:
         raise unknown_name("action", action, ACTIONS)
     arguments = parse(DataArguments, f"proreus data {action}", rest, example)
-    start_logging(arguments.common)
+    prepare(arguments.common)
     folder = data_dir(arguments.data)
     datasets = known(folder)
     table = Table(
@@ -48,7 +48,7 @@ def run(words: Sequence[str]) -> int:
         table.add_column(column)
     rows = []
     for name, dataset in datasets.items():
-        here = folder is not None and "*" not in name
+        here = holds(name, folder)
         rows.append({"name": name, "here": here, "what": dataset.what, "licence": dataset.licence})
         table.add_row(name, "yes" if here else "no", dataset.what, dataset.licence)
     new_console().print(table)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from proreus.cli.arguments import Common, new_console, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.cli.compare import CompareArguments, compare_and_write
 
 POLICIES = "kube,kube_plus,fgd,best_fit,gpu_packing,gpu_clustering,dot_prod,random"
@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> int:
     arguments = parse(
         DemoArguments, "proreus demo", words, "Example: proreus demo --seeds 3 --out reports/demo"
     )
-    start_logging(arguments.common)
+    prepare(arguments.common)
     console = new_console()
     console.print(
         "Pods with shared and whole GPUs arrive at a 120-node cluster until demand is 130 % of it; "
@@ -45,7 +45,7 @@ def run(words: Sequence[str]) -> int:
         out=arguments.out,
         common=arguments.common,
     )
-    command = f"proreus compare pods --scenarios gpu,small --policies {POLICIES} --seeds {arguments.seeds}"
-    _, outputs = compare_and_write(request, command, console)
+    command = f"proreus demo --seeds {arguments.seeds} --seed {arguments.common.seed} --out {arguments.out}"
+    outputs = compare_and_write(request, command, console)
     console.print(f"Open {outputs.report.resolve()} in a browser.", soft_wrap=True)
     return 0

@@ -49,11 +49,14 @@ def main(words: Sequence[str] | None = None) -> int:
     except ProreusError as error:
         _complain(str(error))
         return 1
-    except KeyboardInterrupt:
-        _complain("interrupted")
+    except KeyboardInterrupt as interrupt:
+        _complain(str(interrupt) or "interrupted")
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has left: nothing to say to anyone
+        return 1
+    except OSError as error:
+        _complain(f"{error.filename or 'output'}: {error.strerror}")
         return 1
 
 
@@ -81,7 +84,7 @@ def _dispatch(words: list[str]) -> int:
 
 def _print_help() -> None:
     print("usage: proreus VERB [WORLD] [--flags]\n")
-    print("Learned scheduling and scaling for clusters: train, compare, serve and run policies.\n")
+    print("Scheduling policies for clusters: simulated, explained and compared on real and generated work.\n")
     width = max(map(len, VERBS))
     for verb, (_, does, example) in VERBS.items():
         print(f"  {verb:<{width}}  {does}\n  {'':<{width}}    {example}")

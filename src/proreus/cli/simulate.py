@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from proreus.cli.arguments import Common, new_console, parse, start_logging
+from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.cluster.compile import Compiled, compile_workload
 from proreus.cluster.observation import PodObservation
-from proreus.compare.files import write_atomically
+from proreus.compare.files import check_writable, write_atomically
 from proreus.compare.simulate import simulate
 from proreus.model.decision import Delay, Place, Preempt, Reject
 from proreus.model.errors import UsageError, unknown_name
@@ -51,7 +51,7 @@ def run(words: Sequence[str]) -> int:
     """Run the simulation and print its measures."""
     description = (
         f"Policies: {', '.join(POLICIES)}.\n\n"
-        "Example: proreus simulate pods --scenario small --policy kube --explain pod-17"
+        "Example: proreus simulate pods --scenario small --policy kube --explain app-003-4"
     )
     if not words or words[0].startswith("-"):
         parse(SimulateArguments, "proreus simulate pods", words, description)
@@ -60,7 +60,9 @@ def run(words: Sequence[str]) -> int:
     if world not in WORLDS:
         raise unknown_name("world", world, WORLDS)
     arguments = parse(SimulateArguments, f"proreus simulate {world}", rest, description)
-    start_logging(arguments.common)
+    prepare(arguments.common)
+    if arguments.log is not None:
+        check_writable(arguments.log)
     policy = make_policy(arguments.policy, arguments.policy_tuning, arguments.common.seed)
     scenario = scenario_of(arguments.workload)
     console = new_console()
@@ -106,7 +108,7 @@ def _run(compiled: Compiled, policy: Policy, arguments: SimulateArguments, conso
             )
     names = [pod.name for pod in compiled.workload.pods]
     if arguments.explain not in names:
-        raise unknown_name("pod", arguments.explain, names if len(names) <= 20 else [*names[:3], "..."])
+        raise unknown_name("pod", arguments.explain, names)
     subject = names.index(arguments.explain)
 
     def inspect(observation: PodObservation) -> None:

@@ -11,6 +11,7 @@ import tyro
 from proreus.compare.scenario import FileFormat, FromFiles, Scenario, parse_scenario
 from proreus.model.errors import UsageError
 from proreus.traces.catalogue import data_dir
+from proreus.traces.generate import PRESETS
 from proreus.worlds.pods.world import PodsOptions
 
 
@@ -18,8 +19,8 @@ from proreus.worlds.pods.world import PodsOptions
 class WorkloadArguments:
     """Where the work comes from, and what happens to pods that find no room."""
 
-    scenario: str = "small"
-    """small, medium, large or gpu (generated), or a dataset such as openb/default (`proreus data list`)."""
+    scenario: str = ""
+    """small (the default), medium, large or gpu: generated; or a dataset such as openb/default."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     format: FileFormat | None = None
@@ -39,12 +40,18 @@ def scenario_of(arguments: WorkloadArguments, name: str | None = None) -> Scenar
     if arguments.format is not None:
         if arguments.pods is None:
             raise UsageError(f"--format {arguments.format} needs --pods FILE")
+        if name or arguments.scenario:
+            raise UsageError("--format reads your own files: leave out the scenario")
         source = FromFiles(arguments.format, arguments.pods, arguments.nodes, arguments.throughputs)
         scenario = Scenario(source, PodsOptions())
     elif arguments.nodes or arguments.pods or arguments.throughputs:
         raise UsageError("--nodes, --pods and --throughputs go with --format")
     else:
-        scenario = parse_scenario(name or arguments.scenario, data_dir(arguments.data))
+        chosen = name or arguments.scenario or "small"
+        # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
+        needed = arguments.data is not None or chosen not in PRESETS
+        folder = data_dir(arguments.data) if needed else None
+        scenario = parse_scenario(chosen, folder)
     if arguments.drop_failures is None:
         return scenario
     return replace(scenario, options=replace(scenario.options, drop_failures=arguments.drop_failures))

@@ -26,12 +26,11 @@ from proreus.cluster.filters import GPU_NEVER, NODE_AFFINITY, NODE_NAME, NODE_UN
 from proreus.cluster.fragmentation import node_fragment, typical_demand
 from proreus.cluster.packed import pack
 from proreus.cluster.terms import TermTable, compile_domains, compile_terms, ragged, topology_keys
-from proreus.model.node import HOSTNAME, REGION, ZONE, Effect, Node, Taint, hard_effect
+from proreus.model.node import HOSTNAME, MOST_DEVICES, REGION, ZONE, Effect, Node, Taint, hard_effect
 from proreus.model.pod import GPU_WHOLE, NodeTerm, PodSpec
 from proreus.model.resources import BASE_COLUMNS, MIB, Resources
 from proreus.model.workload import DisruptionBudget, Workload
 
-MAX_DEVICES = 62  # a device mask must fit in an int64
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", Effect.NO_SCHEDULE)
 _IMAGE_FLOOR, _IMAGE_CEILING = 23 * MIB, 1000 * MIB
 # A pod that states neither limit nor request is expected to use this much CPU (Trimaran's default).
@@ -140,6 +139,7 @@ def new_scratch(cluster: Cluster) -> Scratch:
             spread_min=np.zeros(max(hard, default=0), dtype=np.int64),
             nodes=np.zeros(n, dtype=np.int64),
             pods=np.zeros(pods, dtype=np.int64),
+            order=np.zeros(pods, dtype=np.int64),
             flags=np.zeros(pods, dtype=np.int8),
             taken=np.zeros(max(cluster.budgets.min_available.shape[0], 1), dtype=np.int64),
         )
@@ -229,7 +229,7 @@ def _load_guess(spec: PodSpec) -> float:
 def _gpu_kind(spec: PodSpec) -> int:
     if spec.gpu.count == 0:
         return -1
-    return 0 if spec.gpu.milli < GPU_WHOLE else min(spec.gpu.count, MAX_DEVICES)
+    return 0 if spec.gpu.milli < GPU_WHOLE else min(spec.gpu.count, MOST_DEVICES)
 
 
 def _host_ports(spec: PodSpec) -> list[tuple[str, str, int]]:

@@ -35,10 +35,10 @@ def typical_demand(specs: Sequence[PodSpec], models: Sequence[str]) -> Typical:
 
     groups: list[tuple[int, int, list[tuple[int, float]]]] = []
     model_start = [0]
-    for model in ("", *models):
+    for model in (None, *models):  # None: a node without GPUs hosts no GPU pod
         hosted: dict[tuple[int, int], list[tuple[int, float]]] = {}
         for (cpu, milli, count, allowed), times in chosen:
-            if count and model and (not allowed or model in allowed):
+            if count and model is not None and (not allowed or model in allowed):
                 hosted.setdefault((count, milli), []).append((cpu, times / covered))
         groups += [(count, milli, sorted(needs)) for (count, milli), needs in sorted(hosted.items())]
         model_start.append(len(groups))

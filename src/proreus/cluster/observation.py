@@ -54,8 +54,12 @@ class PodObservation:
 
     def victims(self, node: int) -> tuple[list[int], int] | None:
         """(pods that preemption on `node` would evict, budgets violated); None where it does not help."""
-        count, violations = choose_victims(self.cluster, self.state, self.pod_class, node, self.scratch)
-        return None if count < 0 else (self.scratch.pods[:count].tolist(), violations)
+        cluster, state, scratch, c = self.cluster, self.state, self.scratch, self.pod_class
+        prepare(cluster, state, c, scratch)
+        if not CURABLE[refusal(cluster, state, c, node, scratch)]:
+            return None
+        count, violations = choose_victims(cluster, state, c, node, scratch)
+        return None if count < 0 else (scratch.pods[:count].tolist(), violations)
 
 
 @compiled

@@ -67,12 +67,15 @@ def choose_victims(cluster: Cluster, state: State, c: int, n: int, scratch: Scra
     if total == 0:
         return -1, 0
 
+    held = _remember(state, scratch, n)
+    load = (state.load[n, 0], state.load[n, 1])
     for i in range(total):
         detach(cluster, state, scratch.pods[i])
     prepare(cluster, state, c, scratch)
     if refusal(cluster, state, c, n, scratch) != OK:
-        for i in range(total - 1, -1, -1):
+        for i in range(total):
             attach(cluster, state, scratch.pods[i], n, state.pod_devices[scratch.pods[i]])
+        _restore(state, scratch, n, held, load)
         prepare(cluster, state, c, scratch)
         return -1, 0
 
@@ -95,8 +98,35 @@ def choose_victims(cluster: Cluster, state: State, c: int, n: int, scratch: Scra
     victims = _collect(scratch, total)
     for i in range(victims):
         attach(cluster, state, scratch.pods[i], n, state.pod_devices[scratch.pods[i]])
+    _restore(state, scratch, n, held, load)
     prepare(cluster, state, c, scratch)
     return victims, violations
+
+
+@compiled
+def _remember(state: State, scratch: Scratch, n: int) -> int:
+    """Note the order of the pods on node n; returns how many there are."""
+    held = 0
+    pod = state.first[n]
+    while pod >= 0:
+        scratch.order[held] = pod
+        held += 1
+        pod = state.following[pod]
+    return held
+
+
+@compiled
+def _restore(state: State, scratch: Scratch, n: int, held: int, load: tuple[float, float]) -> None:
+    """Bring back the noted order and the sums that floating point does not restore by itself."""
+    before = -1
+    for i in range(held):
+        pod = scratch.order[i]
+        state.preceding[pod] = before
+        state.following[pod] = scratch.order[i + 1] if i + 1 < held else -1
+        before = pod
+    state.first[n] = scratch.order[0] if held > 0 else -1
+    state.load[n, 0] = load[0]
+    state.load[n, 1] = load[1]
 
 
 @compiled

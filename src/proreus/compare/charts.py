@@ -86,7 +86,8 @@ def curve_chart(chart: Chart, policies: Sequence[str], element: str) -> str:
     )
     middle = (frame.left + frame.right) / 2
     return (
-        f'<svg class="chart curve" id="{element}" viewBox="0 0 640 274" role="img" aria-label="{escape(label)}">'
+        f'<svg class="chart curve" id="{element}" viewBox="0 0 640 274" role="img" '
+        f'aria-label="{escape(label)}">'
         f"{_horizontal_grid(frame)}{_bottom_ticks(frame)}"
         f'<text class="axis" x="{middle}" y="268" text-anchor="middle">{escape(chart.axis.title)}</text>'
         f'{lines}<line class="cursor" y1="{frame.top}" y2="{frame.bottom}"/></svg>'
@@ -116,7 +117,7 @@ def ranking_chart(order: Standing, results: Sequence[TrialResult], policies: Seq
 
 
 def difference_chart(order: Standing, differences: Mapping[str, Difference], policies: Sequence[str]) -> str:
-    """How far each policy is from the leader, seed by seed; significant where the interval clears the zero."""
+    """How far each policy is from the leader, seed by seed; significant where the interval clears zero."""
     unit = "points" if order.unit.startswith("%") else order.unit
     decimals = decimals_for([one.estimate.mean for one in differences.values()], order.unit)
     entries = [
@@ -179,7 +180,8 @@ def _interval_row(entry: _Entry, y: float, frame: Frame) -> str:
     whisker = ""
     if found.low is not None and found.high is not None:
         left, right = frame.x(found.low), frame.x(found.high)
-        whisker = f'<path class="whisker" d="M{left:.1f} {y - 5}v10M{left:.1f} {y}H{right:.1f}M{right:.1f} {y - 5}v10"/>'
+        ends = f"M{left:.1f} {y - 5}v10M{right:.1f} {y - 5}v10"
+        whisker = f'<path class="whisker" d="{ends}M{left:.1f} {y}H{right:.1f}"/>'
     dots = "".join(f'<circle class="seed" cx="{frame.x(value):.1f}" cy="{y}" r="3"/>' for value in entry.dots)
     name = entry.name if len(entry.name) <= _LONGEST_NAME else f"{entry.name[: _LONGEST_NAME - 1]}…"
     return (

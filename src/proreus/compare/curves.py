@@ -67,13 +67,14 @@ _QUANTITIES: tuple[tuple[str, str, str, _Quantity], ...] = (
     ),
     ("waiting", "Waiting pods", "pods", lambda curves: curves.waiting),
     ("cpu-allocation", "CPU allocation", "%", _allocated("cpu")),
-    ("memory-allocation", "Memory allocation", "%", _allocated("memory")),
     ("running", "Running pods", "pods", lambda curves: curves.running),
+    ("memory-allocation", "Memory allocation", "%", _allocated("memory")),
 )
+_MOST_CHARTS = 4
 
 
 def charts_of(comparison: Comparison, scenario: Scenario) -> list[Chart]:
-    """The charts of a scenario's first seed; quantities that are zero throughout are left out."""
+    """The charts of a scenario's first seed: the first four quantities that are not zero throughout."""
     curves = {
         result.policy: result.picture.curves
         for result in comparison.results_for(scenario)
@@ -97,7 +98,7 @@ def charts_of(comparison: Comparison, scenario: Scenario) -> list[Chart]:
         if any(np.nanmax(values, initial=0.0) > 0 for values in series.values()):
             chart = Chart(key, title, unit, axis, series)
             charts.append(_from_where_they_part(chart) if axis.unit == "%" and unit == "%" else chart)
-    return charts
+    return charts[:_MOST_CHARTS]
 
 
 def _from_where_they_part(chart: Chart) -> Chart:

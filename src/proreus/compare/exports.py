@@ -1,4 +1,4 @@
-"""A comparison as JSON and CSV, for other programs. The formats are promised: see `proreus compare --json`."""
+"""A comparison as JSON and CSV, for other programs. `proreus compare --json` promises the format."""
 
 from __future__ import annotations
 

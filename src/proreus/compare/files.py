@@ -10,20 +10,45 @@ from proreus.model.errors import WorkError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary file beside `path`, make it durable, and rename it into place."""
+    """Write to a temporary file beside `path`, make it durable, and rename it into place.
+
+    A link is followed to the file it names; a pipe or a device is written to, never replaced.
+    """
+    try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)
+        else:
+            _write_beside(target, content)
+    except OSError as error:
+        raise WorkError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _write_beside(target: Path, content: bytes) -> None:
     # Opened by hand, not by tempfile: the result has the permissions that any new file gets.
-    temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
+    temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Say before the work, and not after it, that a result could not be written here."""
+    try:
+        missing, folder = not path.parent.is_dir(), path.is_dir()
     except OSError as error:
         raise WorkError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        if temporary.exists():
-            temporary.unlink()
+    if missing:
+        raise WorkError(f"{path}: cannot be written: there is no folder {path.parent}")
+    if folder:
+        raise WorkError(f"{path}: cannot be written: it is a folder")
+    if not os.access(path.parent, os.W_OK):
+        raise WorkError(f"{path}: cannot be written: Permission denied")
 
 
 def make_folder(path: Path) -> None:

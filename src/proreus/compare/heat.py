@@ -28,7 +28,7 @@ class HeatMap:
     nodes_per_row: int
     """More than one where neighbours in the order were averaged into a row."""
     by_end: bool
-    """Ordered by how full they ended; by how full they were on average where the cluster had emptied by then."""
+    """Ordered by how full they ended; by the mean where the cluster had emptied by then."""
 
 
 def heat_map(shares: NDArray[np.float32], times: F64) -> HeatMap:

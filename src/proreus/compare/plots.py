@@ -51,7 +51,7 @@ def render_plots(comparison: Comparison) -> dict[str, bytes]:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Names are text, not formulas; the same figure gives the same bytes; any script has a font if one is here."""
+    """Names are text and not formulas, equal figures give equal bytes, any script gets a font there is."""
     here = set(font_manager.get_font_names())
     fonts = ["DejaVu Sans", *(font for font in _FALLBACK_FONTS if font in here)]
     settings = {"text.parse_math": False, "svg.hashsalt": "proreus", "font.family": fonts}

@@ -95,7 +95,7 @@ def among_best(comparison: Comparison, scenario: Scenario, measure: str) -> froz
 
 
 def telling_measures(comparison: Comparison, scenario: Scenario) -> tuple[str, ...]:
-    """The measures worth a column of a narrow table: those that suit the scenario and are not zero for all."""
+    """The measures worth a column of a narrow table: suited to the scenario and not zero for all."""
     candidates = _TELLING_WITHOUT_QUEUE if scenario.options.drop_failures else _TELLING_WITH_QUEUE
     return tuple(
         measure

@@ -36,11 +36,12 @@ from proreus.worlds.pods.outcome import MEASURES
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 _HOW_TO_READ = (
-    "Every policy met the same workload in each seed. ± is half of the 95 % Student-t interval of the mean over "
-    "seeds. Differences between policies are paired: they are taken seed by seed, so they can be significant "
-    "though the intervals of two means overlap. Intervals are not adjusted for the number of comparisons.",
-    "Bold figures are the best of their line or do not differ from it significantly. Times count "
-    "only pods that started or finished. Decision rates were taken while other runs shared the machine.",
+    "Every policy met the same workload in each seed. ± is half of the 95 % Student-t interval of the mean "
+    "over seeds. Differences between policies are paired: they are taken seed by seed, so they can be "
+    "significant though the intervals of two means overlap. Intervals are not adjusted for the number of "
+    "comparisons.",
+    "Bold figures are the best of their line or do not differ from it significantly. Times count only pods "
+    "that started or finished. Decision rates were taken while other runs may have shared the machine.",
 )
 
 
@@ -108,7 +109,10 @@ def _summary(found: Sequence[Findings]) -> str:
     general = overall(list(found))
     tiles = "".join(_tile(place, one) for place, one in enumerate(found))
     lead = f'<p class="lead">{escape(general)}</p>' if general else ""
-    return f'<section aria-labelledby="in-short"><h2 id="in-short">In short</h2>{lead}<div class="tiles">{tiles}</div></section>'
+    return (
+        f'<section aria-labelledby="in-short"><h2 id="in-short">In short</h2>{lead}'
+        f'<div class="tiles">{tiles}</div></section>'
+    )
 
 
 def _tile(place: int, one: Findings) -> str:
@@ -137,7 +141,7 @@ def _section(comparison: Comparison, place: int, one: Findings) -> str:
     ranking = ""
     if one.standing is not None:
         ranking = (
-            "<figure><figcaption>Ranking: mean with its 95 % interval; faint dots are single seeds</figcaption>"
+            f"<figure><figcaption>{_ranking_caption(len(comparison.request.seeds))}</figcaption>"
             f"{ranking_chart(one.standing, results, policies)}</figure>"
         )
         if one.differences:
@@ -154,6 +158,12 @@ def _section(comparison: Comparison, place: int, one: Findings) -> str:
     )
 
 
+def _ranking_caption(seeds: int) -> str:
+    if seeds == 1:
+        return "Ranking: one seed, so no intervals"
+    return "Ranking: mean with its 95 % interval; faint dots are single seeds"
+
+
 def _picture(comparison: Comparison, scenario: Scenario) -> Picture | None:
     found = (result.picture for result in comparison.results_for(scenario))
     return next((picture for picture in found if picture is not None), None)
@@ -168,7 +178,10 @@ def _chips(comparison: Comparison, scenario: Scenario) -> str:
 
 
 def _swatch(place: int) -> str:
-    return f'<svg class="swatch {policy_class(place)}" viewBox="0 0 22 10" aria-hidden="true"><path class="line" d="M1 5H21"/></svg>'
+    return (
+        f'<svg class="swatch {policy_class(place)}" viewBox="0 0 22 10" aria-hidden="true">'
+        '<path class="line" d="M1 5H21"/></svg>'
+    )
 
 
 def _measures_table(comparison: Comparison, one: Findings, order: Sequence[str]) -> str:
@@ -184,7 +197,9 @@ def _measures_table(comparison: Comparison, one: Findings, order: Sequence[str])
         rows = comparison.rows_for(one.scenario, name)
         if rows:
             best = among_best(comparison, one.scenario, name)
-            lines.append(_measure_line(rows, order, best, "main" if name == main else ""))
+            dull = all(row.estimate.mean == 0 for row in rows)
+            style = "main" if name == main else "dull" if dull else "plain"
+            lines.append(_measure_line(rows, order, best, style))
         if name == main and one.differences:
             lines.append(_difference_line(one, order))
     return (
@@ -202,7 +217,8 @@ def _measure_line(rows: Sequence[Row], order: Sequence[str], best: frozenset[str
         f'<span class="way" title="{"more" if higher else "less"} is better">{"↑" if higher else "↓"}</span>'
     )
     unit = f' <span class="unit">{escape(rows[0].unit)}</span>' if rows[0].unit else ""
-    return f'<tr class="{style}"><th scope="row">{escape(title_of(rows[0].measure))}{unit} {arrow}</th>{cells}</tr>'
+    title = escape(title_of(rows[0].measure))
+    return f'<tr class="{style}"><th scope="row">{title}{unit} {arrow}</th>{cells}</tr>'
 
 
 def _estimate_cell(row: Row | None, decimals: int, best: bool) -> str:
@@ -242,7 +258,8 @@ def _curves(comparison: Comparison, place: int, scenario: Scenario) -> str:
         return ""
     policies = comparison.request.policies
     keys = "".join(
-        f'<button type="button" aria-pressed="true" data-policy="{index}">{_swatch(index)}{escape(policy)}</button>'
+        f'<button type="button" aria-pressed="true" data-policy="{index}">'
+        f"{_swatch(index)}{escape(policy)}</button>"
         for index, policy in enumerate(policies)
     )
     figures = "".join(
@@ -253,8 +270,8 @@ def _curves(comparison: Comparison, place: int, scenario: Scenario) -> str:
     )
     return (
         f"<h3>Over the run <small>seed {comparison.request.seeds[0]}</small></h3>"
-        f'<div class="curves"><div class="legend" role="group" aria-label="Show or hide policies">{keys}</div>'
-        f'<div class="charts">{figures}</div></div>'
+        '<div class="curves"><div class="legend" role="group" aria-label="Show or hide policies">'
+        f'{keys}</div><div class="charts">{figures}</div></div>'
     )
 
 
@@ -269,7 +286,8 @@ def _heat_maps(comparison: Comparison, place: int, scenario: Scenario, order: Se
     if not shown:
         return ""
     buttons = ['<button type="button" aria-pressed="true" data-policy="all">all</button>'] + [
-        f'<button type="button" aria-pressed="false" data-policy="{policies.index(policy)}">{escape(policy)}</button>'
+        f'<button type="button" aria-pressed="false" data-policy="{policies.index(policy)}">'
+        f"{escape(policy)}</button>"
         for policy in shown
     ]
     figures = "".join(
@@ -301,7 +319,8 @@ def _per_seed(results: Sequence[TrialResult], policies: Sequence[str]) -> str:
         for name in names
     }
     heads = "".join(
-        f'<th scope="col">{escape(title_of(name))}<br><span class="unit">{escape(MEASURES[name].unit)}</span></th>'
+        f'<th scope="col">{escape(title_of(name))}<br>'
+        f'<span class="unit">{escape(MEASURES[name].unit)}</span></th>'
         for name in names
     )
     ordered = sorted(results, key=lambda result: policies.index(result.policy))
@@ -311,8 +330,8 @@ def _per_seed(results: Sequence[TrialResult], policies: Sequence[str]) -> str:
         for result in ordered
     )
     return (
-        '<details><summary>Every run: values per seed</summary><div class="scroll"><table class="runs"><thead>'
-        f'<tr><th scope="col">Policy</th><th scope="col">Seed</th>{heads}</tr></thead>'
+        '<details><summary>Every run: values per seed</summary><div class="scroll"><table class="runs">'
+        f'<thead><tr><th scope="col">Policy</th><th scope="col">Seed</th>{heads}</tr></thead>'
         f"<tbody>{lines}</tbody></table></div></details>"
     )
 

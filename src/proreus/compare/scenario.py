@@ -100,6 +100,12 @@ class FromFiles:
 
     def load(self, seed: int) -> Workload:
         """The files as a workload, the same for every seed."""
+        try:
+            return self._read()
+        except ValueError as error:  # each file is sound, the two together are not a workload
+            raise InputError(str(error), file=self.nodes or self.pods) from error
+
+    def _read(self) -> Workload:
         match self.format:
             case "openb":
                 return Workload(self.name, openb.read_nodes(self._nodes_file()), openb.read_pods(self.pods))

@@ -6,15 +6,21 @@ Both ways make the same decisions: the fused loop calls the very kernels that
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from proreus.cluster.columns import Cluster, Scratch, State
-from proreus.cluster.compile import Compiled
+from proreus.cluster.compile import Compiled, compile_workload
 from proreus.cluster.compiled import compiled
 from proreus.cluster.observation import PodObservation
 from proreus.model.errors import IllegalDecision
+from proreus.model.node import Node
+from proreus.model.pod import Pod, PodSpec
+from proreus.model.resources import GIB, Resources
+from proreus.model.workload import Workload
+from proreus.policies.catalogue import make_policy
 from proreus.policies.protocol import Policy
 from proreus.policies.rules.choose import choose
 from proreus.policies.rules.columns import Rule
@@ -26,6 +32,7 @@ from proreus.worlds.pods.world import PodsOptions, PodsWorld
 
 # Decisions per call of the fused kernel: small enough to report progress, large enough to cost nothing.
 _STRETCH = 2_000
+_log = logging.getLogger(__name__)
 
 
 @compiled
@@ -40,6 +47,13 @@ def run_rule(cluster: Cluster, state: State, run: Run, scratch: Scratch, rule: R
     return False
 
 
+def load_kernels() -> None:
+    """Compile the kernels of rules and world, or load them from the cache."""
+    node = Node("node", Resources(cpu=1000, memory=GIB, pods=10))
+    pod = Pod("pod", PodSpec(Resources(cpu=100)), duration=1.0)
+    simulate(compile_workload(Workload("warm-up", (node,), (pod,))), make_policy("kube"))
+
+
 def simulate(
     compiled_workload: Compiled,
     policy: Policy,
@@ -48,9 +62,11 @@ def simulate(
     watch: Callable[[int], None] | None = None,
     inspect: Callable[[PodObservation], None] | None = None,
 ) -> Outcome:
-    """Run `policy` to the end. `watch` hears the number of decisions so far, `inspect` sees each observation."""
+    """Run `policy` to the end. `watch` hears the count of decisions, `inspect` sees each observation."""
     world = PodsWorld(compiled_workload, options)
-    rule = policy.rule_for(compiled_workload) if isinstance(policy, RulePolicy) and inspect is None else None
+    rule = None
+    if isinstance(policy, RulePolicy) and inspect is None:
+        rule = policy.rule_for(compiled_workload, world.state)
     if rule is not None:
         # Loads the kernel's machine code, so that the rate is that of decisions alone.
         run_rule(world.cluster, world.state, world.run, world.scratch, rule, 0)
@@ -60,6 +76,7 @@ def simulate(
     else:
         _run_stepwise(world, policy, watch, inspect)
     seconds = time.perf_counter() - begin
+    _log.info("%s over %s: %.3f s", policy.name, compiled_workload.workload.name, seconds)
     outcome = world.outcome()
     rate = outcome.measures["decisions"] / seconds if seconds > 0 else 0.0
     return replace(outcome, measures={**outcome.measures, "decisions_per_s": rate})

@@ -1,4 +1,4 @@
-"""What the numbers say, in plain sentences that claim no more than the intervals allow. `report` shows them."""
+"""What the numbers say, in plain sentences that claim no more than the intervals allow; `report` asks."""
 
 from __future__ import annotations
 
@@ -48,18 +48,28 @@ def findings(comparison: Comparison, scenario: Scenario) -> Findings:
 
 def overall(found: list[Findings]) -> str:
     """One sentence over all scenarios, or nothing where there is one only."""
-    leaders = [one.standing.policies[0] for one in found if one.standing is not None]
-    if len(leaders) < 2:
+    if len(found) < 2:
         return ""
+    leaders = [leader for one in found if (leader := _sole_leader(one)) is not None]
     counts = {policy: leaders.count(policy) for policy in dict.fromkeys(leaders)}
-    if len(counts) == 1:
-        return f"{leaders[0]} has the best mean in all {len(leaders)} scenarios."
+    if not counts:
+        return "No scenario has a policy that is ahead of all others."
     first, *others = sorted(counts.items(), key=lambda pair: -pair[1])
-    rest = [f"{policy} in {count}" for policy, count in others]
-    return (
-        f"No policy leads everywhere: {first[0]} has the best mean in {first[1]} of {len(leaders)} scenarios, "
-        f"{listing(rest)}."
-    )
+    if first[1] == len(found):
+        return f"{first[0]} has the best mean in all {len(found)} scenarios."
+    parts = [f"{first[0]} has the best mean in {first[1]} of {len(found)} scenarios"]
+    parts += [f"{policy} in {count}" for policy, count in others]
+    if len(leaders) < len(found):
+        parts.append("and elsewhere nobody is ahead alone")
+    return f"No policy leads everywhere: {', '.join(parts)}."
+
+
+def _sole_leader(one: Findings) -> str | None:
+    """The policy whose mean nobody else reaches."""
+    ranked = () if one.standing is None else one.standing.ranked
+    if not ranked or (len(ranked) > 1 and ranked[1].estimate.mean == ranked[0].estimate.mean):
+        return None
+    return ranked[0].policy
 
 
 def _differences(comparison: Comparison, order: Standing) -> dict[str, Difference]:
@@ -112,7 +122,11 @@ def _lead(order: Standing, difference: Difference, second: str) -> str:
 
 def _told_apart(order: Standing, differences: dict[str, Difference]) -> list[str]:
     """Whom the leader beats for sure, where there is more than the headline says."""
-    if len(differences) < 2 or any(one.estimate.low is None for one in differences.values()):
+    if len(differences) < 2:
+        return []
+    if not any(value for one in differences.values() for value in one.values):
+        return ["All policies come out alike here: this measure does not tell them apart."]
+    if any(one.estimate.low is None for one in differences.values()):
         return []
     beaten = [policy for policy, one in differences.items() if one.significant]
     equal = [policy for policy, one in differences.items() if not one.significant]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from proreus.cluster.compile import compile_workload
 from proreus.compare.heat import HeatMap, heat_map
 from proreus.compare.scenario import Scenario
-from proreus.compare.simulate import simulate
+from proreus.compare.simulate import load_kernels, simulate
 from proreus.model.errors import ProreusError, WorkError
 from proreus.policies.catalogue import PolicyOptions, make_policy
 from proreus.worlds.pods.outcome import Curves
@@ -94,7 +94,7 @@ def run_trials(
             return tuple(result for task in tasks for result in run_task(task, tally.add_run))
         return _run_in_pool(tasks, workers, tally)
     except KeyboardInterrupt:
-        raise WorkError(f"interrupted after {tally.done} of {tally.total} runs") from None
+        raise KeyboardInterrupt(f"interrupted after {tally.done} of {tally.total} runs") from None
 
 
 def run_task(task: Task, heard: Callable[[str], None] | None = None) -> list[TrialResult]:
@@ -136,13 +136,14 @@ class _Tally:
 def _run_in_pool(tasks: Sequence[Task], workers: int, tally: _Tally) -> tuple[TrialResult, ...]:
     """Spawned and not forked: a fork of a process with Numba's or BLAS's threads may hang."""
     not_ours = set(multiprocessing.active_children())
+    load_kernels()  # compiled here once, found in the cache by every worker
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _leave_interrupts_to_the_parent)
     found: dict[Future[list[TrialResult]], list[TrialResult]] = {}
     futures: list[Future[list[TrialResult]]] = []
     finished = False
     try:
         # A spawning pool starts all its processes with the first task, so they inherit these settings.
-        with _one_thread_each():
+        with _one_thread_each(), _interrupts_held_back():
             futures = [pool.submit(run_task, task) for task in tasks]
         task_of = dict(zip(futures, tasks, strict=True))
         for future in as_completed(futures):
@@ -151,9 +152,9 @@ def _run_in_pool(tasks: Sequence[Task], workers: int, tally: _Tally) -> tuple[Tr
         finished = True
     except BrokenProcessPool as error:
         raise WorkError(
-            f"a worker process died after {tally.done} of {tally.total} runs: it was killed, perhaps for want "
-            "of memory (try fewer processes), or could not start (a script needs `if __name__ == "
-            "'__main__':`)"
+            f"a worker process died after {tally.done} of {tally.total} runs: it was killed, perhaps for "
+            "want of memory (try fewer processes), or could not start (a script needs "
+            "`if __name__ == '__main__':`)"
         ) from error
     finally:
         if not finished:
@@ -167,6 +168,16 @@ def _run_in_pool(tasks: Sequence[Task], workers: int, tally: _Tally) -> tuple[Tr
 def _leave_interrupts_to_the_parent() -> None:
     """Ctrl-C reaches the whole group; the parent alone reports it, and ends the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Processes started meanwhile begin with Ctrl-C blocked, so that it cannot hit one that still imports."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextmanager

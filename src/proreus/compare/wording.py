@@ -57,7 +57,7 @@ def short_title_of(measure: str) -> str:
 
 
 def decimals_for(values: Sequence[float], unit: str) -> int:
-    """Digits after the point with which numbers of one column stand: alike, and no more than tell something."""
+    """Digits after the point for the numbers of one column: alike, and no more than tell something."""
     largest = max((abs(value) for value in values), default=0.0)
     if unit.startswith("%"):
         return 2

@@ -47,6 +47,8 @@ def action_count(nodes: int) -> int:
 
 def to_action(decision: Decision, nodes: int) -> int:
     """The flat number of a decision (the choice of devices is not part of it)."""
+    if isinstance(decision, Place | Preempt) and not 0 <= decision.node < nodes:
+        raise IllegalDecision(f"{decision}: there is no such node among {nodes}")
     match decision:
         case Place(node=node):
             return node

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+_MOST_NAMES = 30
+
 
 class ProreusError(Exception):
     """Base of every error that Proreus raises on purpose."""
@@ -49,6 +51,7 @@ class IllegalDecision(WorkError):
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is in no catalogue, with the nearest known one."""
     names = sorted(known)
-    near = get_close_matches(name, names, n=1)
+    near = [found for found in get_close_matches(name, names, n=2) if found != name]
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return UsageError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return UsageError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names[:_MOST_NAMES])}{more})")

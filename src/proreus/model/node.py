@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
@@ -11,6 +12,8 @@ from proreus.model.resources import Resources
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 HOSTNAME = "kubernetes.io/hostname"
+MOST_DEVICES = 62
+"""GPUs of one node: a choice of them must fit in a 64-bit mask."""
 
 
 class Effect(Enum):
@@ -69,6 +72,10 @@ class Pace:
     slow_threshold: float = 0.0
     """Share of CPU asked for from which the node slows down; 0: it never slows down."""
 
+    def __post_init__(self) -> None:
+        if not 0 < self.speed < math.inf:
+            raise ValueError(f"speed {self.speed} is not a number above 0")
+
 
 @dataclass(frozen=True)
 class Node:
@@ -84,6 +91,10 @@ class Node:
     images: tuple[tuple[str, int], ...] = ()
     """(image name, bytes) already on the node."""
     pace: Pace = field(default_factory=Pace)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.gpu_count <= MOST_DEVICES:
+            raise ValueError(f"{self.gpu_count} GPUs on one node: between 0 and {MOST_DEVICES} are possible")
 
     def label_map(self) -> dict[str, str]:
         """The labels, with the hostname every kubelet adds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -65,11 +66,13 @@ class PolicyOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.kube_percentage <= 100:
-            raise UsageError(f"kube_percentage {self.kube_percentage} is outside 0..100")
+            raise UsageError(f"--kube-percentage {self.kube_percentage} is outside 0..100")
         if not 0 < self.load_target < 100:
-            raise UsageError(f"load_target {self.load_target} is not between 0 and 100")
-        if self.load_sensitivity <= 0 or self.load_margin < 0:
-            raise UsageError("load_sensitivity must be positive and load_margin not negative")
+            raise UsageError(f"--load-target {self.load_target} is not between 0 and 100")
+        if not 0 < self.load_sensitivity < math.inf:
+            raise UsageError(f"--load-sensitivity {self.load_sensitivity} is not a number above 0")
+        if not 0 <= self.load_margin < math.inf:
+            raise UsageError(f"--load-margin {self.load_margin} is not a number from 0 on")
 
 
 Maker = Callable[[str, PolicyOptions, int], Policy]

@@ -107,9 +107,29 @@ def data_dir(explicit: Path | None) -> Path | None:
     """The data folder: `explicit` (from --data), else PROREUS_DATA, else None."""
     variable = os.environ.get(VARIABLE)
     named = explicit or (Path(variable) if variable else None)
-    if named is not None and not named.is_dir():
+    if named is not None and not _is_folder(named):
         raise InputError(f"no such folder; {_HOW}", file=named)
     return named
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that no file system takes
+        return False
+
+
+def holds(name: str, folder: Path | None) -> bool:
+    """Whether the folder has every file of the dataset of that name."""
+    if folder is None or "*" in name:
+        return False
+    pattern, member = _find(name, folder)
+    try:
+        for file in DATASETS[pattern].files:
+            _locate(DATASETS[pattern], file, folder, member)
+    except InputError:
+        return False
+    return True
 
 
 def known(folder: Path | None) -> dict[str, Dataset]:
@@ -128,7 +148,10 @@ def load(name: str, folder: Path | None, seed: int) -> Workload:
         raise InputError(f"the dataset {name!r} needs data files; {_HOW}")
     dataset = DATASETS[pattern]
     files = tuple(_locate(dataset, file, folder, member) for file in dataset.files)
-    return replace(dataset.read(files, seed), name=name)
+    try:
+        return replace(dataset.read(files, seed), name=name)
+    except ValueError as error:  # each file is sound, together they are not a workload
+        raise InputError(str(error), file=files[-1]) from error
 
 
 def _find(name: str, folder: Path | None) -> tuple[str, str]:

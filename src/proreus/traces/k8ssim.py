@@ -94,7 +94,8 @@ def _job_pods(job: Entry) -> Iterator[Pod]:
     name = job.require("metadata.name").text()
     namespace = job.text_at("metadata.namespace", "default")
     labels = dict(job.entries("metadata.labels"))
-    arrival = labels["sub-time"].number() if "sub-time" in labels else 0.0
+    # The simulator knows whole seconds only.
+    arrival = float(labels["sub-time"].integer()) if "sub-time" in labels else 0.0
     job.integer_at("spec.minAvailable", 0)
     tasks = job.children("spec.tasks")
     if not tasks:

@@ -67,7 +67,7 @@
           && !svg.querySelector(`[data-policy="${policy}"]`).classList.contains("off"))
         .sort((one, other) => other[1] - one[1])
         .map(([policy, value]) => [policy, data.policies[policy], withUnit(value, chart.unit)]);
-      showTip(event, withUnit(chart.x[place], chart.axis), lines);
+      showTip(event, chart.axis === "%" ? `${figure(chart.x[place], 1)} % arrived` : withUnit(chart.x[place], chart.axis), lines);
     });
   }
 

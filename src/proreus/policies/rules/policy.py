@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from proreus.cluster.columns import State
 from proreus.cluster.compile import Compiled
 from proreus.cluster.filters import FILTERS
 from proreus.cluster.observation import PodObservation
@@ -22,6 +23,7 @@ from proreus.policies.rules.scores import node_score
 # Above this many cells, or when classes hardly repeat, a cache costs more than it saves.
 _CACHE_CELLS = 32_000_000
 _CACHE_REPEATS = 4
+_RUNS_REMEMBERED = 8
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,10 @@ class RuleOptions:
 
 @dataclass
 class RulePolicy:
-    """A rule as a policy. Its memory belongs to one cluster and starts afresh with another."""
+    """A rule as a policy. Its memory (cache, rotation, random state) belongs to one run."""
 
     options: RuleOptions
-    _bound: Compiled | None = field(default=None, init=False, repr=False)
-    _rule: Rule | None = field(default=None, init=False, repr=False)
+    _memory: dict[int, tuple[State, Rule]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -67,15 +68,23 @@ class RulePolicy:
         """The same rule with another seed and no memory."""
         return RulePolicy(replace(self.options, seed=seed))
 
-    def rule_for(self, compiled: Compiled) -> Rule:
-        """The rule bound to this cluster: the same memory as long as the cluster is the same."""
-        if self._rule is None or self._bound is not compiled:
-            self._bound, self._rule = compiled, _bind(self.options, compiled)
-        return self._rule
+    def rule_for(self, compiled: Compiled, state: State) -> Rule:
+        """The rule with its memory of the run that `state` belongs to."""
+        known = self._memory.get(id(state))
+        if known is None:
+            if len(self._memory) >= _RUNS_REMEMBERED:
+                self._memory.pop(next(iter(self._memory)))
+            # The state is kept with its memory, so that no other state can take its id.
+            known = self._memory[id(state)] = (state, _bind(self.options, compiled))
+        return known[1]
+
+    def scores_computed(self) -> int:
+        """How many node scores the latest run computed: shows what the cache saves."""
+        return int(next(reversed(self._memory.values()))[1].rescored[0])
 
     def decide(self, observation: PodObservation) -> Decision:
         """The rule's choice for the pod at hand."""
-        rule = self.rule_for(observation.compiled)
+        rule = self.rule_for(observation.compiled, observation.state)
         action, devices = choose(
             observation.cluster, observation.state, observation.scratch, rule, observation.pod
         )
@@ -84,7 +93,7 @@ class RulePolicy:
 
     def explain(self, observation: PodObservation) -> Explanation:
         """The rule's choice and, per node, the filter that refused it or its scores."""
-        rule = self.rule_for(observation.compiled)
+        rule = self.rule_for(observation.compiled, observation.state)
         cursor, rng = rule.cursor.copy(), rule.rng.copy()
         scores = self._scores(observation, rule)
         rule.cursor[:], rule.rng[:] = cursor, rng

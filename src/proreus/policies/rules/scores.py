@@ -31,6 +31,7 @@ from proreus.policies.rules.columns import (
 
 _TOP = 100.0
 _WHOLE = 1000
+_NOISE = 1e-9  # keeps a whole number that floating point put just below itself
 
 
 @compiled
@@ -43,9 +44,9 @@ def node_score(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> fl
     if kind == FLAT:
         return 0.0
     if kind == BEST_FIT:
-        return float(math.floor(_TOP * (1.0 - _left_over(cluster, state, rule, c, n))))
+        return float(math.floor(_TOP * (1.0 - _left_over(cluster, state, rule, c, n)) + _NOISE))
     if kind == WORST_FIT:
-        return float(math.floor(_TOP * _left_over(cluster, state, rule, c, n)))
+        return float(math.floor(_TOP * _left_over(cluster, state, rule, c, n) + _NOISE))
     if kind == DOT_PRODUCT:
         return _dot_product(cluster, state, rule, c, n)
     if kind == BINPACK:

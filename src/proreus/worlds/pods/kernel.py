@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from proreus.cluster.columns import Cluster, Scratch, State
 from proreus.cluster.compiled import compiled
 from proreus.cluster.devices import tightest_devices
 from proreus.cluster.filters import CURABLE, OK
-from proreus.cluster.legality import has_relations, local_refusal, prepare, refusal
+from proreus.cluster.legality import local_refusal, prepare, refusal
 from proreus.cluster.placement import place, remove
 from proreus.cluster.victims import choose_victims
 from proreus.worlds.pods.columns import (
@@ -59,9 +57,11 @@ def advance(cluster: Cluster, state: State, run: Run) -> int:
         if math.isinf(time):
             _fail_pooled(run)
             return FINISHED
+        second = math.floor(run.clock[0])
         move_clock(run, time)
         if run.options[TICKED]:
-            _tick(cluster, state, run)
+            if math.floor(time) > second:  # arrivals may come between ticks
+                _tick(cluster, state, run)
         else:
             while run.running.size[0] > 0 and run.running.first[run.running.order[0]] <= time:
                 _finish(cluster, state, run, run.running.order[0])
@@ -123,7 +123,7 @@ def _finish(cluster: Cluster, state: State, run: Run, pod: int) -> None:
     run.finished[pod] = run.clock[0]
     n = state.pod_node[pod]
     _take_off(cluster, state, run, pod)
-    _wake(cluster, state, run, n)
+    _wake(cluster, state, run, n, cluster.pod_class[pod])
 
 
 @compiled
@@ -143,24 +143,53 @@ def _waiting(run: Run) -> int:
 
 
 @compiled
-def _wake(cluster: Cluster, state: State, run: Run, n: int) -> None:
-    """Room came free on node n: bring back the pooled pods that may go there now (kube's queueing hints)."""
-    if run.counters[POOL_SIZE] == 0:
-        return
-    lowest = _lowest_priority(cluster, state, n)
+def _wake(cluster: Cluster, state: State, run: Run, n: int, gone: int) -> None:
+    """A pod of class `gone` left node n: bring back the pooled pods that this may help (queueing hints).
+
+    Those that fit on the node by itself; those that would fit if they evicted whom they may; and those
+    whose affinity, anti-affinity or spread has to do with the pod that left.
+    """
     kept = 0
     for i in range(run.counters[POOL_SIZE]):
         pod = run.pool[i]
         c = cluster.pod_class[pod]
-        fits = has_relations(cluster, c) or local_refusal(cluster, state, c, n) == OK
-        # Room that is too small by itself may do together with what the pod may now evict.
-        evicts = cluster.classes.may_preempt[c] and lowest < cluster.classes.priority[c]
-        if not (fits or evicts):
+        if (
+            local_refusal(cluster, state, c, n) == OK
+            or _room_by_eviction(cluster, state, c, n)
+            or _counts(cluster, c, gone)
+            or _excludes(cluster, c, gone)
+        ):
+            _bring_back(cluster, run, pod)
+        else:
             run.pool[kept] = pod
             kept += 1
-        else:
-            _bring_back(cluster, run, pod)
     run.counters[POOL_SIZE] = kept
+
+
+@compiled
+def _room_by_eviction(cluster: Cluster, state: State, c: int, n: int) -> bool:
+    """Whether node n has pods that class c may evict, and would have every resource for it without them."""
+    classes = cluster.classes
+    if not classes.may_preempt[c]:
+        return False
+    lower = False
+    pod = state.first[n]
+    while pod >= 0 and not lower:
+        lower = classes.priority[cluster.pod_class[pod]] < classes.priority[c]
+        pod = state.following[pod]
+    if not lower:
+        return False
+    for r in range(state.free.shape[1]):
+        free = state.free[n, r]
+        pod = state.first[n]
+        while pod >= 0 and free < classes.request[c, r]:
+            other = cluster.pod_class[pod]
+            if classes.priority[other] < classes.priority[c]:
+                free += classes.request[other, r]
+            pod = state.following[pod]
+        if free < classes.request[c, r]:
+            return False
+    return True
 
 
 @compiled
@@ -178,14 +207,27 @@ def _wake_related(cluster: Cluster, run: Run, placed: int) -> None:
 
 
 @compiled
-def _counts(cluster: Cluster, waiting: int, placed: int) -> bool:
-    """Whether a required affinity or spread constraint of class `waiting` counts pods of class `placed`."""
+def _counts(cluster: Cluster, waiting: int, other: int) -> bool:
+    """Whether required affinity or hard spread of class `waiting` counts pods of class `other`."""
     terms = cluster.terms
     for e in range(terms.need_start[waiting], terms.need_start[waiting + 1]):
-        if terms.selects[terms.need[e], placed]:
+        if terms.selects[terms.need[e], other]:
             return True
     for e in range(terms.spread_start[waiting], terms.spread_start[waiting + 1]):
-        if terms.spread_hard[e] and terms.selects[terms.spread[e], placed]:
+        if terms.spread_hard[e] and terms.selects[terms.spread[e], other]:
+            return True
+    return False
+
+
+@compiled
+def _excludes(cluster: Cluster, waiting: int, other: int) -> bool:
+    """Whether required anti-affinity keeps pods of the two classes apart, whoever asks for it."""
+    terms = cluster.terms
+    for e in range(terms.avoid_start[waiting], terms.avoid_start[waiting + 1]):
+        if terms.selects[terms.avoid[e], other]:
+            return True
+    for e in range(terms.avoid_start[other], terms.avoid_start[other + 1]):
+        if terms.selects[terms.avoid[e], waiting]:
             return True
     return False
 
@@ -197,17 +239,6 @@ def _bring_back(cluster: Cluster, run: Run, pod: int) -> None:
         _activate(cluster, run, pod, run.clock[0])
     else:
         _back_off(run, pod)
-
-
-@compiled
-def _lowest_priority(cluster: Cluster, state: State, n: int) -> int:
-    """The lowest priority among the pods on node n (a large number when it is empty)."""
-    least = np.iinfo(np.int64).max
-    pod = state.first[n]
-    while pod >= 0:
-        least = min(least, cluster.classes.priority[cluster.pod_class[pod]])
-        pod = state.following[pod]
-    return least
 
 
 @compiled
@@ -237,12 +268,13 @@ def apply(
     if not 0 <= action < 2 * nodes + 2:
         return ILLEGAL_ACTION
     c = cluster.pod_class[pod]
-    run.counters[DECISIONS] += 1
     if action < 2 * nodes:
         n = action
+        victims = 0
         if action >= nodes:
             n = action - nodes
-            if not _evict(cluster, state, run, scratch, pod, n):
+            victims = _evict(cluster, state, run, scratch, pod, n)
+            if victims == 0:
                 return ILLEGAL_PREEMPT
         prepare(cluster, state, c, scratch)
         if refusal(cluster, state, c, n, scratch) != OK:
@@ -254,14 +286,15 @@ def apply(
         elif not _devices_legal(state, n, count, num, milli, devices):
             return ILLEGAL_DEVICES
         _start(cluster, state, run, pod, n, devices)
-        if action >= nodes:
-            _wake(cluster, state, run, n)
+        for i in range(victims):
+            _wake(cluster, state, run, n, cluster.pod_class[scratch.pods[i]])
         if run.counters[POOL_SIZE] > 0:
             _wake_related(cluster, run, c)
     elif action == 2 * nodes:
         _delay(cluster, state, run, scratch, pod)
     else:
         run.status[pod] = REJECTED
+    run.counters[DECISIONS] += 1
     record(cluster, state, run, _waiting(run))
     return APPLIED
 
@@ -296,15 +329,15 @@ def _start(cluster: Cluster, state: State, run: Run, pod: int, n: int, devices: 
 
 
 @compiled
-def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int, n: int) -> bool:
-    """Evict from node n whom the kube rules name for `pod`; false where preemption is not legal."""
+def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int, n: int) -> int:
+    """Evict from node n whom the kube rules name for `pod`; how many, 0 where preemption is not legal."""
     c = cluster.pod_class[pod]
     prepare(cluster, state, c, scratch)
     if not cluster.classes.may_preempt[c] or not CURABLE[refusal(cluster, state, c, n, scratch)]:
-        return False
+        return 0
     victims, _ = choose_victims(cluster, state, c, n, scratch)
     if victims <= 0:
-        return False
+        return 0
     for i in range(victims):
         victim = scratch.pods[i]
         _take_off(cluster, state, run, victim)
@@ -315,7 +348,7 @@ def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int,
             _activate(cluster, run, victim, run.clock[0])
         else:
             run.status[victim] = FAILED
-    return True
+    return victims
 
 
 @compiled

@@ -17,6 +17,8 @@ from proreus.worlds.pods.columns import Run
 
 _GPU_RATE = 7.5
 _GPU_OVERHEAD = 0.05
+LEAST_GPU_CPU = 50
+"""Thousandths of a core below which a GPU pod does no work at all."""
 _SPEED, _CREATION, _EXTRA, _SPACING, _MINIMUM, _THRESHOLD = range(6)
 
 

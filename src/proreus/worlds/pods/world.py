@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from proreus.cluster.compile import Compiled, compile_workload, empty_state, new
 from proreus.cluster.observation import PodObservation
 from proreus.cluster.packed import pack
 from proreus.model.decision import Decision, Place, to_action
-from proreus.model.errors import IllegalDecision
+from proreus.model.errors import IllegalDecision, InputError
 from proreus.model.workload import Workload
 from proreus.worlds.pods.columns import COUNTERS, HEAT_EVERY, SAMPLE_ROWS, SAMPLE_SUMS, STRIDE, Heap, Run
 from proreus.worlds.pods.kernel import (
@@ -24,6 +25,7 @@ from proreus.worlds.pods.kernel import (
     apply,
 )
 from proreus.worlds.pods.outcome import Outcome, outcome_of
+from proreus.worlds.pods.ticked import LEAST_GPU_CPU
 
 _COMPLAINTS = {
     ILLEGAL_PLACE: "the node may not take the pod",
@@ -44,7 +46,7 @@ class PodsOptions:
     skip_backoff_when_idle: bool = True
     """Kubernetes 1.33 and later: an idle scheduler does not wait for the back-off of a woken pod."""
     attempt_limit: int = 100
-    """A pod that a policy delays so often, though a node could take it, has failed; 0: no limit."""
+    """A pod after so many attempts has failed if it is delayed though a node could take it; 0: no limit."""
 
 
 class PodsWorld:
@@ -58,6 +60,8 @@ class PodsWorld:
         self.scratch = new_scratch(self.cluster)
         self.run = _new_run(self.compiled, self.options, float(self.state.fragment.sum()))
         self._pod = FINISHED
+        if self.compiled.workload.ticked:
+            _check_ticked(self.compiled)
 
     def next_decision(self) -> PodObservation | None:
         """Run until a pod needs a decision; None when the run is over."""
@@ -83,6 +87,18 @@ class PodsWorld:
     def outcome(self) -> Outcome:
         """What the run has come to so far."""
         return outcome_of(self.compiled, self.run)
+
+
+def _check_ticked(compiled: Compiled) -> None:
+    """Refuse pods that would never end in ticked time."""
+    for pod in compiled.workload.pods:
+        cpu = max(pod.spec.cpu_limit, pod.spec.requests.cpu)
+        least = LEAST_GPU_CPU if pod.spec.gpu.count else 0
+        if not math.isfinite(pod.duration) or cpu <= least:
+            raise InputError(
+                f"pod {pod.name} would never end in ticked time: "
+                f"it needs a finite duration and more than {least}m CPU"
+            )
 
 
 def _new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:

@@ -1,0 +1,179 @@
+"""What only real processes show: Ctrl-C, readers that leave early, a full disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli.runner import assert_refused, command, environment, run_process
+
+PROC = Path("/proc")
+pytestmark = pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes in /proc")
+
+LONG = ("compare", "pods", "--scenario", "large", "--policies", "kube,kube_plus", "--seeds", "30")
+
+
+def members(group: int) -> list[int]:
+    """Living processes of a process group; a zombie is not alive."""
+    found = []
+    for folder in PROC.iterdir():
+        try:
+            state, _, of = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue
+        if int(of) == group and state != "Z":
+            found.append(int(folder.name))
+    return found
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """How an interrupted command ended."""
+
+    code: int
+    err: str
+    seconds: float
+    left: list[int]
+    files: list[Path]
+
+
+def deaf_workers(group: int) -> list[bool]:
+    """Per worker of a process group, whether Ctrl-C passes it by (it ignores or blocks SIGINT)."""
+    found = []
+    for member in members(group):
+        folder = PROC / str(member)
+        try:
+            is_worker = b"spawn_main" in (folder / "cmdline").read_bytes()
+            lines = (folder / "status").read_text().splitlines()
+        except OSError:
+            continue
+        masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigIgn", "SigBlk"))]
+        if is_worker:
+            found.append(any(mask >> (signal.SIGINT - 1) & 1 for mask in masks))
+    return found
+
+
+def wait_for(reached: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not reached() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+@contextmanager
+def started(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command in a process group of its own, of which nothing is left afterwards."""
+    process = subprocess.Popen(
+        command(*words, "--out", "out", "--json", "result.json"),
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        for survivor in members(process.pid):
+            os.kill(survivor, signal.SIGKILL)
+        process.communicate()
+
+
+def interrupt(folder: Path, *words: str, workers: int) -> Interrupted:
+    """Press Ctrl-C while the work is going on, and see what is left."""
+    with started(folder, *words) as process:
+        if workers:
+            wait_for(lambda: deaf_workers(process.pid) == [True] * workers)
+        else:
+            time.sleep(4.0)
+        begin = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)
+        err = process.communicate(timeout=30)[1].decode()
+        seconds = time.monotonic() - begin
+        wait_for(lambda: not members(process.pid), 10)
+        return Interrupted(process.returncode, err, seconds, members(process.pid), sorted(folder.rglob("*")))
+
+
+@pytest.fixture(scope="module", params=["2", "1"])
+def interrupted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    """A comparison that was interrupted, on two processes and on one."""
+    workers = 2 if request.param == "2" else 0
+    folder = tmp_path_factory.mktemp("interrupted")
+    return interrupt(folder, *LONG, "--processes", request.param, workers=workers)
+
+
+def test_an_interrupt_is_quick_and_says_one_line(interrupted: Interrupted) -> None:
+    assert interrupted.seconds < 5
+    assert interrupted.err.startswith("proreus: interrupted")
+    assert interrupted.err.count("\n") == 1
+
+
+def test_an_interrupt_leaves_nothing_behind(interrupted: Interrupted) -> None:
+    assert interrupted.left == []
+    assert interrupted.files == []
+
+
+def test_an_interrupt_has_its_own_exit_code(interrupted: Interrupted) -> None:
+    assert interrupted.code == 130
+
+
+def test_workers_are_deaf_to_interrupts_from_their_start(tmp_path: Path) -> None:
+    with started(tmp_path, *LONG, "--processes", "2") as process:
+        wait_for(lambda: len(deaf_workers(process.pid)) == 2)
+        assert deaf_workers(process.pid) == [True, True]
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("simulate", "--help"), ("data", "list"), ("simulate", "pods")], ids=" ".join
+)
+def test_a_reader_that_leaves_early_sees_no_traceback(words: tuple[str, ...], tmp_path: Path) -> None:
+    """As in `proreus ... | head -1`."""
+    process = subprocess.Popen(
+        command(*words), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()  # before anything is written
+    said = process.stderr.read()
+    process.stderr.close()
+    process.wait(timeout=60)
+    assert said == b""
+
+
+def test_head_of_an_explanation(tmp_path: Path) -> None:
+    line = " ".join(command("simulate", "pods", "--explain", "app-000-0")) + " | head -1"
+    done = subprocess.run(
+        line, shell=True, cwd=tmp_path, env=environment(), capture_output=True, timeout=60, check=False
+    )
+    assert done.stderr == b""
+    assert done.stdout.count(b"\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_stdout_is_one_line(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command("data", "list"),
+            cwd=tmp_path,
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"proreus: ") and done.stderr.count(b"\n") == 1
+
+
+def test_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
+    ended = run_process("simulate", "pods", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert (ended.code, ended.err) == (0, "")
+    assert_refused(
+        run_process("simulate", "pods", "--policy", "ü", cwd=tmp_path, PYTHONIOENCODING="ascii"), 2
+    )

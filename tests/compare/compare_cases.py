@@ -1,0 +1,106 @@
+"""What the tests of the comparison are made of: chosen figures, and sources that misbehave."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from proreus.compare.comparison import CompareRequest, Comparison
+from proreus.compare.heat import heat_map
+from proreus.compare.scenario import Scenario
+from proreus.compare.statistics import summarise
+from proreus.compare.trials import Picture, TrialResult
+from proreus.model.errors import InputError
+from proreus.model.workload import Workload
+from proreus.traces.generate import generate
+from proreus.worlds.pods.outcome import Curves
+from proreus.worlds.pods.world import PodsOptions
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """A small workload under any name."""
+
+    name: str = "tiny"
+
+    def load(self, seed: int) -> Workload:
+        return generate("small", seed, nodes=6, pods=40)
+
+
+@dataclass(frozen=True)
+class Killed:
+    """Ends the process that loads it, as the kernel does when memory runs out."""
+
+    name: str = "killed"
+
+    def load(self, seed: int) -> Workload:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("still alive")
+
+
+class Stubborn(Exception):
+    """Cannot be unpickled: it would take a broken pool for a broken task."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} {other}")
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Fails in the given way, on seed 1 only."""
+
+    way: str
+    name: str = "failing"
+
+    def load(self, seed: int) -> Workload:
+        if seed != 1:
+            return Tiny().load(seed)
+        match self.way:
+            case "stubborn":
+                raise Stubborn("does not", "travel")
+            case "input":
+                raise InputError("is not a number", file="pods.csv", line=3, field="cpu")
+            case _:
+                raise RuntimeError(f"threads {os.environ.get('OMP_NUM_THREADS')}")
+
+
+def picture(nodes: int = 5, moments: int = 9, end: float = 100.0) -> Picture:
+    """Some curves and a heat map."""
+    time = np.linspace(0.0, end, 8 * moments)
+    share = np.linspace(0.0, 100.0, time.size)
+    shares = np.random.default_rng(nodes).random((moments, nodes)).astype(np.float32)
+    curves = Curves(time, 1.3 * share, share, share, {"gpu": share, "cpu": share / 2}, share / 10)
+    return Picture(curves, heat_map(shares, time[::8].copy()), nodes, 17)
+
+
+def made(
+    measures: Mapping[str, Mapping[str, Sequence[float]]],
+    *,
+    scenarios: Sequence[str] = ("made",),
+    drop_failures: bool = False,
+    nodes: int = 5,
+) -> Comparison:
+    """A comparison in which policy `p` had value `measures[p][m][i]` of measure `m` with seed `i`."""
+    seeds = range(max(len(values) for of_policy in measures.values() for values in of_policy.values()))
+    results = [
+        TrialResult(
+            scenario,
+            policy,
+            seed,
+            {name: values[seed] for name, values in of_policy.items() if seed < len(values)},
+            picture(nodes) if seed == 0 else None,
+        )
+        for scenario in scenarios
+        for seed in seeds
+        for policy, of_policy in measures.items()
+    ]
+    request = CompareRequest(
+        tuple(Scenario(Tiny(name), PodsOptions(drop_failures=drop_failures)) for name in scenarios),
+        tuple(measures),
+        seeds=tuple(seeds),
+    )
+    return Comparison(request, tuple(results), summarise(results))
