@@ -23,7 +23,7 @@ from proreus.cluster.columns import (
     State,
 )
 from proreus.cluster.filters import GPU_NEVER, NODE_AFFINITY, NODE_NAME, NODE_UNSCHEDULABLE, OK, TAINTS
-from proreus.cluster.fragmentation import node_fragment, typical_demand
+from proreus.cluster.fragmentation import fill_fragments, typical_demand
 from proreus.cluster.packed import pack
 from proreus.cluster.terms import TermTable, compile_domains, compile_terms, ragged, topology_keys
 from proreus.model.node import HOSTNAME, MOST_DEVICES, REGION, ZONE, Effect, Node, Taint, hard_effect
@@ -88,14 +88,8 @@ def empty_state(cluster: Cluster) -> State:
     domains = max(int(nodes.domains.max(initial=0)), 1)
     left = np.where(np.arange(widest) < nodes.gpu_count[:, None], GPU_WHOLE, 0).astype(np.int64)
     ring = 1 << max(8, int(2 * n - 1).bit_length())
-    fragment = np.array(
-        [
-            node_fragment(cluster.typical, model, int(row[0]), left[i], count)
-            for i, (model, row, count) in enumerate(
-                zip(nodes.gpu_model.tolist(), nodes.allocatable, nodes.gpu_count.tolist(), strict=True)
-            )
-        ]
-    )
+    fragment = np.zeros(n)
+    fill_fragments(cluster, left, fragment)
     return pack(
         State(
             free=nodes.allocatable.copy(),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from proreus.cluster.columns import I64, Typical
+from proreus.cluster.columns import F64, I64, Cluster, Typical
 from proreus.cluster.compiled import compiled
 from proreus.model.pod import PodSpec
 
@@ -89,3 +89,56 @@ def node_fragment(typical: Typical, model: int, cpu_free: int, left: I64, count:
             hosted += mass
             unusable += mass * too_small
     return idle * (1.0 - hosted) + unusable
+
+
+@compiled
+def fill_fragments(cluster: Cluster, left: I64, fragment: F64) -> None:
+    """fragment: float64[N], F of every node when nothing but `left`, int64[N, G], is taken from it."""
+    nodes = cluster.nodes
+    for n in range(fragment.shape[0]):
+        fragment[n] = node_fragment(
+            cluster.typical, nodes.gpu_model[n], nodes.allocatable[n, 0], left[n], nodes.gpu_count[n]
+        )
+
+
+@compiled
+def fragment_causes(
+    typical: Typical, model: int, cpu_free: int, left: I64, count: int
+) -> tuple[float, float, float, float]:
+    """F of one node and its parts: for lack of CPU, of enough fitting devices, of room on each device.
+
+    What is in none of the three parts is idle share that no typical pod of this GPU model asks for.
+    """
+    idle = 0
+    for d in range(count):
+        idle += left[d]
+    hosted = 0.0
+    for_cpu = 0.0
+    for_devices = 0.0
+    for_room = 0.0
+    for g in range(typical.model_start[model + 1], typical.model_start[model + 2]):
+        milli = typical.milli[g]
+        fitting = 0
+        too_small = 0
+        for d in range(count):
+            if left[d] >= milli:
+                fitting += 1
+            else:
+                too_small += left[d]
+        first, last = typical.cpu_start[g], typical.cpu_start[g + 1]
+        whole = typical.mass[last - 1]
+        if fitting < typical.num[g]:
+            for_devices += whole * idle
+            continue
+        low, high = first, last
+        while low < high:
+            middle = (low + high) >> 1
+            if typical.cpu[middle] <= cpu_free:
+                low = middle + 1
+            else:
+                high = middle
+        mass = typical.mass[low - 1] if low > first else 0.0
+        hosted += mass
+        for_cpu += (whole - mass) * idle
+        for_room += mass * too_small
+    return idle * (1.0 - hosted) + for_room, for_cpu, for_devices, for_room

@@ -8,7 +8,7 @@ from proreus.cluster.columns import F64, I64, U64
 from proreus.cluster.packed import packable
 
 # Kinds of rule.
-FLAT, BEST_FIT, WORST_FIT, DOT_PRODUCT, GPU_PACKING, GPU_CLUSTERING, FGD, BINPACK, KUBE = range(9)
+FLAT, BEST_FIT, WORST_FIT, DOT_PRODUCT, GPU_PACKING, GPU_CLUSTERING, FGD, BINPACK, KUBE, LINEAR = range(10)
 
 # How ties between equally good nodes fall.
 ORDERED, RANDOM, ROTATING = range(3)
@@ -70,3 +70,7 @@ class Rule(NamedTuple):
     totals: I64  # [N] kube: weighted sums, likewise
     raw: F64  # [N] working space
     in_domain: I64  # [D] working space
+    linear: F64  # [pod kinds, features] linear: the weights
+    pod_kind: I64  # [C] linear: which row of the weights
+    encoding_scale: F64  # linear: see `encoding.pods.cluster_scale`
+    features: F64  # [features] working space

@@ -12,6 +12,7 @@ from proreus.cluster.filters import FILTERS
 from proreus.cluster.observation import PodObservation
 from proreus.cluster.packed import pack
 from proreus.cluster.rng import seeded
+from proreus.encoding.pods import PAIR_FEATURES, cluster_scale, pod_kinds
 from proreus.model.decision import Decision, Place, from_action
 from proreus.model.pod import GPU_WHOLE
 from proreus.policies.protocol import Explanation, NodeVerdict
@@ -50,6 +51,8 @@ class RuleOptions:
     """kube_plus: target utilisation in %, margin and sensitivity of the Trimaran scores."""
     ratio_shape: tuple[tuple[float, float], ...] = ((0.0, 0.0), (100.0, 10.0))
     """kube: RequestedToCapacityRatio's points (utilisation %, score 0..10)."""
+    linear: tuple[tuple[float, ...], ...] = ()
+    """linear: weights per kind of pod and feature."""
 
 
 @dataclass
@@ -186,5 +189,9 @@ def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
             totals=np.zeros(nodes, dtype=np.int64),
             raw=np.zeros(nodes),
             in_domain=np.zeros(max(int(cluster.nodes.domains.max(initial=0)), 1), dtype=np.int64),
+            linear=np.array(options.linear, dtype=np.float64).reshape(-1, len(PAIR_FEATURES)),
+            pod_kind=pod_kinds(compiled),
+            encoding_scale=cluster_scale(compiled),
+            features=np.zeros(len(PAIR_FEATURES)),
         )
     )

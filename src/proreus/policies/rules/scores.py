@@ -16,6 +16,7 @@ from proreus.cluster.filters import OK
 from proreus.cluster.fragmentation import node_fragment
 from proreus.cluster.legality import local_refusal
 from proreus.cluster.rng import next_below
+from proreus.encoding.pods import encode_pair
 from proreus.policies.rules.columns import (
     BEST_FIT,
     BINPACK,
@@ -24,6 +25,7 @@ from proreus.policies.rules.columns import (
     FLAT,
     GPU_CLUSTERING,
     GPU_PACKING,
+    LINEAR,
     RANDOM,
     WORST_FIT,
     Rule,
@@ -53,6 +55,8 @@ def node_score(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> fl
         return _binpack(cluster, state, c, n)
     if kind == FGD:
         return float(fgd_score(cluster, state, c, n)[0])
+    if kind == LINEAR:
+        return _linear(cluster, state, rule, c, n)
     if cluster.classes.gpu_num[c] == 0:
         return 0.0
     if kind == GPU_PACKING:
@@ -113,6 +117,17 @@ def _binpack(cluster: Cluster, state: State, c: int, n: int) -> float:
         total = _WHOLE * cluster.nodes.gpu_count[n]
         share += (total - gpu_free(cluster, state, n) + num * cluster.classes.gpu_milli[c]) / total
     return _TOP * share / max(asked, 1) + 1e-12 * cluster.nodes.allocatable[n, 0]
+
+
+@compiled
+def _linear(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> float:
+    """A learned linear score over the features of the pair, with weights per kind of pod."""
+    encode_pair(cluster, state, rule.encoding_scale, c, n, rule.features)
+    weights = rule.linear[rule.pod_kind[c]]
+    total = 0.0
+    for f in range(weights.shape[0]):
+        total += weights[f] * rule.features[f]
+    return total
 
 
 @compiled
@@ -208,6 +223,8 @@ def choose_devices(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -
         return 0
     if rule.kind == FGD:
         return fgd_score(cluster, state, c, n)[1]
+    if rule.kind == LINEAR:
+        return encode_pair(cluster, state, rule.encoding_scale, c, n, rule.features)
     if rule.kind == FLAT and rule.tie == RANDOM and num == 1:
         fitting = 0
         chosen = 0
