@@ -12,7 +12,7 @@ import pytest
 from compare_cases import made
 
 from proreus.compare.exports import per_seed_csv, rows_csv, rows_json
-from proreus.compare.files import make_folder, write_atomically
+from proreus.model.files import make_folder, write_atomically
 from proreus.model.errors import WorkError
 
 KEYS = ["scenario", "policy", "measure", "unit", "better", "mean", "low", "high", "n"]

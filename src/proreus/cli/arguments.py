@@ -21,8 +21,8 @@ from typing import Annotated, Literal, TypeVar
 import tyro
 from rich.console import Console
 
-from proreus.compare.files import check_writable
 from proreus.model.errors import UsageError
+from proreus.model.files import check_writable
 
 Arguments = TypeVar("Arguments")
 _PIPE_WIDTH = 160

@@ -23,10 +23,10 @@ from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.compare.comparison import CompareRequest, compare_pods
 from proreus.compare.exports import rows_json
-from proreus.compare.files import write_atomically
 from proreus.compare.outputs import Outputs, write_outputs
 from proreus.compare.tables import scenario_tables
 from proreus.model.errors import UsageError, unknown_name
+from proreus.model.files import write_atomically
 from proreus.policies.catalogue import POLICIES, PolicyOptions
 
 WORLDS = ("pods",)
@@ -76,10 +76,10 @@ def compare_and_write(arguments: CompareArguments, command: str, console: Consol
     """The comparison with a progress bar, its tables printed and its files written."""
     if arguments.seeds < 1:
         raise UsageError(f"--seeds {arguments.seeds}: at least one seed is needed")
-    names = _split(arguments.scenarios) or [arguments.workload.scenario]
+    names = split_names(arguments.scenarios) or [arguments.workload.scenario]
     request = CompareRequest(
         scenarios=tuple(scenario_of(arguments.workload, name) for name in names),
-        policies=tuple(_split(arguments.policies)),
+        policies=tuple(split_names(arguments.policies)),
         options=arguments.policy_tuning,
         seeds=tuple(range(arguments.common.seed, arguments.common.seed + arguments.seeds)),
         processes=arguments.processes or None,
@@ -109,5 +109,6 @@ def compare_and_write(arguments: CompareArguments, command: str, console: Consol
     return outputs
 
 
-def _split(names: str) -> list[str]:
+def split_names(names: str) -> list[str]:
+    """Names separated by commas."""
     return [name.strip() for name in names.split(",") if name.strip()]

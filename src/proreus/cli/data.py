@@ -12,8 +12,8 @@ import tyro
 from rich.table import Table
 
 from proreus.cli.arguments import Common, new_console, parse, prepare
-from proreus.compare.files import write_atomically
 from proreus.model.errors import UsageError, unknown_name
+from proreus.model.files import write_atomically
 from proreus.traces.catalogue import data_dir, holds, known
 
 ACTIONS = ("list",)

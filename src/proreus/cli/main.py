@@ -24,6 +24,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "compare policies over seeds, with intervals and a report",
         "proreus compare pods --scenario gpu --policies kube,fgd,best_fit --seeds 10",
     ),
+    "train": (
+        "proreus.cli.train",
+        "learn a policy, judged on held-out seeds",
+        "proreus train pods --algo es --scenarios gpu --out runs/x",
+    ),
     "bench": (
         "proreus.cli.bench",
         "print the speed claims beside their peers",

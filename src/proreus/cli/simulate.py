@@ -20,10 +20,10 @@ from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.cluster.compile import Compiled, compile_workload
 from proreus.cluster.observation import PodObservation
-from proreus.compare.files import check_writable, write_atomically
 from proreus.compare.simulate import simulate
 from proreus.model.decision import Delay, Place, Preempt, Reject
 from proreus.model.errors import UsageError, unknown_name
+from proreus.model.files import check_writable, write_atomically
 from proreus.policies.catalogue import POLICIES, PolicyOptions, make_policy
 from proreus.policies.protocol import Explanation, NodeVerdict, Policy
 from proreus.worlds.pods.outcome import MEASURES, Outcome

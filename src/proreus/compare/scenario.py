@@ -21,7 +21,7 @@ FileFormat = Literal["openb", "k8ssim", "manifests", "alibaba2025", "gavel"]
 
 # Nobody leaves in these, so a pod that finds no room is dropped, as in the published experiment.
 _ARRIVALS_ONLY_PRESETS = frozenset({"gpu"})
-_ARRIVALS_ONLY_FAMILY = "openb/"
+_ARRIVALS_ONLY_FAMILIES = ("openb/", "openb-mix/")
 
 
 class Source(Protocol):
@@ -159,5 +159,5 @@ def parse_scenario(text: str, data_dir: Path | None) -> Scenario:
             f"the scenario {text!r} needs data files; "
             f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
         )
-    options = PodsOptions(drop_failures=text.startswith(_ARRIVALS_ONLY_FAMILY))
+    options = PodsOptions(drop_failures=text.startswith(_ARRIVALS_ONLY_FAMILIES))
     return Scenario(FromCatalogue(text, data_dir), options)

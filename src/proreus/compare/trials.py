@@ -7,11 +7,8 @@ back in the order of the request, whichever process was first.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,21 +17,13 @@ from proreus.cluster.compile import compile_workload
 from proreus.compare.heat import HeatMap, heat_map
 from proreus.compare.scenario import Scenario
 from proreus.compare.simulate import load_kernels, simulate
+from proreus.compare.workers import available_cores, worker_pool
 from proreus.model.errors import ProreusError, WorkError
 from proreus.policies.catalogue import PolicyOptions, make_policy
 from proreus.worlds.pods.outcome import Curves
 
 Progress = Callable[[int, int, str], None]
 """Hears (runs done, runs in all, what was done last)."""
-
-_ONE_THREAD = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
 
 
 @dataclass(frozen=True)
@@ -74,13 +63,6 @@ class Task:
     def title(self) -> str:
         """For messages."""
         return f"{self.scenario.name}, seed {self.seed}"
-
-
-def available_cores() -> int:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def run_trials(
@@ -134,65 +116,22 @@ class _Tally:
 
 
 def _run_in_pool(tasks: Sequence[Task], workers: int, tally: _Tally) -> tuple[TrialResult, ...]:
-    """Spawned and not forked: a fork of a process with Numba's or BLAS's threads may hang."""
-    not_ours = set(multiprocessing.active_children())
     load_kernels()  # compiled here once, found in the cache by every worker
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _leave_interrupts_to_the_parent)
     found: dict[Future[list[TrialResult]], list[TrialResult]] = {}
-    futures: list[Future[list[TrialResult]]] = []
-    finished = False
     try:
-        # A spawning pool starts all its processes with the first task, so they inherit these settings.
-        with _one_thread_each(), _interrupts_held_back():
+        with worker_pool(workers) as pool:
             futures = [pool.submit(run_task, task) for task in tasks]
-        task_of = dict(zip(futures, tasks, strict=True))
-        for future in as_completed(futures):
-            found[future] = future.result()
-            tally.add(len(task_of[future].policies), task_of[future].title)
-        finished = True
+            task_of = dict(zip(futures, tasks, strict=True))
+            for future in as_completed(futures):
+                found[future] = future.result()
+                tally.add(len(task_of[future].policies), task_of[future].title)
     except BrokenProcessPool as error:
         raise WorkError(
             f"a worker process died after {tally.done} of {tally.total} runs: it was killed, perhaps for "
             "want of memory (try fewer processes), or could not start (a script needs "
             "`if __name__ == '__main__':`)"
         ) from error
-    finally:
-        if not finished:
-            # Nobody wants the other results: end the workers now, not after their tasks.
-            for process in set(multiprocessing.active_children()) - not_ours:
-                process.kill()
-        pool.shutdown(wait=True, cancel_futures=True)
     return tuple(result for future in futures for result in found[future])
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    """Ctrl-C reaches the whole group; the parent alone reports it, and ends the workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Processes started meanwhile begin with Ctrl-C blocked, so that it cannot hit one that still imports."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Processes started meanwhile run their numerics on one thread: there is one process per core already."""
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

@@ -83,6 +83,9 @@ PAIR_FEATURES = (
 # Pods differ in kind first: what they do to GPUs decides what a good node is.
 POD_KINDS = ("cpu_only", "shares_gpu", "whole_gpu", "several_gpus")
 
+# What `demand_context` holds.
+DEMAND_FIGURES = ("cpu_per_gpu", "memory_per_gpu", "shared_gpu", "several_gpus")
+
 # What `cluster_scale` holds.
 SCALE_CPU, SCALE_GPU, SCALE_CPU_PER_GPU, SCALE_MODELS = range(4)  # one entry per model from SCALE_MODELS on
 
@@ -241,7 +244,7 @@ def _encode_gpu(cluster: Cluster, state: State, scale: F64, pair: tuple[int, int
 
 @compiled
 def _devices_for(cluster: Cluster, state: State, pair: tuple[int, int], cpu_after: int) -> tuple[int, int]:
-    """(device mask, untouched devices in it): for a share the device that fragments least, else the tightest."""
+    """(device mask, untouched devices in it): for a share the least fragmenting device, else the tightest."""
     c, n = pair
     num, milli = cluster.classes.gpu_num[c], cluster.classes.gpu_milli[c]
     if num == 0:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from proreus.model.errors import UsageError, unknown_name
+from proreus.policies.checkpoint import is_checkpoint
+from proreus.policies.learned import PRETRAINED, learned_policy
 from proreus.policies.protocol import Policy
 from proreus.policies.rules.columns import (
     BEST_FIT,
@@ -116,6 +119,16 @@ def _kube(plus: bool) -> Maker:
     return make
 
 
+def _learned(folder: Path) -> Maker:
+    """Makes the policy of a checkpoint."""
+
+    def make(name: str, options: PolicyOptions, seed: int) -> Policy:
+        tie = ORDERED if options.tie == "default" else _TIES[options.tie]
+        return learned_policy(name, folder, tie, preempts=options.preempt, seed=seed)
+
+    return make
+
+
 POLICIES: dict[str, tuple[str, Maker]] = {
     "random": ("a legal node at random", _packing(FLAT, RANDOM, fixed_tie=True)),
     "round_robin": ("the next legal node in rotation", _packing(FLAT, ROTATING, fixed_tie=True)),
@@ -127,13 +140,17 @@ POLICIES: dict[str, tuple[str, Maker]] = {
     "gpu_clustering": ("pods of one GPU kind together", _packing(GPU_CLUSTERING)),
     "fgd": ("fragmentation gradient descent", _packing(FGD)),
     "binpack": ("Volcano's binpack: the fullest node", _packing(BINPACK)),
+    "learned": ("the checkpoint that ships with the package", _learned(PRETRAINED / "pods")),
     "kube": ("kube-scheduler's filters, scores, sampling, ties, preemption", _kube(plus=False)),
     "kube_plus": ("kube, aware of GPUs, network, disk and measured load", _kube(plus=True)),
 }
 
 
 def make_policy(name: str, options: PolicyOptions | None = None, seed: int = 0) -> Policy:
-    """The policy of that name; a UsageError names the nearest one if there is none."""
-    if name not in POLICIES:
-        raise unknown_name("policy", name, POLICIES)
-    return POLICIES[name][1](name, options or PolicyOptions(), seed)
+    """The policy of that name, or the checkpoint at that path; a UsageError names the nearest one known."""
+    options = options or PolicyOptions()
+    if name in POLICIES:
+        return POLICIES[name][1](name, options, seed)
+    if is_checkpoint(Path(name)):
+        return _learned(Path(name))(name, options, seed)
+    raise unknown_name("policy", name, POLICIES)

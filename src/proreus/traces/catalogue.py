@@ -38,6 +38,16 @@ def _openb_experiment(files: tuple[Path, ...], seed: int) -> Workload:
     return openb.openb_experiment(openb.read_nodes(files[0]), openb.read_pods(files[1]), seed)
 
 
+def _openb_mix(factor: float) -> Callable[[tuple[Path, ...], int], Workload]:
+    """The experiment with more CPU-only pods, mixed the same way for every seed."""
+
+    def read(files: tuple[Path, ...], seed: int) -> Workload:
+        pods = openb.with_cpu_pods(openb.read_pods(files[1]), factor, seed=0)
+        return openb.openb_experiment(openb.read_nodes(files[0]), pods, seed)
+
+    return read
+
+
 def _openb_trace(files: tuple[Path, ...], seed: int) -> Workload:
     return Workload("openb-trace", openb.read_nodes(files[0]), openb.read_pods(files[1]))
 
@@ -68,6 +78,15 @@ DATASETS: MappingProxyType[str, Dataset] = MappingProxyType(
             files=("openb/openb_node_list_gpu_node.csv", "openb/openb_pod_list_*.csv"),
             read=_openb_experiment,
         ),
+        **{
+            f"openb-mix/cpu{round(100 * factor)}": Dataset(
+                what=f"the openb default experiment with {factor:g} times the CPU-only pods, our own mix",
+                licence=_OPENB_LICENCE,
+                files=("openb/openb_node_list_gpu_node.csv", "openb/openb_pod_list_default.csv"),
+                read=_openb_mix(factor),
+            )
+            for factor in (2.0, 2.5, 3.0)
+        },
         "openb-trace/*": Dataset(
             what="Alibaba GPU cluster 2023 with its real arrivals and departures",
             licence=_OPENB_LICENCE,

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from proreus.cluster.columns import State
+from proreus.cluster.columns import F64, State
 from proreus.cluster.compile import Compiled
 from proreus.cluster.filters import FILTERS
 from proreus.cluster.observation import PodObservation
 from proreus.cluster.packed import pack
 from proreus.cluster.rng import seeded
-from proreus.encoding.pods import PAIR_FEATURES, cluster_scale, pod_kinds
+from proreus.encoding.pods import PAIR_FEATURES, cluster_scale, demand_context, pod_kinds
 from proreus.model.decision import Decision, Place, from_action
 from proreus.model.pod import GPU_WHOLE
 from proreus.policies.protocol import Explanation, NodeVerdict
@@ -25,6 +25,23 @@ from proreus.policies.rules.scores import node_score
 _CACHE_CELLS = 32_000_000
 _CACHE_REPEATS = 4
 _RUNS_REMEMBERED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScorer:
+    """Learned weights of the pair features, per kind of pod, shifted by the demand on the cluster."""
+
+    weights: F64
+    """[pod kinds, features]"""
+    by_demand: F64
+    """[demand figures, pod kinds, features]: added per unit by which the demand differs from `usual`."""
+    usual: F64
+    """[demand figures]: see `encoding.pods.demand_context`."""
+
+    def weights_for(self, compiled: Compiled) -> F64:
+        """The weights for one workload, [pod kinds, features]."""
+        shift = demand_context(compiled) - self.usual
+        return self.weights + np.tensordot(shift, self.by_demand, axes=1)
 
 
 @dataclass(frozen=True)
@@ -51,8 +68,8 @@ class RuleOptions:
     """kube_plus: target utilisation in %, margin and sensitivity of the Trimaran scores."""
     ratio_shape: tuple[tuple[float, float], ...] = ((0.0, 0.0), (100.0, 10.0))
     """kube: RequestedToCapacityRatio's points (utilisation %, score 0..10)."""
-    linear: tuple[tuple[float, ...], ...] = ()
-    """linear: weights per kind of pod and feature."""
+    linear: LinearScorer | None = None
+    """linear: the learned weights."""
 
 
 @dataclass
@@ -189,7 +206,7 @@ def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
             totals=np.zeros(nodes, dtype=np.int64),
             raw=np.zeros(nodes),
             in_domain=np.zeros(max(int(cluster.nodes.domains.max(initial=0)), 1), dtype=np.int64),
-            linear=np.array(options.linear, dtype=np.float64).reshape(-1, len(PAIR_FEATURES)),
+            linear=np.zeros((0, 0)) if options.linear is None else options.linear.weights_for(compiled),
             pod_kind=pod_kinds(compiled),
             encoding_scale=cluster_scale(compiled),
             features=np.zeros(len(PAIR_FEATURES)),

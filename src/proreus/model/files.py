@@ -1,4 +1,4 @@
-"""Files that are there in full or not at all. `outputs` writes every file of a comparison through here."""
+"""Files that are there in full or not at all. Whatever writes a result writes it through here."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""How a policy improves: one readable file per algorithm, judged by `compare` on held-out work."""

@@ -1,0 +1,115 @@
+"""Checkpoints: weights as safetensors and a JSON card that says what they are.
+
+A checkpoint is a folder with `weights.safetensors` and `card.json`. Loading executes nothing: both are
+plain data, and the card's checksum must match the weights. A checkpoint whose encoding is not ours is
+refused: its features would mean something else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as read_tensors
+from safetensors.numpy import save as write_tensors
+
+from proreus.encoding.pods import VERSION
+from proreus.model.errors import InputError
+from proreus.model.files import make_folder, write_atomically
+
+WEIGHTS, CARD = "weights.safetensors", "card.json"
+
+
+@dataclass(frozen=True)
+class Card:
+    """Where a checkpoint comes from and how good it is."""
+
+    world: str
+    kind: str
+    """Which policy the weights are for: "linear"."""
+    algorithm: str
+    encoding: str = VERSION
+    config: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    commit: str = ""
+    """The version of the code that trained it."""
+    trained_on: tuple[str, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Held-out results, by scenario."""
+    steps: int = 0
+    created: str = ""
+    seconds: float = 0.0
+    checksum: str = ""
+    """SHA-256 of the weights file; filled in when it is written."""
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A card and its tensors."""
+
+    card: Card
+    tensors: dict[str, NDArray[Any]]
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether there is a checkpoint at `path`."""
+    return (path / CARD).is_file()
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write the weights, then the card that vouches for them; each file is there in full or not at all."""
+    make_folder(folder)
+    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in checkpoint.tensors.items()}
+    weights = write_tensors(contiguous)
+    card = {**asdict(checkpoint.card), "checksum": hashlib.sha256(weights).hexdigest()}
+    write_atomically(folder / WEIGHTS, weights)
+    write_atomically(folder / CARD, (json.dumps(card, indent=2) + "\n").encode())
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """The checkpoint in `folder`; an InputError says which file is wrong and how."""
+    card = _read_card(folder / CARD)
+    path = folder / WEIGHTS
+    try:
+        content = path.read_bytes()
+        tensors = read_tensors(content)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
+    except SafetensorError as error:
+        raise InputError(f"not a safetensors file: {error}", file=path) from error
+    if hashlib.sha256(content).hexdigest() != card.checksum:
+        raise InputError(
+            "does not match the checksum on its card: it is damaged or from another run", file=path
+        )
+    if card.encoding != VERSION:
+        raise InputError(
+            f"made for encoding {card.encoding!r}, this is {VERSION!r}: train it again or use that version",
+            file=folder / CARD,
+            field="encoding",
+        )
+    return Checkpoint(card, tensors)
+
+
+def _read_card(path: Path) -> Card:
+    try:
+        entries = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
+    except ValueError as error:
+        raise InputError(f"not JSON: {error}", file=path) from error
+    if not isinstance(entries, dict):
+        raise InputError("not a checkpoint's card", file=path)
+    known = {item.name: item for item in fields(Card)}
+    for name in ("world", "kind", "algorithm", "encoding", "checksum"):
+        if not isinstance(entries.get(name), str):
+            raise InputError("missing or not a text", file=path, field=name)
+    chosen = {name: value for name, value in entries.items() if name in known}
+    chosen["trained_on"] = tuple(chosen.get("trained_on", ()))
+    return Card(**chosen)

@@ -1,0 +1,48 @@
+"""Learned policies: from a checkpoint to a policy like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from proreus.encoding.pods import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS
+from proreus.model.errors import InputError
+from proreus.policies.checkpoint import CARD, Checkpoint, load_checkpoint
+from proreus.policies.rules.columns import LINEAR
+from proreus.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
+
+PRETRAINED = Path(__file__).resolve().parent / "pretrained"
+
+
+def linear_tensors(scorer: LinearScorer) -> dict[str, np.typing.NDArray[np.float64]]:
+    """A linear scorer as the tensors of a checkpoint."""
+    return {"weights": scorer.weights, "by_demand": scorer.by_demand, "usual": scorer.usual}
+
+
+def linear_scorer(checkpoint: Checkpoint, folder: Path) -> LinearScorer:
+    """The linear scorer of a checkpoint."""
+    kinds, features = len(POD_KINDS), len(PAIR_FEATURES)
+    shapes = {
+        "weights": (kinds, features),
+        "by_demand": (len(DEMAND_FIGURES), kinds, features),
+        "usual": (len(DEMAND_FIGURES),),
+    }
+    for name, shape in shapes.items():
+        tensor = checkpoint.tensors.get(name)
+        if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
+            raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
+    return LinearScorer(*(checkpoint.tensors[name].astype(np.float64) for name in shapes))
+
+
+def learned_policy(name: str, folder: Path, tie: int, *, preempts: bool, seed: int) -> RulePolicy:
+    """The policy of the checkpoint in `folder`."""
+    checkpoint = load_checkpoint(folder)
+    if checkpoint.card.world != "pods" or checkpoint.card.kind != "linear":
+        raise InputError(
+            f"a {checkpoint.card.kind!r} policy for {checkpoint.card.world!r} cannot play in the pods world",
+            file=folder / CARD,
+            field="kind",
+        )
+    scorer = linear_scorer(checkpoint, folder)
+    return RulePolicy(RuleOptions(name, LINEAR, tie, preempts=preempts, seed=seed, linear=scorer))
