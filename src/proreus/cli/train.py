@@ -97,13 +97,9 @@ def _evolve(arguments: TrainArguments, scenarios: tuple[Scenario, ...], console:
     try:
         with worker_pool(workers) as pool, console.status("first generation") as status:
             for generation in evolve(config, scenarios, pool, record.past_fitness):
-                begin = time.perf_counter()
-                line = record.add(generation)
-                console.print(line)
-                rate = runs / max(generation.seconds + time.perf_counter() - begin, 1e-9)
-                status.update(
-                    f"generation {generation.number + 2} of {config.generations}, {rate:.1f} runs/s"
-                )
+                console.print(record.add(generation))
+                rate = runs / max(generation.seconds, 1e-9)
+                status.update(f"{generation.number + 1} of {config.generations} done, {rate:.1f} runs/s")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted and saved: go on with --resume {folder}") from None
     finally:
