@@ -20,7 +20,7 @@ class WorkloadArguments:
     """Where the work comes from, and what happens to pods that find no room."""
 
     scenario: str = ""
-    """small (the default), medium, large or gpu: generated; or a dataset such as openb/default."""
+    """small (the default), medium, large, gpu: generated (gpu@1000: so many nodes); or a dataset."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     format: FileFormat | None = None
@@ -49,7 +49,7 @@ def scenario_of(arguments: WorkloadArguments, name: str | None = None) -> Scenar
     else:
         chosen = name or arguments.scenario or "small"
         # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
-        needed = arguments.data is not None or chosen not in PRESETS
+        needed = arguments.data is not None or chosen.partition("@")[0] not in PRESETS
         folder = data_dir(arguments.data) if needed else None
         scenario = parse_scenario(chosen, folder)
     if arguments.drop_failures is None:

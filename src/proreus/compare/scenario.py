@@ -17,6 +17,7 @@ from proreus.traces import alibaba2025, catalogue, gavel, k8ssim, manifests, ope
 from proreus.traces.generate import PRESETS, generate
 from proreus.worlds.pods.world import PodsOptions
 
+_MOST_NODES = 100_000
 FileFormat = Literal["openb", "k8ssim", "manifests", "alibaba2025", "gavel"]
 
 # Nobody leaves in these, so a pod that finds no room is dropped, as in the published experiment.
@@ -39,18 +40,24 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Generated:
-    """A preset of the calibrated generator."""
+    """A preset of the calibrated generator, in its own size or scaled to another."""
 
     preset: str
+    nodes: int | None = None
+    """How many nodes; None: the preset's own."""
 
     @property
     def name(self) -> str:
-        """The preset's name."""
-        return self.preset
+        """The preset's name, with the size where it is not its own."""
+        return self.preset if self.nodes is None else f"{self.preset}@{self.nodes}"
 
     def load(self, seed: int) -> Workload:
-        """The generated workload."""
-        return generate(self.preset, seed)
+        """The generated workload; the number of pods keeps pace with the number of nodes."""
+        if self.nodes is None:
+            return generate(self.preset, seed)
+        own = PRESETS[self.preset]
+        pods = None if own.pods is None else max(1, own.pods * self.nodes // own.nodes)
+        return generate(self.preset, seed, nodes=self.nodes, pods=pods)
 
 
 @dataclass(frozen=True)
@@ -147,9 +154,13 @@ class Scenario:
 
 
 def parse_scenario(text: str, data_dir: Path | None) -> Scenario:
-    """The scenario of that name: a preset of the generator, or a dataset under `data_dir`."""
-    if text in PRESETS:
-        return Scenario(Generated(text), PodsOptions(drop_failures=text in _ARRIVALS_ONLY_PRESETS))
+    """The scenario of that name: a preset of the generator (gpu, gpu@1000), or a dataset under `data_dir`."""
+    preset, at, size = text.partition("@")
+    if preset in PRESETS:
+        if at and not (size.isdecimal() and 0 < int(size) <= _MOST_NODES):
+            raise UsageError(f"scenario {text!r}: after @ comes a number of nodes up to {_MOST_NODES:,}")
+        source = Generated(preset, int(size) if at else None)
+        return Scenario(source, PodsOptions(drop_failures=preset in _ARRIVALS_ONLY_PRESETS))
     datasets = catalogue.known(data_dir)
     # A family whose files are not here is listed as a pattern; which members it has shows when it is loaded.
     if "*" in text or not any(fnmatchcase(text, name) for name in datasets):
