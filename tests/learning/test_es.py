@@ -82,9 +82,12 @@ def test_weights_shift_with_the_demand() -> None:
     assert np.ptp(shifted) == pytest.approx(0.0, abs=1e-12) and shifted.max() > 0.1
 
 
-def test_train_writes_resumes_and_its_checkpoint_plays(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def fitness_of(run: Path) -> list[list[float]]:
+    """The fitness values in a run's journal."""
+    return [json.loads(line)["fitness"] for line in (run / "journal.jsonl").read_text().splitlines()]
+
+
+def test_train_resumes_and_its_checkpoint_plays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`proreus train`, stopped after two generations and resumed, ends like an unbroken run."""
     flags = ["--scenarios", "gpu@6", "--population", "4", "--train-seeds", "2", "--validation-seeds", "1"]
     flags += ["--evaluate-every", "1", "--processes", "1"]
