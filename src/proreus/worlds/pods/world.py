@@ -23,6 +23,7 @@ from proreus.worlds.pods.kernel import (
     ILLEGAL_PREEMPT,
     advance,
     apply,
+    waiting,
 )
 from proreus.worlds.pods.outcome import Outcome, outcome_of
 from proreus.worlds.pods.ticked import LEAST_GPU_CPU
@@ -58,7 +59,7 @@ class PodsWorld:
         self.cluster = self.compiled.cluster
         self.state = empty_state(self.cluster)
         self.scratch = new_scratch(self.cluster)
-        self.run = _new_run(self.compiled, self.options, float(self.state.fragment.sum()))
+        self.run = new_run(self.compiled, self.options, float(self.state.fragment.sum()))
         self._pod = FINISHED
         if self.compiled.workload.ticked:
             _check_ticked(self.compiled)
@@ -69,7 +70,14 @@ class PodsWorld:
             self._pod = advance(self.cluster, self.state, self.run)
         if self._pod == FINISHED:
             return None
-        return PodObservation(self.compiled, self.state, self.scratch, self._pod, float(self.run.clock[0]))
+        return PodObservation(
+            self.compiled,
+            self.state,
+            self.scratch,
+            self._pod,
+            float(self.run.clock[0]),
+            waiting(self.run),
+        )
 
     def apply(self, decision: Decision) -> None:
         """Carry out the decision about the pod last handed out; IllegalDecision leaves it undecided."""
@@ -101,7 +109,8 @@ def _check_ticked(compiled: Compiled) -> None:
             )
 
 
-def _new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
+def new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
+    """A run of the workload from its first arrival on, over a cluster with so much fragmentation."""
     pods = compiled.workload.pods
     count, sums = len(pods), len(compiled.columns) + 2
     used = np.zeros(sums)
@@ -128,6 +137,7 @@ def _new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
             integral=np.zeros(sums),
             peak=used.copy(),
             arrived=np.zeros(1),
+            presence=np.zeros(1),
             samples=np.zeros((SAMPLE_ROWS, SAMPLE_SUMS + sums)),
             heat=np.zeros((SAMPLE_ROWS // HEAT_EVERY, len(compiled.workload.nodes)), dtype=np.float32),
             countdown=np.zeros(count),
