@@ -59,11 +59,12 @@ CONTEXT_FEATURES = (
 _PRIORITY_SCALE = 1.0 / math.log1p(1e9)
 
 # What `context_scale` holds: the largest node, then the whole cluster.
-NODE_CPU, NODE_MEMORY, NODE_DEVICES, ALL_CPU, ALL_MEMORY, ALL_GPU = range(6)
+NODE_CPU, NODE_MEMORY, NODE_DEVICES, ALL_CPU, ALL_MEMORY, ALL_GPU, NO_GPUS = range(7)
 
 
 def context_scale(compiled_workload: Compiled) -> F64:
-    """float64[6]: CPU, memory and devices of the largest node; CPU, memory and milli-GPU of the cluster."""
+    """float64[7]: CPU, memory and devices of the largest node; CPU, memory and milli-GPU of the cluster;
+    1 where there are no GPUs, else 0. None but the last is ever zero."""
     nodes = compiled_workload.cluster.nodes
     largest, total = nodes.allocatable.max(axis=0), nodes.allocatable.sum(axis=0)
     figures = [
@@ -74,7 +75,8 @@ def context_scale(compiled_workload: Compiled) -> F64:
         total[1],
         nodes.gpu_count.sum() * GPU_WHOLE,
     ]
-    return np.maximum(np.array(figures, dtype=np.float64), 1.0)
+    whole = np.maximum(np.array(figures, dtype=np.float64), 1.0)
+    return np.append(whole, 0.0 if nodes.gpu_count.any() else 1.0)
 
 
 @compiled
@@ -105,7 +107,7 @@ def encode_context(cluster: Cluster, state: State, scale: F64, c: int, waiting: 
             gpu += state.gpu_left[n, d]
     out[CPU_IN_USE] = 1.0 - cpu / scale[ALL_CPU]
     out[MEMORY_IN_USE] = 1.0 - memory / scale[ALL_MEMORY]
-    out[GPU_IN_USE] = 1.0 - gpu / scale[ALL_GPU]
+    out[GPU_IN_USE] = 1.0 - gpu / scale[ALL_GPU] if scale[NO_GPUS] == 0.0 else 0.0
     out[FRAGMENTED] = fragment / scale[ALL_GPU]
     out[WAITING] = math.log1p(waiting / nodes)
 

@@ -26,6 +26,7 @@ from proreus.encoding.context import CONTEXT_FEATURES, F32
 from proreus.encoding.pods import PAIR_FEATURES
 
 HIDDEN = 32
+_BLOCK = 8  # rows that `backward` takes at once
 _F, _G, _H = len(PAIR_FEATURES), len(CONTEXT_FEATURES), HIDDEN
 
 # name -> shape, in the order of the flat vector; inputs come before outputs: [from, to].
@@ -76,14 +77,15 @@ def initial_parameters(seed: int) -> F32:
 class Work(NamedTuple):
     """Working space of `forward` and `backward` for up to N rows."""
 
-    hidden: F32  # [N, H]
+    hidden: F32  # [N + 8, H]
+    tail: F32  # [8, F]
     base: F32  # [H]
     pooled: F32  # [H]
     layer: F32  # [H]
-    logits: F32  # [N + 2] the rows', then delay, then reject
-    chances: F32  # [N + 2] `softmax` of them
-    bits: NDArray[np.int32]  # [N + 2]
-    d_logits: F32  # [N + 2] in: slope of the loss
+    logits: F32  # [N + 10] the rows', then delay, then reject
+    chances: F32  # [N + 10] `softmax` of them
+    bits: NDArray[np.int32]  # [N + 10]
+    d_logits: F32  # [N + 10] in: slope of the loss
     d_value: F32  # [1] in: slope of the loss
     d_layer: F32  # [H]
     d_mean: F32  # [H]
@@ -93,10 +95,11 @@ class Work(NamedTuple):
 def new_work(nodes: int) -> Work:
     """Working space for clusters of up to so many nodes."""
     widths = {"logits", "chances", "d_logits"}
-    small = {name: np.zeros(nodes + 2 if name in widths else _H, np.float32) for name in Work._fields}
-    small["hidden"] = np.zeros((nodes, _H), np.float32)
+    small = {name: np.zeros(nodes + _BLOCK + 2 if name in widths else _H, np.float32) for name in Work._fields}
+    small["hidden"] = np.zeros((nodes + _BLOCK, _H), np.float32)
+    small["tail"] = np.zeros((_BLOCK, _F), np.float32)
     small["d_value"] = np.zeros(1, np.float32)
-    return pack(Work(**{**small, "bits": np.zeros(nodes + 2, np.int32)}))  # type: ignore[arg-type]
+    return pack(Work(**{**small, "bits": np.zeros(nodes + _BLOCK + 2, np.int32)}))  # type: ignore[arg-type]
 
 
 # Rational approximation of tanh, exact to float32's last digits; the coefficients are Eigen's.
@@ -121,8 +124,8 @@ _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
 @compiled_arithmetic
 def _tanh(values: F32) -> None:
-    """In place; values: float32[H]."""
-    for j in range(_H):
+    """In place; values: float32[..]."""
+    for j in range(values.shape[0]):
         x = min(max(values[j], -_LIMIT), _LIMIT)
         s = x * x
         above = ((((((_P13 * s + _P11) * s + _P9) * s + _P7) * s + _P5) * s + _P3) * s + _P1) * x
@@ -147,22 +150,27 @@ def forward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work
             for i in range(_F):
                 total += rows[k, i] * node[i, j]
             hidden[k, j] = total
-    for k in range(count):
-        state = hidden[k]
-        _tanh(state)
-        bid = _ZERO
+    _tanh(hidden.reshape(-1)[: count * _H])
+    padded = (count + _BLOCK - 1) // _BLOCK * _BLOCK
+    hidden[count:padded] = _ZERO
+    for first in range(0, padded, _BLOCK):
+        block = hidden[first : first + _BLOCK]
+        _rows_times(block, head, work.logits[first : first + _BLOCK])
         for j in range(_H):
-            pooled[j] += state[j]
-            bid += state[j] * head[j]
-        work.logits[k] = bid
+            total = pooled[j]
+            for k in range(_BLOCK):
+                total += block[k, j]
+            pooled[j] = total
     share = _ONE / np.float32(max(count, 1))
     for j in range(_H):
         pooled[j] *= share
     _affine(params[_POOLED_CONTEXT:_POOLED_BIAS], context, params[_POOLED_BIAS:_DELAY], layer)
     across = params[_POOLED:_POOLED_CONTEXT].reshape(_H, _H)
-    for i in range(_H):
-        for j in range(_H):
-            layer[j] += pooled[i] * across[i, j]
+    for j in range(_H):
+        total = layer[j]
+        for i in range(_H):
+            total += pooled[i] * across[i, j]
+        layer[j] = total
     _tanh(layer)
     delay, reject, value = params[_OFF], params[_OFF + 1], params[_OFF + 2]
     for j in range(_H):
@@ -222,9 +230,6 @@ def softmax(work: Work, count: int, heads: int) -> float:
     return most + np.log(total)
 
 
-_BLOCK = 8
-
-
 @compiled_arithmetic
 def backward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work: Work, slopes: F32) -> None:
     """Add the slopes of the loss to slopes: float32[PARAMETERS]; `forward` of the same must have come before.
@@ -246,49 +251,83 @@ def backward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, wor
     slopes[_OFF + 1] += reject
     slopes[_OFF + 2] += value
     across = params[_POOLED:_POOLED_CONTEXT].reshape(_H, _H)
-    s_across = slopes[_POOLED:_POOLED_CONTEXT].reshape(_H, _H)
     share = _ONE / np.float32(max(count, 1))
+    _rows_times(across, d_layer, d_mean)
     for i in range(_H):
-        total = _ZERO
-        for j in range(_H):
-            total += across[i, j] * d_layer[j]
-            s_across[i, j] += pooled[i] * d_layer[j]
-        d_mean[i] = total * share
+        d_mean[i] *= share
+    _outer(pooled, d_layer, slopes[_POOLED:_POOLED_CONTEXT])
     _outer(context, d_layer, slopes[_POOLED_CONTEXT:_POOLED_BIAS])
 
     head = params[_PREEMPT:_POOLED] if preempting else params[_PLACE:_PREEMPT]
     s_head = slopes[_PREEMPT:_POOLED] if preempting else slopes[_PLACE:_PREEMPT]
     d_base[:] = _ZERO
-    for k in range(count):
-        bid, state = work.d_logits[k], hidden[k]
-        for j in range(_H):
-            h = state[j]
-            s_head[j] += bid * h
-            slope = (bid * head[j] + d_mean[j]) * (_ONE - h * h)
-            d_base[j] += slope
-            state[j] = slope
-    s_node = slopes[_NODE:_CONTEXT].reshape(_F, _H)
+    padded = (count + _BLOCK - 1) // _BLOCK * _BLOCK
     whole = count // _BLOCK * _BLOCK
-    for first in range(0, whole, _BLOCK):
+    for k in range(whole, padded):
         for i in range(_F):
+            work.tail[k - whole, i] = rows[k, i] if k < count else _ZERO
+    s_node = slopes[_NODE:_CONTEXT].reshape(_F, _H)
+    for first in range(0, padded, _BLOCK):
+        block, bids = hidden[first : first + _BLOCK], work.d_logits[first : first + _BLOCK]
+        for j in range(_H):
+            total = s_head[j]
+            for k in range(_BLOCK):  # the padding is zero, so that it adds nothing
+                total += bids[k] * block[k, j]
+            s_head[j] = total
+        for k in range(_BLOCK):
+            bid = bids[k]
             for j in range(_H):
-                total = s_node[i, j]
-                for k in range(_BLOCK):
-                    total += rows[first + k, i] * hidden[first + k, j]
-                s_node[i, j] = total
-    for k in range(whole, count):
-        for i in range(_F):
-            for j in range(_H):
-                s_node[i, j] += rows[k, i] * hidden[k, j]
+                h = block[k, j]
+                block[k, j] = (bid * head[j] + d_mean[j]) * (_ONE - h * h)
+        if first == whole:
+            block[count - whole :] = _ZERO
+            _add_block(work.tail, block, s_node)
+        else:
+            _add_block(rows[first : first + _BLOCK], block, s_node)
+        for j in range(_H):
+            total = d_base[j]
+            for k in range(_BLOCK):
+                total += block[k, j]
+            d_base[j] = total
     _outer(context, d_base, slopes[_CONTEXT:_BIAS])
     for j in range(_H):
         slopes[_BIAS + j] += d_base[j]
 
 
 @compiled_arithmetic
-def _outer(left: F32, right: F32, out: F32) -> None:
-    """out[G * H] += left[G] x right[H]."""
-    matrix = out.reshape(_G, _H)
-    for i in range(_G):
+def _add_block(rows: F32, slopes: F32, out: F32) -> None:
+    """out[F, H] += rows[8, F] transposed times slopes[8, H]."""
+    for i in range(_F):
         for j in range(_H):
-            matrix[i, j] += left[i] * right[j]
+            total = out[i, j]
+            for k in range(_BLOCK):
+                total += rows[k, i] * slopes[k, j]
+            out[i, j] = total
+
+
+@compiled_arithmetic
+def _outer(left: F32, right: F32, out: F32) -> None:
+    """out[I * H] += left[I] x right[H]; four rows at once, for the sake of vectors. I is a multiple of 4."""
+    matrix = out.reshape(left.shape[0], _H)
+    for i in range(0, left.shape[0], 4):
+        a, b, c, d = left[i], left[i + 1], left[i + 2], left[i + 3]
+        for j in range(_H):
+            x = right[j]
+            matrix[i, j] += a * x
+            matrix[i + 1, j] += b * x
+            matrix[i + 2, j] += c * x
+            matrix[i + 3, j] += d * x
+
+
+@compiled_arithmetic
+def _rows_times(matrix: F32, vector: F32, out: F32) -> None:
+    """out[I] = matrix[I, H] vector[H]; four rows at once, for the sake of vectors. I is a multiple of 4."""
+    for i in range(0, matrix.shape[0], 4):
+        a = b = c = d = _ZERO
+        for j in range(_H):
+            x = vector[j]
+            a += matrix[i, j] * x
+            b += matrix[i + 1, j] * x
+            c += matrix[i + 2, j] * x
+            d += matrix[i + 3, j] * x
+        out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proreus.cluster.columns import F64
 from proreus.cluster.compile import Compiled, compile_workload, empty_state, new_scratch
 from proreus.cluster.observation import PodObservation
 from proreus.cluster.packed import pack
@@ -59,7 +60,14 @@ class PodsWorld:
         self.cluster = self.compiled.cluster
         self.state = empty_state(self.cluster)
         self.scratch = new_scratch(self.cluster)
-        self.run = new_run(self.compiled, self.options, float(self.state.fragment.sum()))
+        pods = self.compiled.workload.pods
+        self.run = new_run(
+            self.compiled,
+            self.options,
+            float(self.state.fragment.sum()),
+            arrival=np.array([pod.arrival for pod in pods], dtype=np.float64),
+            work=np.array([pod.duration for pod in pods], dtype=np.float64),
+        )
         self._pod = FINISHED
         if self.compiled.workload.ticked:
             _check_ticked(self.compiled)
@@ -109,18 +117,17 @@ def _check_ticked(compiled: Compiled) -> None:
             )
 
 
-def new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
-    """A run of the workload from its first arrival on, over a cluster with so much fragmentation."""
-    pods = compiled.workload.pods
-    count, sums = len(pods), len(compiled.columns) + 2
+def new_run(compiled: Compiled, options: PodsOptions, fragment: float, *, arrival: F64, work: F64) -> Run:
+    """A run before its first arrival, over a cluster with so much fragmentation; arrival, work: float64[P]."""
+    count, sums = len(arrival), len(compiled.columns) + 2
     used = np.zeros(sums)
     used[-1] = fragment
     counters = np.zeros(COUNTERS, dtype=np.int64)
     counters[STRIDE] = 1
     return pack(
         Run(
-            arrival=np.array([pod.arrival for pod in pods], dtype=np.float64),
-            work=np.array([pod.duration for pod in pods], dtype=np.float64),
+            arrival=arrival,
+            work=work,
             status=np.zeros(count, dtype=np.int8),
             attempts=np.zeros(count, dtype=np.int64),
             queued=np.zeros(count),
@@ -132,7 +139,7 @@ def new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
             backoff=_new_heap(count),
             running=_new_heap(count),
             pool=np.zeros(count, dtype=np.int64),
-            clock=np.array([pods[0].arrival if pods else 0.0]),
+            clock=np.array([arrival[0] if count else 0.0]),
             used=used,
             integral=np.zeros(sums),
             peak=used.copy(),

@@ -1,0 +1,1 @@
+"""How a policy improves: batched worlds, and one readable file per algorithm."""
