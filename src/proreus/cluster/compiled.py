@@ -56,3 +56,12 @@ _choose_cache_folder()
 def compiled(function: Kernel) -> Kernel:
     """Compile `function` with Numba on first call; its machine code is cached on disk."""
     return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def compiled_arithmetic(function: Kernel) -> Kernel:
+    """The same for the arithmetic of networks: sums may be regrouped and fused, so that they run in vectors.
+
+    NaN and infinity still behave as they should. The result is the same on every run of one machine.
+    """
+    fast = {"contract", "reassoc", "nsz", "arcp"}
+    return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fast)(function))

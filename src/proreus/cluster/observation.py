@@ -24,6 +24,8 @@ class PodObservation:
     scratch: Scratch
     pod: int
     now: float
+    waiting: int = 0
+    """Other pods that wait for a node."""
 
     @property
     def cluster(self) -> Cluster:

@@ -78,6 +78,20 @@ def _pack(values: Any) -> Any:
     return _filled(values)
 
 
+def private(handle: Columns, **replaced: Any) -> Columns:
+    """A second handle over the same arrays, some of its fields replaced.
+
+    Every handle counts its own references: threads that each hold a private one never wait for a shared
+    counter.
+    """
+    columns = cast(Any, handle).columns
+    values = {
+        name: private(value) if isinstance(value, Handle) else value
+        for name, value in zip(columns._fields, columns, strict=True)
+    }
+    return pack(type(columns)(**{**values, **replaced}))
+
+
 def pack(columns: Columns) -> Columns:
     """One handle for kernels in place of the NamedTuple; typed as what it stands for."""
     fields = [

@@ -13,7 +13,7 @@ import numpy as np
 from proreus.cluster.columns import F64, Cluster, State
 from proreus.cluster.compile import Compiled
 from proreus.cluster.compiled import compiled
-from proreus.cluster.devices import tightest_devices
+from proreus.cluster.devices import devices_fit, tightest_devices
 from proreus.cluster.fragmentation import fragment_causes, node_fragment
 from proreus.model.pod import GPU_WHOLE
 
@@ -146,7 +146,11 @@ def demand_context(compiled_workload: Compiled) -> F64:
 
 @compiled
 def encode_pair(cluster: Cluster, state: State, scale: F64, c: int, n: int, out: F64) -> int:
-    """Fill out: float64[features] for class c on node n, which must be legal; returns the device mask."""
+    """Fill out: float64[features] for class c on node n; returns the device mask.
+
+    Where the pod would fit only after an eviction, what is left is negative by as much as is missing, and
+    the mask is 0.
+    """
     classes, nodes = cluster.classes, cluster.nodes
     allocatable, free = nodes.allocatable[n], state.free[n]
     request = classes.request[c]
@@ -247,10 +251,10 @@ def _devices_for(cluster: Cluster, state: State, pair: tuple[int, int], cpu_afte
     """(device mask, untouched devices in it): for a share the least fragmenting device, else the tightest."""
     c, n = pair
     num, milli = cluster.classes.gpu_num[c], cluster.classes.gpu_milli[c]
-    if num == 0:
-        return 0, 0
     count = cluster.nodes.gpu_count[n]
     left = state.gpu_left[n]
+    if num == 0 or not devices_fit(left, count, num, milli):
+        return 0, 0
     mask = 0
     if num == 1 and milli < 1000:
         least = np.inf

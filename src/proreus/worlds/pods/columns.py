@@ -62,6 +62,7 @@ class Run(NamedTuple):
     integral: F64  # [X] the same, summed over time
     peak: F64  # [X] the most that was ever in use
     arrived: F64  # [1] milli-GPU that has arrived
+    presence: F64  # [1] pods in the system (waiting or running), summed over time
     samples: F64  # [SAMPLE_ROWS, SAMPLE_SUMS + X]
     heat: NDArray[np.float32]  # [SAMPLE_ROWS / HEAT_EVERY, N] share in use of each node's scarcest resource
     countdown: F64  # [P] ticked runtime: seconds until the container may start

@@ -134,11 +134,12 @@ def _take_off(cluster: Cluster, state: State, run: Run, pod: int) -> None:
     before = state.fragment[n]
     remove(cluster, state, pod)
     count_use(cluster, run, cluster.pod_class[pod], -1, state.fragment[n] - before)
-    record(cluster, state, run, _waiting(run))
+    record(cluster, state, run, waiting(run))
 
 
 @compiled
-def _waiting(run: Run) -> int:
+def waiting(run: Run) -> int:
+    """Pods that stand in the queue, back off or wait for room; not the one being decided about."""
     return run.active.size[0] + run.backoff.size[0] + run.counters[POOL_SIZE]
 
 
@@ -295,7 +296,7 @@ def apply(
     else:
         run.status[pod] = REJECTED
     run.counters[DECISIONS] += 1
-    record(cluster, state, run, _waiting(run))
+    record(cluster, state, run, waiting(run))
     return APPLIED
 
 

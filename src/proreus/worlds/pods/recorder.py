@@ -8,6 +8,7 @@ from proreus.worlds.pods.columns import (
     ALIVE,
     EVENTS,
     HEAT_EVERY,
+    POOL_SIZE,
     SAMPLE_ARRIVED,
     SAMPLE_ROWS,
     SAMPLE_RUNNING,
@@ -27,6 +28,8 @@ def move_clock(run: Run, time: float) -> None:
     if passed > 0.0:
         for x in range(run.used.shape[0]):
             run.integral[x] += run.used[x] * passed
+        waiting = run.active.size[0] + run.backoff.size[0] + run.counters[POOL_SIZE]
+        run.presence[0] += (waiting + run.counters[ALIVE]) * passed
         run.clock[0] = time
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proreus.cluster.columns import F64
 from proreus.cluster.compile import Compiled, compile_workload, empty_state, new_scratch
 from proreus.cluster.observation import PodObservation
 from proreus.cluster.packed import pack
@@ -23,6 +24,7 @@ from proreus.worlds.pods.kernel import (
     ILLEGAL_PREEMPT,
     advance,
     apply,
+    waiting,
 )
 from proreus.worlds.pods.outcome import Outcome, outcome_of
 from proreus.worlds.pods.ticked import LEAST_GPU_CPU
@@ -58,7 +60,14 @@ class PodsWorld:
         self.cluster = self.compiled.cluster
         self.state = empty_state(self.cluster)
         self.scratch = new_scratch(self.cluster)
-        self.run = _new_run(self.compiled, self.options, float(self.state.fragment.sum()))
+        pods = self.compiled.workload.pods
+        self.run = new_run(
+            self.compiled,
+            self.options,
+            float(self.state.fragment.sum()),
+            arrival=np.array([pod.arrival for pod in pods], dtype=np.float64),
+            work=np.array([pod.duration for pod in pods], dtype=np.float64),
+        )
         self._pod = FINISHED
         if self.compiled.workload.ticked:
             _check_ticked(self.compiled)
@@ -69,7 +78,14 @@ class PodsWorld:
             self._pod = advance(self.cluster, self.state, self.run)
         if self._pod == FINISHED:
             return None
-        return PodObservation(self.compiled, self.state, self.scratch, self._pod, float(self.run.clock[0]))
+        return PodObservation(
+            self.compiled,
+            self.state,
+            self.scratch,
+            self._pod,
+            float(self.run.clock[0]),
+            waiting(self.run),
+        )
 
     def apply(self, decision: Decision) -> None:
         """Carry out the decision about the pod last handed out; IllegalDecision leaves it undecided."""
@@ -101,17 +117,17 @@ def _check_ticked(compiled: Compiled) -> None:
             )
 
 
-def _new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
-    pods = compiled.workload.pods
-    count, sums = len(pods), len(compiled.columns) + 2
+def new_run(compiled: Compiled, options: PodsOptions, fragment: float, *, arrival: F64, work: F64) -> Run:
+    """A run before its first arrival, over a cluster with so much fragmentation; arrival, work: float64[P]."""
+    count, sums = len(arrival), len(compiled.columns) + 2
     used = np.zeros(sums)
     used[-1] = fragment
     counters = np.zeros(COUNTERS, dtype=np.int64)
     counters[STRIDE] = 1
     return pack(
         Run(
-            arrival=np.array([pod.arrival for pod in pods], dtype=np.float64),
-            work=np.array([pod.duration for pod in pods], dtype=np.float64),
+            arrival=arrival,
+            work=work,
             status=np.zeros(count, dtype=np.int8),
             attempts=np.zeros(count, dtype=np.int64),
             queued=np.zeros(count),
@@ -123,11 +139,12 @@ def _new_run(compiled: Compiled, options: PodsOptions, fragment: float) -> Run:
             backoff=_new_heap(count),
             running=_new_heap(count),
             pool=np.zeros(count, dtype=np.int64),
-            clock=np.array([pods[0].arrival if pods else 0.0]),
+            clock=np.array([arrival[0] if count else 0.0]),
             used=used,
             integral=np.zeros(sums),
             peak=used.copy(),
             arrived=np.zeros(1),
+            presence=np.zeros(1),
             samples=np.zeros((SAMPLE_ROWS, SAMPLE_SUMS + sums)),
             heat=np.zeros((SAMPLE_ROWS // HEAT_EVERY, len(compiled.workload.nodes)), dtype=np.float32),
             countdown=np.zeros(count),

@@ -1,0 +1,45 @@
+"""Adam over a flat vector, and schedules: pure functions that learners share."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from proreus.cluster.columns import F64
+from proreus.cluster.compiled import compiled
+from proreus.encoding.context import F32
+
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-5
+
+
+def linear(first: float, last: float, done: float) -> float:
+    """From `first` to `last` as `done` goes from 0 to 1."""
+    return first + (last - first) * min(max(done, 0.0), 1.0)
+
+
+@compiled
+def add_slopes(parts: F32, total: F64) -> float:
+    """total: float64[P], the sum of parts: float32[.., P] in their order; returns its length."""
+    square = 0.0
+    for p in range(total.shape[0]):
+        whole = 0.0
+        for k in range(parts.shape[0]):
+            whole += parts[k, p]
+        total[p] = whole
+        square += whole * whole
+    return math.sqrt(square)
+
+
+@compiled
+def adam(params: F32, slopes: F64, moments: F64, count: int, rate: float) -> None:
+    """One step down the slopes, the count-th from 1 on; moments: float64[2, P]."""
+    first_share = 1.0 - _BETA1**count
+    second_share = 1.0 - _BETA2**count
+    for p in range(params.shape[0]):
+        slope = slopes[p]
+        first = _BETA1 * moments[0, p] + (1.0 - _BETA1) * slope
+        second = _BETA2 * moments[1, p] + (1.0 - _BETA2) * slope * slope
+        moments[0, p], moments[1, p] = first, second
+        step = rate * (first / first_share) / (math.sqrt(second / second_share) + _EPSILON)
+        params[p] = np.float32(params[p] - step)
