@@ -12,7 +12,7 @@ import tyro
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.cli.compare import CompareArguments, compare_and_write
 
-POLICIES = "kube,kube_plus,fgd,best_fit,gpu_packing,gpu_clustering,dot_prod,random"
+POLICIES = "learned,kube,kube_plus,fgd,best_fit,gpu_packing,gpu_clustering,dot_prod,random"
 
 
 @dataclass(frozen=True)

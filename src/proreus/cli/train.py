@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
 import tyro
 from rich.console import Console
@@ -45,15 +48,38 @@ class EvolutionArguments:
 
 
 @dataclass(frozen=True)
+class PPOArguments:
+    """Settings of PPO (--algo ppo)."""
+
+    steps: int = 500_000
+    """Decisions to learn from."""
+    lanes: int = 64
+    """Copies of the world that are played side by side."""
+    horizon: int = 0
+    """Pods of an episode; 0: as many as the workload has."""
+    reward: Literal["allocation", "completion"] = "allocation"
+    """GPU (else CPU) share placed, or little time in the system."""
+    learning_rate: float = 1e-3
+    """Of Adam, at the start; it falls to a tenth."""
+    entropy: float = 0.01
+    """Weight of the entropy bonus at the start; it falls to zero."""
+    judge_every: int = 10
+    """Updates between judgements on held-out seeds."""
+    start: Literal["rule", "random"] = "rule"
+    """Start from the strongest rule, or from nothing."""
+
+
+@dataclass(frozen=True)
 class TrainArguments:
     """Flags of `proreus train pods`."""
 
-    algo: Literal["es"] = "es"
-    """es: evolution strategy over a linear scorer that starts from FGD."""
+    algo: Literal["es", "ppo"] = "es"
+    """es: evolution strategy over a linear scorer that starts from FGD; ppo: a scorer network."""
     scenarios: str = "gpu"
     """What to train on, separated by commas."""
     workload: WorkloadArguments = field(default_factory=WorkloadArguments)
     evolution: EvolutionArguments = field(default_factory=EvolutionArguments)
+    ppo: PPOArguments = field(default_factory=PPOArguments)
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/pods")
     """The folder of the run: settings, journal, checkpoints, TensorBoard files."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
@@ -80,7 +106,13 @@ def run(words: Sequence[str]) -> int:
     if not names:
         raise UsageError("--scenarios: name at least one")
     scenarios = tuple(scenario_of(arguments.workload, name) for name in names)
-    return _evolve(arguments, scenarios, new_console())
+    match arguments.algo:
+        case "es":
+            return _evolve(arguments, scenarios, new_console())
+        case "ppo":
+            return _ppo(arguments, scenarios, new_console())
+        case _:
+            assert_never(arguments.algo)
 
 
 def _evolve(arguments: TrainArguments, scenarios: tuple[Scenario, ...], console: Console) -> int:
@@ -108,3 +140,64 @@ def _evolve(arguments: TrainArguments, scenarios: tuple[Scenario, ...], console:
     if arguments.common.json is not None:
         write_atomically(arguments.common.json, (json.dumps(record.summary(), indent=2) + "\n").encode())
     return 0
+
+
+def _ppo(arguments: TrainArguments, scenarios: tuple[Scenario, ...], console: Console) -> int:
+    from proreus.learning.ppo import PPOConfig
+    from proreus.learning.ppo_run import PPORunConfig, train_ppo
+
+    flags = arguments.ppo
+    config = PPOConfig(
+        steps=flags.steps,
+        learning_rate=flags.learning_rate,
+        learning_rate_end=flags.learning_rate / 10,
+        entropy=flags.entropy,
+        seed=arguments.common.seed,
+        threads=arguments.processes,
+    )
+    around = PPORunConfig(
+        lanes=flags.lanes,
+        horizon=flags.horizon,
+        reward=flags.reward,
+        evaluate_every=flags.judge_every,
+        start=flags.start,
+    )
+    folder = arguments.resume or arguments.out
+    result: dict[str, object] = {}
+    with interrupt_noted() as interrupted, console.status("compiling kernels, first update") as status:
+        resume = arguments.resume is not None
+        updates = train_ppo(folder, scenarios, (config, around), resume=resume, stopped=interrupted.is_set)
+        for report in updates:
+            progress = report.progress
+            figures = (
+                f"{progress.steps:,} steps, {progress.steps_per_second:,.0f}/s, "
+                f"return {progress.episode_return:.2f}, entropy {progress.entropy:.2f}, kl {progress.kl:.4f}"
+            )
+            status.update(f"update {progress.update} of {progress.updates}: {figures}")
+            if report.validation is not None:
+                gains = ", ".join(f"{name} {gain:+.2f}" for name, gain in report.validation.items())
+                console.print(f"{figures}; held out: {gains}{' (best so far)' if report.is_best else ''}")
+                result = {"algorithm": "ppo", "steps": progress.steps, "validation": report.validation}
+    if interrupted.is_set():
+        raise KeyboardInterrupt(f"interrupted and saved: go on with --resume {folder}")
+    console.print(f"best checkpoint: {folder / 'best'}", soft_wrap=True)
+    if arguments.common.json is not None:
+        write_atomically(arguments.common.json, (json.dumps(result, indent=2) + "\n").encode())
+    return 0
+
+
+@contextmanager
+def interrupt_noted() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event, so that a learner stops between two updates; a second one ends it at once."""
+    event = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: object) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -15,17 +15,16 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from cmaes import CMA
 from numpy.typing import NDArray
 
-from proreus.cluster.compile import Compiled, compile_workload
 from proreus.compare.scenario import Scenario
 from proreus.compare.simulate import simulate
 from proreus.encoding.pods import DEMAND_FIGURES, FGD_SCORE, ORDER, PAIR_FEATURES, POD_KINDS, demand_context
+from proreus.learning.judge import compiled_workload
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.catalogue import make_policy
 from proreus.policies.rules.columns import LINEAR, ORDERED
@@ -35,7 +34,6 @@ Vector = NDArray[np.float64]
 
 START_RULE = "fgd"
 _KINDS, _FEATURES = len(POD_KINDS), len(PAIR_FEATURES)
-_REMEMBERED = 96  # compiled workloads kept by each worker
 
 
 @dataclass(frozen=True)
@@ -188,13 +186,8 @@ class _Evaluator:
 
 def _usual_demand(scenarios: Sequence[Scenario]) -> Vector:
     """The mean demand of the training scenarios: where the learned shifts are zero."""
-    demands = [demand_context(_compiled(scenario, 1000)) for scenario in scenarios]
+    demands = [demand_context(compiled_workload(scenario, 1000)) for scenario in scenarios]
     return np.asarray(np.mean(demands, axis=0), dtype=np.float64)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _compiled(scenario: Scenario, seed: int) -> Compiled:
-    return compile_workload(scenario.source.load(seed))
 
 
 def run_candidate(scenario: Scenario, seed: int, scorer: LinearScorer | None, measure: str) -> float:
@@ -202,7 +195,7 @@ def run_candidate(scenario: Scenario, seed: int, scorer: LinearScorer | None, me
     policy: Any = make_policy(START_RULE)
     if scorer is not None:
         policy = RulePolicy(RuleOptions("candidate", LINEAR, ORDERED, linear=scorer))
-    outcome = simulate(_compiled(scenario, seed), policy, scenario.options)
+    outcome = simulate(compiled_workload(scenario, seed), policy, scenario.options)
     if measure not in outcome.measures:
         raise UsageError(f"scenario {scenario.name} has no measure {measure!r}")
     return outcome.measures[measure]

@@ -33,7 +33,7 @@ class Card:
 
     world: str
     kind: str
-    """Which policy the weights are for: "linear"."""
+    """Which policy the weights are for: "linear" or "scorer"."""
     algorithm: str
     encoding: str = VERSION
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
+from proreus.encoding.context import F32
 from proreus.encoding.pods import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS
 from proreus.model.errors import InputError
 from proreus.policies.checkpoint import CARD, Checkpoint, load_checkpoint
+from proreus.policies.protocol import Policy
 from proreus.policies.rules.columns import LINEAR
 from proreus.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
+from proreus.policies.scorer import PARAMETERS
+from proreus.policies.scorer_policy import ScorerPolicy
 
 PRETRAINED = Path(__file__).resolve().parent / "pretrained"
 
@@ -35,9 +39,19 @@ def linear_scorer(checkpoint: Checkpoint, folder: Path) -> LinearScorer:
     return LinearScorer(*(checkpoint.tensors[name].astype(np.float64) for name in shapes))
 
 
-def learned_policy(name: str, folder: Path, tie: int, *, preempts: bool, seed: int) -> RulePolicy:
+def scorer_parameters(checkpoint: Checkpoint, folder: Path) -> F32:
+    """The parameters of a checkpoint's scorer network."""
+    found = checkpoint.tensors.get("parameters")
+    if found is None or found.shape != (PARAMETERS,) or not np.isfinite(found).all():
+        raise InputError(f"needs {PARAMETERS} finite numbers", file=folder, field="parameters")
+    return found.astype(np.float32)
+
+
+def learned_policy(name: str, folder: Path, tie: int, *, preempts: bool, seed: int) -> Policy:
     """The policy of the checkpoint in `folder`."""
     checkpoint = load_checkpoint(folder)
+    if checkpoint.card.world == "pods" and checkpoint.card.kind == "scorer":
+        return ScorerPolicy(name, scorer_parameters(checkpoint, folder), preempts=preempts)
     if checkpoint.card.world != "pods" or checkpoint.card.kind != "linear":
         raise InputError(
             f"a {checkpoint.card.kind!r} policy for {checkpoint.card.world!r} cannot play in the pods world",

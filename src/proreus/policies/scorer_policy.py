@@ -1,0 +1,134 @@
+"""The trained scorer network as a policy: lists the legal nodes, scores them, takes the best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from proreus.cluster.columns import I64, Cluster, Scratch, State
+from proreus.cluster.compiled import compiled
+from proreus.cluster.filters import FILTERS
+from proreus.cluster.observation import PodObservation
+from proreus.cluster.packed import pack, packable
+from proreus.encoding.context import CONTEXT_FEATURES, F32, encode_choice, encode_context
+from proreus.encoding.pods import PAIR_FEATURES
+from proreus.encoding.rows import Encoder, copy_rows, gather, new_encoder, row_devices
+from proreus.model.decision import Decision, Delay, Place, Preempt
+from proreus.policies.protocol import Explanation, NodeVerdict
+from proreus.policies.scorer import Work, forward, new_work
+
+_RUNS_REMEMBERED = 4
+
+
+@packable
+class Bidding(NamedTuple):
+    """The network bound to one run."""
+
+    params: F32
+    encoder: Encoder
+    work: Work
+    nodes: I64  # [N] the node of each row
+    rows: F32  # [N, F]
+    context: F32  # [G]
+
+
+@dataclass
+class ScorerPolicy:
+    """Greedy: the legal node with the highest bid; evicts only where no node can take the pod as it is."""
+
+    name: str
+    params: F32
+    preempts: bool = True
+    _memory: dict[int, tuple[State, Bidding]] = field(default_factory=dict, init=False, repr=False)
+
+    def _bidding(self, observation: PodObservation) -> Bidding:
+        key = id(observation.state)
+        if key not in self._memory:
+            if len(self._memory) >= _RUNS_REMEMBERED:
+                self._memory.pop(next(iter(self._memory)))
+            nodes = len(observation.compiled.workload.nodes)
+            bidding = pack(
+                Bidding(
+                    params=self.params,
+                    encoder=new_encoder(observation.compiled),
+                    work=new_work(nodes),
+                    nodes=np.zeros(nodes, dtype=np.int64),
+                    rows=np.zeros((nodes, len(PAIR_FEATURES)), dtype=np.float32),
+                    context=np.zeros(len(CONTEXT_FEATURES), dtype=np.float32),
+                )
+            )
+            self._memory[key] = (observation.state, bidding)
+        return self._memory[key][1]
+
+    def decide(self, observation: PodObservation) -> Decision:
+        """The node with the highest bid."""
+        node, preempting, devices = best_bid(
+            observation.cluster,
+            observation.state,
+            observation.scratch,
+            self._bidding(observation),
+            (observation.pod_class, observation.waiting),
+        )
+        if node < 0 or (preempting and not self.preempts):
+            return Delay()
+        return Preempt(node) if preempting else Place(node, devices)
+
+    def explain(self, observation: PodObservation) -> Explanation:
+        """The bids of all legal nodes, and why the others were not asked."""
+        decision = self.decide(observation)
+        bidding = self._bidding(observation)
+        rows, _ = list_bids(
+            observation.cluster,
+            observation.state,
+            observation.scratch,
+            bidding,
+            (observation.pod_class, observation.waiting),
+        )
+        bids = dict(zip(bidding.nodes[:rows].tolist(), bidding.work.logits[:rows].tolist(), strict=True))
+        verdicts = []
+        for n, code in enumerate(observation.refusals().tolist()):
+            plugin, says, _ = FILTERS.get(code, ("", "", False))
+            verdicts.append(
+                NodeVerdict(
+                    node=observation.compiled.workload.nodes[n].name,
+                    refused_by=f"{plugin}: {says}" if code else "",
+                    scores={"bid": bids[n]} if n in bids else {},
+                    total=bids.get(n, 0.0),
+                )
+            )
+        note = "Bids of a trained network; equal bids go to the first in order."
+        return Explanation(self.name, observation.subject.name, decision, tuple(verdicts), note)
+
+
+@compiled
+def list_bids(
+    cluster: Cluster, state: State, scratch: Scratch, bidding: Bidding, pod: tuple[int, int]
+) -> tuple[int, bool]:
+    """(rows, whether they preempt); the bids are left in `work.logits`. pod: its class, pods waiting."""
+    c, waiting = pod
+    rows, preempting = gather(cluster, state, scratch, bidding.encoder, c, bidding.nodes)
+    if rows == 0:
+        return 0, False
+    copy_rows(bidding.encoder, c, bidding.nodes, rows, bidding.rows)
+    encode_context(cluster, state, bidding.encoder.context_scale, c, waiting, bidding.context)
+    encode_choice(state.first.shape[0], rows, preempting, bidding.context)
+    forward(bidding.params, bidding.rows[:rows], (rows, preempting), bidding.context, bidding.work)
+    return rows, preempting
+
+
+@compiled
+def best_bid(
+    cluster: Cluster, state: State, scratch: Scratch, bidding: Bidding, pod: tuple[int, int]
+) -> tuple[int, bool, int]:
+    """(node or -1, whether by preemption, device mask) of the highest bid."""
+    rows, preempting = list_bids(cluster, state, scratch, bidding, pod)
+    if rows == 0:
+        return -1, False, 0
+    best = 0
+    for k in range(1, rows):
+        if bidding.work.logits[k] > bidding.work.logits[best]:
+            best = k
+    n = bidding.nodes[best]
+    return n, preempting, 0 if preempting else row_devices(bidding.encoder, pod[0], n)
