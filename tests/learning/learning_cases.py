@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
+from numpy.typing import NDArray
 
 from proreus.cluster.compile import Compiled, compile_workload
 from proreus.model.node import Node
@@ -38,6 +40,6 @@ def gpu_world(nodes: int = 4) -> Compiled:
     return compile_workload(generate("gpu", 3, nodes=nodes))
 
 
-def bits(array: np.ndarray) -> bytes:  # type: ignore[type-arg]
+def bits(array: NDArray[Any]) -> bytes:
     """For comparisons that must hold to the last bit."""
     return array.tobytes()

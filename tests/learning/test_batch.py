@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from learning_cases import bits, cpu_world, gpu_world, small_world
 
-from learning.learning_cases import bits, cpu_world, gpu_world, small_world
 from proreus.cluster.compile import Compiled
 from proreus.encoding.pods import PAIR_FEATURES, cluster_scale, encode_pair
 from proreus.learning.batch import BatchedPods, BatchOptions, Reward, Steps
@@ -76,7 +76,9 @@ def test_rewards_add_up(reward: Reward) -> None:
     while (observation := world.next_decision()) is not None:
         mask = observation.action_mask()
         nodes = len(compiled.workload.nodes)
-        world.apply(from_action(int(mask[: 2 * nodes].argmax()) if mask[: 2 * nodes].any() else 2 * nodes, nodes))
+        world.apply(
+            from_action(int(mask[: 2 * nodes].argmax()) if mask[: 2 * nodes].any() else 2 * nodes, nodes)
+        )
     if reward == "completion":
         log = world.outcome().log
         flow = sum(row[5] - row[3] for row in log if row[1] == "done")
@@ -131,5 +133,5 @@ def test_what_cannot_be_is_refused() -> None:
         BatchedPods(gpu_world(), 1, reward="completion")
     with pytest.raises(UsageError):
         BatchedPods(gpu_world(), 0)
-    with pytest.raises(WorkError, match="nothing to choose|anything to choose"):
+    with pytest.raises(WorkError, match="anything to choose"):
         BatchedPods(cpu_world([1000], [600]), 1).reset()

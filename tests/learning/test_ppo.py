@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from learning_cases import bits, cpu_world, gpu_world, small_world
 
-from learning.learning_cases import bits, cpu_world, gpu_world, small_world
 from proreus.cluster.compile import Compiled
+from proreus.encoding.context import F32
 from proreus.learning.batch import BatchedPods, BatchOptions
-from proreus.learning.ppo import Learner, PPOConfig, Progress, Saved, estimate, new_rollout, ppo
+from proreus.learning.ppo import Learner, PPOConfig, Progress, Saved, estimate, ppo
+from proreus.learning.rollout import new_rollout
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.scorer import forward, new_work
 from proreus.worlds.pods.world import PodsOptions
@@ -46,7 +48,7 @@ def test_advantages_are_those_of_a_plain_loop() -> None:
             assert rollout.target[e, t] == pytest.approx(expected + values[e, t], rel=1e-4, abs=1e-4)
 
 
-def greedy_return(compiled: Compiled, params: np.ndarray) -> float:  # type: ignore[type-arg]
+def greedy_return(compiled: Compiled, params: F32) -> float:
     """Return of one episode of the workload itself with the most likely actions."""
     options = BatchOptions(redraw=False, world=PodsOptions(drop_failures=True))
     batch = BatchedPods(compiled, 1, options=options)
@@ -76,7 +78,7 @@ def test_a_trivial_world_is_solved_in_seconds() -> None:
 
 
 def best_by_exhaustion(nodes: list[int], pods: list[int]) -> float:
-    """The most CPU that can be placed in order of arrival, a pod that fits somewhere being placed, in pods."""
+    """The most CPU that can be placed, in mean pods; a pod that fits somewhere must be placed."""
     best = 0
     for choices in itertools.product(range(len(nodes)), repeat=len(pods)):
         free, placed = list(nodes), 0

@@ -52,7 +52,7 @@ def test_the_kernels_are_the_network(count: int, preempts: bool) -> None:
     network = from_vector(params).double()
     legal = torch.ones(1, count, dtype=torch.bool)
     ours, worth = network(torch.tensor(rows).double()[None], legal, torch.tensor(context).double()[None])
-    ((ours[0] * torch.tensor(wanted).double()).sum() + 0.7 * worth.sum()).backward()  # type: ignore[no-untyped-call]
+    ((ours[0] * torch.tensor(wanted).double()).sum() + 0.7 * worth.sum()).backward()
     np.testing.assert_allclose(logits, ours[0].detach().numpy(), rtol=TOLERANCE, atol=1e-5)
     assert value == pytest.approx(float(worth.detach()), rel=TOLERANCE, abs=1e-5)
     for name in LAYOUT:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -18,8 +17,9 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.distributions import CategoricalDistribution
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.vec_env import VecEnv
-from torch import Tensor, nn
+from torch import Tensor
 
 from proreus.encoding.context import CONTEXT_FEATURES, F32
 from proreus.encoding.pods import PAIR_FEATURES
@@ -89,7 +89,7 @@ def _rate(model: PPO, updates: int) -> float:
             rates.append(size / statistics.median(np.diff(marks)[1:].tolist()))
     finally:
         torch.set_num_threads(before)
-    return max(rates)
+    return float(max(rates))
 
 
 class PlainEnv(gymnasium.Env[F32, np.int64]):
@@ -102,7 +102,9 @@ class PlainEnv(gymnasium.Env[F32, np.int64]):
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (width,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(2 * batch.nodes + 2)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[F32, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[F32, dict[str, Any]]:
         """The first choice of a new episode."""
         super().reset(seed=seed, options=options)
         return self._seen(self._batch.reset()), {}
@@ -182,15 +184,17 @@ class LanesEnv(VecEnv):
 class ScorerPolicy(ActorCriticPolicy):
     """The size-free scorer in torch as an SB3 policy with masks."""
 
-    def __init__(self, observation_space: Any, action_space: Any, lr_schedule: Any, *, nodes: int, **rest: Any):
+    def __init__(
+        self, observation_space: Any, action_space: Any, lr_schedule: Any, *, nodes: int, **rest: Any
+    ):
         self._nodes = nodes
         super().__init__(observation_space, action_space, lr_schedule, **rest)
 
     def _build(self, lr_schedule: Any) -> None:
         self.action_dist = CategoricalDistribution(int(self.action_space.n))  # type: ignore[attr-defined]
-        self.features_extractor: nn.Module = nn.Flatten()
+        self.features_extractor = FlattenExtractor(self.observation_space)
         self.scorer = Scorer()
-        self.optimizer = self.optimizer_class(self.scorer.parameters(), lr=lr_schedule(1), eps=1e-5)
+        self.optimizer = torch.optim.Adam(self.scorer.parameters(), lr=lr_schedule(1), eps=1e-5)
 
     def _look(self, seen: Tensor) -> tuple[Any, Tensor]:
         nodes = self._nodes
@@ -203,7 +207,7 @@ class ScorerPolicy(ActorCriticPolicy):
         wide = torch.cat([bids, bids, logits[:, nodes:]], 1).masked_fill(~mask, -1e9)
         return self.action_dist.proba_distribution(action_logits=wide), value[:, None]
 
-    def forward(self, obs: Tensor, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+    def forward(self, obs: Tensor, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """(actions, values, logarithms of chances)."""
         chances, value = self._look(obs)
         actions = chances.get_actions(deterministic=deterministic)
@@ -220,6 +224,3 @@ class ScorerPolicy(ActorCriticPolicy):
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return {**super()._get_constructor_parameters(), "nodes": self._nodes}
-
-
-__all__: Sequence[str] = ("batched_rate", "plain_rate")

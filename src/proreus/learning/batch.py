@@ -86,7 +86,9 @@ class BatchedPods:
         self.reward, self.options = reward, options
         budget = _CACHE_BYTES // count
         self.lanes = tuple(
-            _new_lane(several[i % len(several)], _Draw(seed * 1_000_003 + i, horizon, reward, budget), options)
+            _new_lane(
+                several[i % len(several)], _Draw(seed * 1_000_003 + i, horizon, reward, budget), options
+            )
             for i in range(count)
         )
         self._features = np.zeros((count, self.nodes, len(PAIR_FEATURES)), dtype=np.float32)

@@ -96,9 +96,7 @@ def _head_of(lane: Lane, action: int) -> int:
 @compiled
 def _new_episode(lane: Lane) -> None:
     if lane.rules[REDRAW]:
-        redraw(
-            lane.cluster.pod_class, lane.run, lane.base_class, lane.base_work, lane.base_gap, lane.rng
-        )
+        redraw(lane.cluster.pod_class, lane.run, lane.base_class, lane.base_work, lane.base_gap, lane.rng)
     clear_state(lane.cluster, lane.state)
     clear_run(lane.state, lane.run)
     lane.encoder.seen[:] = -1
@@ -144,9 +142,7 @@ def _observe(lane: Lane) -> None:
     rows, preempts = gather(lane.cluster, lane.state, lane.scratch, lane.encoder, c, lane.nodes)
     lane.now[ROWS] = rows
     lane.now[PREEMPTS] = preempts and rows > 0
-    encode_context(
-        lane.cluster, lane.state, lane.encoder.context_scale, c, waiting(lane.run), lane.context
-    )
+    encode_context(lane.cluster, lane.state, lane.encoder.context_scale, c, waiting(lane.run), lane.context)
     encode_choice(lane.nodes.shape[0], rows, lane.now[PREEMPTS] > 0, lane.context)
 
 
@@ -167,7 +163,7 @@ def _act(lane: Lane, pod: int, action: int, unearned: bool = False) -> bool:
 
 @compiled
 def _allocated(lane: Lane) -> int:
-    """The place in `Run.used` of what allocation is measured by: milli-GPU, or CPU where there are no GPUs."""
+    """The place in `Run.used` of what allocation is measured by: milli-GPU, or CPU without GPUs."""
     return lane.run.used.shape[0] - 2 if lane.encoder.context_scale[NO_GPUS] == 0.0 else 0
 
 

@@ -47,9 +47,20 @@ LAYOUT: dict[str, tuple[int, ...]] = {
 _ENDS = np.cumsum([math.prod(shape) for shape in LAYOUT.values()]).tolist()
 PARAMETERS: int = _ENDS[-1]
 _START: dict[str, int] = dict(zip(LAYOUT, [0, *_ENDS], strict=False))
-_NODE, _CONTEXT, _BIAS, _PLACE, _PREEMPT, _POOLED, _POOLED_CONTEXT, _POOLED_BIAS, _DELAY, _REJECT, _VALUE, _OFF = (
-    _START.values()
-)
+(
+    _NODE,
+    _CONTEXT,
+    _BIAS,
+    _PLACE,
+    _PREEMPT,
+    _POOLED,
+    _POOLED_CONTEXT,
+    _POOLED_BIAS,
+    _DELAY,
+    _REJECT,
+    _VALUE,
+    _OFF,
+) = _START.values()
 
 # Which of the actions besides rows are allowed: bits of `heads`.
 MAY_DELAY, MAY_REJECT = 1, 2
@@ -95,7 +106,9 @@ class Work(NamedTuple):
 def new_work(nodes: int) -> Work:
     """Working space for clusters of up to so many nodes."""
     widths = {"logits", "chances", "d_logits"}
-    small = {name: np.zeros(nodes + _BLOCK + 2 if name in widths else _H, np.float32) for name in Work._fields}
+    small = {
+        name: np.zeros(nodes + _BLOCK + 2 if name in widths else _H, np.float32) for name in Work._fields
+    }
     small["hidden"] = np.zeros((nodes + _BLOCK, _H), np.float32)
     small["tail"] = np.zeros((_BLOCK, _F), np.float32)
     small["d_value"] = np.zeros(1, np.float32)
@@ -117,7 +130,8 @@ _P1, _P3, _P5, _P7, _P9, _P11, _P13 = (
     )
 )
 _Q0, _Q2, _Q4, _Q6 = (
-    np.float32(q) for q in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06)
+    np.float32(q)
+    for q in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06)
 )
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
