@@ -120,6 +120,8 @@ def test_workloads_of_several_sizes_take_turns() -> None:
     for result in play(batch, 60):
         assert result.observations.mask.shape == (4, 14)
         assert not result.observations.mask[0, 3:6].any()
+    with pytest.raises(IllegalDecision, match="no such node"):
+        batch.step(np.array([4, 0, 4, 0]))
 
 
 def test_what_cannot_be_is_refused() -> None:

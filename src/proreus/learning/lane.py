@@ -69,8 +69,7 @@ def step(lane: Lane, action: int) -> tuple[float, bool]:
 
     Raises ValueError where the action is not legal; the lane still stands at the same choice then.
     """
-    allowed = action < 2 * lane.nodes.shape[0] or lane.rules[HEADS] & _head_of(lane, action)
-    if not allowed or not _act(lane, lane.now[POD], action):
+    if not _allowed(lane, action) or not _act(lane, lane.now[POD], action):
         raise ValueError("illegal action")
     lane.now[LENGTH] += 1
     ended = _to_choice(lane)
@@ -89,8 +88,13 @@ def flat_action(lane: Lane, place: int) -> int:
 
 
 @compiled
-def _head_of(lane: Lane, action: int) -> int:
-    return MAY_DELAY if action == 2 * lane.nodes.shape[0] else MAY_REJECT
+def _allowed(lane: Lane, action: int) -> bool:
+    """Whether the lane lets policies choose such an action; whether it is legal, the world knows."""
+    nodes = lane.nodes.shape[0]
+    if action < 2 * nodes:
+        return (action >= nodes) == (lane.now[PREEMPTS] > 0)
+    head = MAY_DELAY if action == 2 * nodes else MAY_REJECT
+    return (lane.rules[HEADS] & head) > 0
 
 
 @compiled
