@@ -30,7 +30,8 @@ from proreus.worlds.pods.world import PodsOptions, new_run
 
 Reward = Literal["allocation", "completion"]
 
-_CACHE_BYTES = 1 << 30
+# For the cached rows of all lanes together; memory is taken only as classes turn up.
+_CACHE_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -253,10 +254,13 @@ def _show(lane: Lane, features: F32, mask: Bool, context: F32) -> None:
 @compiled
 def _step(lane: Lane, action: int, features: F32, mask: Bool, context: F32) -> tuple[float, bool]:
     nodes, most = lane.nodes.shape[0], features.shape[0]
+    padding = nodes <= action < most or most + nodes <= action < 2 * most
     if action >= 2 * most:
         action += 2 * (nodes - most)
     elif action >= most:
         action += nodes - most
+    if padding:
+        raise ValueError("the lane has no such node")
     reward, ended = step(lane, action)
     _show(lane, features, mask, context)
     return reward, ended

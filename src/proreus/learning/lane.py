@@ -69,8 +69,7 @@ def step(lane: Lane, action: int) -> tuple[float, bool]:
 
     Raises ValueError where the action is not legal; the lane still stands at the same choice then.
     """
-    allowed = action < 2 * lane.nodes.shape[0] or lane.rules[HEADS] & _head_of(lane, action)
-    if not allowed or not _act(lane, lane.now[POD], action):
+    if not _allowed(lane, action) or not _act(lane, lane.now[POD], action):
         raise ValueError("illegal action")
     lane.now[LENGTH] += 1
     ended = _to_choice(lane)
@@ -89,8 +88,13 @@ def flat_action(lane: Lane, place: int) -> int:
 
 
 @compiled
-def _head_of(lane: Lane, action: int) -> int:
-    return MAY_DELAY if action == 2 * lane.nodes.shape[0] else MAY_REJECT
+def _allowed(lane: Lane, action: int) -> bool:
+    """Whether the lane lets policies choose such an action; whether it is legal, the world knows."""
+    nodes = lane.nodes.shape[0]
+    if action < 2 * nodes:
+        return (action >= nodes) == (lane.now[PREEMPTS] > 0)
+    head = MAY_DELAY if action == 2 * nodes else MAY_REJECT
+    return (lane.rules[HEADS] & head) > 0
 
 
 @compiled
@@ -163,7 +167,7 @@ def _act(lane: Lane, pod: int, action: int, unearned: bool = False) -> bool:
 
 @compiled
 def _allocated(lane: Lane) -> int:
-    """The place in `Run.used` of what allocation is measured by: milli-GPU, or CPU where there are no GPUs."""
+    """The place in `Run.used` of what allocation is measured by: milli-GPU, or CPU without GPUs."""
     return lane.run.used.shape[0] - 2 if lane.encoder.context_scale[NO_GPUS] == 0.0 else 0
 
 

@@ -1,7 +1,8 @@
 """Proximal policy optimisation of the size-free scorer on the pods world, from top to bottom.
 
-One update: every lane plays `rollout_steps` choices with the current parameters (`play`), advantages are
-estimated (`estimate`), then the clipped loss is descended for a few epochs of minibatches (`slopes_of`).
+One update: every lane plays `rollout_steps` choices with the current parameters (`rollout.play`),
+advantages are estimated (`estimate`), then the clipped loss is descended for a few epochs of minibatches
+(`slopes_of`).
 Playing and descending are fused kernels, spread over threads by lane and by chunk of a minibatch; sums
 are taken in a fixed order, so the result depends on the seed and never on the number of threads.
 
@@ -21,28 +22,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from proreus.cluster.columns import F64, I64, U64, Bool
+from proreus.cluster.columns import F64, I64, U64
 from proreus.cluster.compiled import compiled, compiled_arithmetic
-from proreus.cluster.packed import pack, packable, private
-from proreus.cluster.rng import next_below, next_unit, seeded
-from proreus.encoding.context import CONTEXT_FEATURES, F32
-from proreus.encoding.pods import PAIR_FEATURES
-from proreus.encoding.rows import copy_rows
+from proreus.cluster.packed import private
+from proreus.cluster.rng import next_below, seeded
+from proreus.encoding.context import F32
 from proreus.learning.batch import BatchedPods
-from proreus.learning.lane import (
-    ENDED,
-    ENDED_LENGTH,
-    ENDED_RETURN,
-    HEADS,
-    POD,
-    PREEMPTS,
-    ROWS,
-    Lane,
-    flat_action,
-    start,
-    step,
-)
+from proreus.learning.lane import ENDED, ENDED_LENGTH, ENDED_RETURN
 from proreus.learning.optimiser import adam, add_slopes, linear
+from proreus.learning.rollout import Rollout, new_rollout, play
 from proreus.learning.threads import Threads
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.scorer import (
@@ -150,88 +138,6 @@ def ppo(
         learner.close()
 
 
-# ---------------------------------------------------------------------------------------------- playing
-
-
-@packable
-class Rollout(NamedTuple):
-    """What the lanes played. Rows are kept for legal nodes only, one choice after the other."""
-
-    rows: F32  # [E, (T + 1) N, F]
-    start: I64  # [E, T + 2] where the rows of each choice begin
-    context: F32  # [E, T + 1, G]
-    preempts: Bool  # [E, T + 1]
-    heads: I64  # [E] which actions besides rows are allowed
-    action: I64  # [E, T] place in the list of rows, delay, reject
-    log_chance: F32  # [E, T] of the action when it was played
-    value: F32  # [E, T + 1] as the network gives it, normalised
-    reward: F64  # [E, T]
-    ended: Bool  # [E, T] the episode ended with this step
-    advantage: F32  # [E, T]
-    target: F32  # [E, T] what the value should have been, normalised
-
-
-def new_rollout(lanes: int, steps: int, nodes: int) -> Rollout:
-    """Room for a rollout; pages of rows that are never played are never touched."""
-    return pack(
-        Rollout(
-            rows=np.zeros((lanes, (steps + 1) * nodes, len(PAIR_FEATURES)), dtype=np.float32),
-            start=np.zeros((lanes, steps + 2), dtype=np.int64),
-            context=np.zeros((lanes, steps + 1, len(CONTEXT_FEATURES)), dtype=np.float32),
-            preempts=np.zeros((lanes, steps + 1), dtype=np.bool_),
-            heads=np.zeros(lanes, dtype=np.int64),
-            action=np.zeros((lanes, steps), dtype=np.int64),
-            log_chance=np.zeros((lanes, steps), dtype=np.float32),
-            value=np.zeros((lanes, steps + 1), dtype=np.float32),
-            reward=np.zeros((lanes, steps)),
-            ended=np.zeros((lanes, steps), dtype=np.bool_),
-            advantage=np.zeros((lanes, steps), dtype=np.float32),
-            target=np.zeros((lanes, steps), dtype=np.float32),
-        )
-    )
-
-
-@compiled
-def play(lane: Lane, rollout: Rollout, e: int, params: F32, work: Work) -> None:
-    """Let lane e make its choices with the network and note them; the last value is for what comes after."""
-    start(lane)
-    steps = rollout.action.shape[1]
-    heads = lane.rules[HEADS]
-    rollout.heads[e] = heads
-    for t in range(steps + 1):
-        count, preempts = lane.now[ROWS], lane.now[PREEMPTS] > 0
-        at = rollout.start[e, t]
-        rollout.start[e, t + 1] = at + count
-        rows = rollout.rows[e, at : at + count]
-        copy_rows(lane.encoder, lane.cluster.pod_class[lane.now[POD]], lane.nodes, count, rows)
-        rollout.context[e, t] = lane.context
-        rollout.preempts[e, t] = preempts
-        rollout.value[e, t] = forward(params, rows, (count, preempts), lane.context, work)
-        if t == steps:
-            return
-        total = softmax(work, count, heads)
-        place = _draw(work.chances, count + 2, lane.rng)
-        rollout.action[e, t] = place
-        rollout.log_chance[e, t] = work.logits[place] - total
-        reward, ended = step(lane, flat_action(lane, place))
-        rollout.reward[e, t] = reward
-        rollout.ended[e, t] = ended
-
-
-@compiled
-def _draw(chances: F32, count: int, rng: U64) -> int:
-    """A place drawn by its chance; one whose chance is 0 is never drawn."""
-    left = next_unit(rng)
-    last = 0
-    for k in range(count):
-        if chances[k] > 0.0:
-            last = k
-            left -= chances[k]
-            if left < 0.0:
-                return k
-    return last
-
-
 @compiled
 def estimate(rollout: Rollout, discount: float, trace: float, mean: float, spread: float) -> None:
     """Generalised advantages, and the returns they imply (in `target`, not yet normalised)."""
@@ -248,8 +154,6 @@ def estimate(rollout: Rollout, discount: float, trace: float, mean: float, sprea
             rollout.target[e, t] = advantage + value
             after = value
 
-
-# ------------------------------------------------------------------------------------------- descending
 
 # Places in the sums that `slopes_of` returns.
 _POLICY_LOSS, _VALUE_LOSS, _ENTROPY, _KL, _CLIPPED = range(5)
@@ -362,9 +266,9 @@ class Learner:
             updates=self.updates,
             steps=self.update * size,
             steps_per_second=size / seconds,
-            episodes=ended.count,
-            episode_return=ended.total / ended.count if ended.count else math.nan,
-            episode_length=ended.length / ended.count if ended.count else math.nan,
+            episodes=ended.episodes,
+            episode_return=ended.total / ended.episodes if ended.episodes else math.nan,
+            episode_length=ended.length / ended.episodes if ended.episodes else math.nan,
             entropy=float(log[_ENTROPY]),
             kl=float(log[_KL]),
             clip_fraction=float(log[_CLIPPED]),
@@ -478,8 +382,8 @@ class Learner:
 
 
 class _Ended(NamedTuple):
-    """Episodes that ended: how many, and the sums of their lengths and returns."""
+    """Episodes that ended, and the sums of their lengths and returns."""
 
-    count: int
+    episodes: int
     length: int
     total: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 
 class Threads:
@@ -21,10 +21,13 @@ class Threads:
             for i in range(thread, tasks, self.count):
                 task(thread, i)
 
-        waiting = []
+        waiting: list[Future[None]] = []
         if self._pool is not None:
             waiting = [self._pool.submit(share, thread) for thread in range(1, min(self.count, tasks))]
-        share(0)
+        try:
+            share(0)
+        finally:
+            wait(waiting)  # whatever happens, nobody works on when this returns
         for future in waiting:
             future.result()
 

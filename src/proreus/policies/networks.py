@@ -6,6 +6,7 @@ The only module of `policies` that imports torch.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -63,7 +64,7 @@ def from_vector(vector: F32) -> Scorer:
 
 
 class FixedActorCritic(nn.Module):
-    """A plain actor-critic over a vector of fixed length (document 000: 2n figures in, 2n + 2 actions out)."""
+    """A plain actor-critic over a vector of fixed length (document 000: 2n in, 2n + 2 actions out)."""
 
     def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...] = (64, 64)) -> None:
         super().__init__()
@@ -77,7 +78,7 @@ class FixedActorCritic(nn.Module):
 
 def _layers(widths: tuple[int, ...], outputs: int, gain: float) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for before, after in zip(widths[:-1], widths[1:], strict=True):
+    for before, after in pairwise(widths):
         layers += [_linear(before, after, math.sqrt(2.0)), nn.Tanh()]
     return nn.Sequential(*layers, _linear(widths[-1], outputs, gain))
 

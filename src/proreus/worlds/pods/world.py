@@ -118,7 +118,7 @@ def _check_ticked(compiled: Compiled) -> None:
 
 
 def new_run(compiled: Compiled, options: PodsOptions, fragment: float, *, arrival: F64, work: F64) -> Run:
-    """A run before its first arrival, over a cluster with so much fragmentation; arrival, work: float64[P]."""
+    """A run before its first arrival, on a cluster with so much fragmentation; arrival, work: float64[P]."""
     count, sums = len(arrival), len(compiled.columns) + 2
     used = np.zeros(sums)
     used[-1] = fragment

@@ -1,0 +1,45 @@
+"""Small workloads to learn on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from proreus.cluster.compile import Compiled, compile_workload
+from proreus.model.node import Node
+from proreus.model.pod import Pod, PodSpec
+from proreus.model.resources import GIB, Resources
+from proreus.model.workload import Workload
+from proreus.traces.generate import generate
+
+
+def cpu_world(nodes: list[int], pods: list[int]) -> Compiled:
+    """Nodes and pods by their CPU; pods arrive one a second and stay."""
+    return compile_workload(
+        Workload(
+            "cpu",
+            tuple(
+                Node(f"node-{i}", Resources(cpu=cpu, memory=64 * GIB, pods=50)) for i, cpu in enumerate(nodes)
+            ),
+            tuple(
+                Pod(f"pod-{i}", PodSpec(Resources(cpu=cpu, memory=GIB)), arrival=float(i))
+                for i, cpu in enumerate(pods)
+            ),
+        )
+    )
+
+
+def small_world(nodes: int = 5, pods: int = 60) -> Compiled:
+    """A generated world with departures, priorities, affinity and spread."""
+    return compile_workload(generate("small", 3, nodes=nodes, pods=pods, apps=12))
+
+
+def gpu_world(nodes: int = 4) -> Compiled:
+    """A generated world of GPU pods that stay."""
+    return compile_workload(generate("gpu", 3, nodes=nodes))
+
+
+def bits(array: NDArray[Any]) -> bytes:
+    """For comparisons that must hold to the last bit."""
+    return array.tobytes()
