@@ -241,7 +241,7 @@ def _encode_gpu(cluster: Cluster, state: State, scale: F64, pair: tuple[int, int
 
 @compiled
 def _devices_for(cluster: Cluster, state: State, pair: tuple[int, int], cpu_after: int) -> tuple[int, int]:
-    """(device mask, untouched devices in it): for a share the device that fragments least, else the tightest."""
+    """(device mask, untouched devices in it): for a share the one that fragments least, else the tightest."""
     c, n = pair
     num, milli = cluster.classes.gpu_num[c], cluster.classes.gpu_milli[c]
     if num == 0:

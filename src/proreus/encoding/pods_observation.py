@@ -1,0 +1,130 @@
+"""A whole decision of the pods world as arrays: every legal node, the pod and the cluster around it.
+
+`encoding.pods` describes one (pod, node) pair; here the pairs of one moment are put together, with a context
+that is the same for every node. Environments, learned policies and services read decisions through this.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proreus.cluster.columns import F64, I64, Bool, Cluster, State
+from proreus.cluster.compile import Compiled
+from proreus.cluster.compiled import compiled
+from proreus.cluster.observation import PodObservation
+from proreus.encoding.pods import (
+    PAIR_FEATURES,
+    POD_KINDS,
+    cluster_scale,
+    demand_context,
+    encode_pair,
+    pod_kinds,
+)
+from proreus.model.pod import GPU_WHOLE
+from proreus.model.resources import COL_CPU, COL_MEMORY, GIB
+
+F32: TypeAlias = NDArray[np.float32]
+
+CONTEXT_FEATURES = (
+    *POD_KINDS,  # one of them is 1
+    "demand_cpu",  # what the workload asks of the cluster: see `demand_context`
+    "demand_memory",
+    "demand_shared",
+    "demand_several",
+    "request_cpu",  # of the pod, relative to the largest node
+    "request_memory",
+    "request_gpu",
+    "free_cpu",  # of the whole cluster
+    "free_memory",
+    "free_gpu",
+    "legal_nodes",  # share of the nodes that may take the pod
+    "preemptable_nodes",  # share of the nodes where eviction would make room
+)
+
+LARGEST_FEATURE = 1e3
+"""Features are clipped to plus and minus this: far outside what they should be, and finite."""
+
+_DOCUMENT_CPU = 100_000.0  # milli-CPU and bytes that document 000 measures a task in
+_DOCUMENT_MEMORY = float(GIB)
+
+
+class PodsEncoder:
+    """Encodes the decisions of one compiled workload."""
+
+    def __init__(self, compiled_workload: Compiled) -> None:
+        cluster = compiled_workload.cluster
+        self._scale = cluster_scale(compiled_workload)
+        self._kinds = pod_kinds(compiled_workload)
+        self._demand = demand_context(compiled_workload)
+        totals = cluster.nodes.allocatable.sum(axis=0)
+        largest = cluster.nodes.allocatable.max(axis=0)
+        self._total = np.maximum(totals[[COL_CPU, COL_MEMORY]], 1).astype(np.float64)
+        self._largest = np.maximum(largest[[COL_CPU, COL_MEMORY]], 1).astype(np.float64)
+        self._gpus = float(cluster.nodes.gpu_count.sum()) * GPU_WHOLE
+        self._largest_gpus = max(float(cluster.nodes.gpu_count.max(initial=0)) * GPU_WHOLE, 1.0)
+
+    def nodes(self, observation: PodObservation, mask: Bool) -> tuple[F32, I64]:
+        """float32[N, pair features], zero where the pod may not go, and the devices meant on each node.
+
+        `mask` is the observation's action mask. Placing the pod on other devices than these would not lead
+        to what the features describe.
+        """
+        count = len(observation.compiled.workload.nodes)
+        features = np.zeros((count, len(PAIR_FEATURES)))
+        devices = np.zeros(count, dtype=np.int64)
+        fill_pairs(
+            observation.cluster,
+            observation.state,
+            self._scale,
+            observation.pod_class,
+            (mask, features, devices),
+        )
+        return np.clip(features, -LARGEST_FEATURE, LARGEST_FEATURE).astype(np.float32), devices
+
+    def context(self, observation: PodObservation, mask: Bool) -> F32:
+        """float32[context features] of the pod and the cluster as a whole."""
+        classes, state, c = observation.cluster.classes, observation.state, observation.pod_class
+        count = len(observation.compiled.workload.nodes)
+        kinds = np.zeros(len(POD_KINDS))
+        kinds[self._kinds[c]] = 1.0
+        request = classes.request[c, [COL_CPU, COL_MEMORY]] / self._largest
+        request_gpu = float(classes.gpu_num[c] * classes.gpu_milli[c]) / self._largest_gpus
+        free = state.free[:, [COL_CPU, COL_MEMORY]].sum(axis=0) / self._total
+        free_gpu = float(state.gpu_left.sum()) / self._gpus if self._gpus else 0.0
+        context = np.concatenate(
+            (
+                kinds,
+                self._demand,
+                request,
+                (request_gpu,),
+                free,
+                (free_gpu, mask[:count].mean(), mask[count : 2 * count].mean()),
+            )
+        )
+        return np.clip(context, -LARGEST_FEATURE, LARGEST_FEATURE).astype(np.float32)
+
+
+@compiled
+def fill_pairs(cluster: Cluster, state: State, scale: F64, c: int, into: tuple[Bool, F64, I64]) -> None:
+    """into: (action mask, float64[N, features], int64[N] device masks); the latter filled for legal nodes."""
+    mask, features, devices = into
+    for n in range(features.shape[0]):
+        if mask[n]:
+            devices[n] = encode_pair(cluster, state, scale, c, n, features[n])
+
+
+def document_vector(observation: PodObservation) -> F32:
+    """float32[2N + 2], the state of document 000 as the k8s simulator sends it.
+
+    Per node the shares of CPU and memory in use, then the pod's milli-CPU / 100,000 and bytes / 1 GiB.
+    """
+    columns = [COL_CPU, COL_MEMORY]
+    allocatable = observation.cluster.nodes.allocatable[:, columns]
+    used = allocatable - observation.state.free[:, columns]
+    request = observation.cluster.classes.request[observation.pod_class]
+    shares = used / np.maximum(allocatable, 1)
+    task = (request[COL_CPU] / _DOCUMENT_CPU, request[COL_MEMORY] / _DOCUMENT_MEMORY)
+    return np.concatenate((shares.ravel(), task)).astype(np.float32)

@@ -1,0 +1,1 @@
+"""How a policy improves: one readable file per algorithm, sharing only pure functions."""
