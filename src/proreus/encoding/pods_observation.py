@@ -51,6 +51,16 @@ _DOCUMENT_CPU = 100_000.0  # milli-CPU and bytes that document 000 measures a ta
 _DOCUMENT_MEMORY = float(GIB)
 
 
+def legal_actions(observation: PodObservation, *, work_conserving: bool) -> Bool:
+    """bool[2N + 2]: the actions to choose from; a work-conserving learner never delays or rejects a pod that
+    a node can take."""
+    mask = observation.action_mask()
+    nodes = len(observation.compiled.workload.nodes)
+    if work_conserving and mask[:nodes].any():
+        mask[2 * nodes :] = False
+    return mask
+
+
 class PodsEncoder:
     """Encodes the decisions of one compiled workload."""
 

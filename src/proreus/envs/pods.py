@@ -26,6 +26,7 @@ from proreus.encoding.pods_observation import (
     LARGEST_FEATURE,
     PodsEncoder,
     document_vector,
+    legal_actions,
 )
 from proreus.envs import rewards
 from proreus.envs.rewards import Reward
@@ -176,7 +177,7 @@ class PodsEnv(gymnasium.Env[Observed, np.int64]):
         workload = self._make(seed)
         if len(workload.nodes) != self.node_count:
             raise InputError(
-                f"the workload of seed {seed} has {len(workload.nodes)} nodes, the first had {self.node_count}"
+                f"the workload of seed {seed} has {len(workload.nodes)} nodes and not {self.node_count}"
             )
         return compile_workload(workload)
 
@@ -202,9 +203,7 @@ class _Episode:
         if self.observation is None:
             self.mask[2 * nodes :] = True  # no one will act on it, but learners expect something legal
             return
-        self.mask = self.observation.action_mask()
-        if self.settings.work_conserving and self.mask[:nodes].any():
-            self.mask[2 * nodes :] = False
+        self.mask = legal_actions(self.observation, work_conserving=self.settings.work_conserving)
 
     def decide(self, action: int) -> float:
         """Carry out a flat action; what it was worth."""
