@@ -25,6 +25,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from proreus.envs.pods import PodsEnv
 from proreus.envs.sb3 import make_sb3_env
 from proreus.policies.catalogue import make_policy
+from proreus.worlds.pods.world import PodsOptions
 
 HELD_OUT = 1_000_000
 """Seeds from here on are for evaluation; training uses small ones."""
@@ -40,7 +41,7 @@ def train(name: str, arguments: argparse.Namespace, settings: dict[str, Any]) ->
             "MlpPolicy",
             env,
             learning_rate=3e-4,
-            n_steps=512,
+            n_steps=max(16, min(512, arguments.steps // 4)),
             batch_size=64,
             gamma=0.99,
             tensorboard_log=log,
@@ -129,6 +130,8 @@ def main(words: list[str] | None = None) -> dict[str, list[float]]:
         "reward": arguments.reward,
         "generator": {"nodes": arguments.nodes},
         "work_conserving": True,
+        # Pods never leave in "gpu": those that find no room are dropped. Few attempts keep episodes short.
+        "world": PodsOptions(drop_failures=arguments.scenario == "gpu", attempt_limit=5),
         "illegal": "delay",  # DQN knows no masks; MaskablePPO never makes an illegal choice
     }
     entries: dict[str, Callable[[], list[float]]] = {
