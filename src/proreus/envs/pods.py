@@ -94,8 +94,8 @@ class PodsEnv(gymnasium.Env[Observed, np.int64]):
     """Place (0..N-1), preempt (N..2N-1), delay (2N) or reject (2N+1) one pod per step.
 
     Each episode is a run of a workload, another one for each episode where `scenario` allows it. The
-    episode terminates when the run is over. `info` has `action_mask`, the time `now` and the `pod`'s name;
-    after the last decision, the run's `measures`.
+    episode terminates when the run is over. `info` has `action_mask`, the time `now`, the `pod`'s name and
+    whether the last action was `illegal`; after the last decision, the run's `measures`.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # as Gymnasium declares it
@@ -191,7 +191,7 @@ class _Episode:
         self.world = PodsWorld(compiled, options)
         self._encoder = PodsEncoder(compiled)
         self._judge = _Judge(self.world, settings.reward)
-        self._took_delay = False
+        self._was_illegal = False
         self._look()
 
     def _look(self) -> None:
@@ -209,17 +209,18 @@ class _Episode:
         """Carry out a flat action; what it was worth."""
         nodes = len(self.workload.nodes)
         decision = from_action(action, nodes)
-        self._took_delay = not self.mask[action]
-        if self._took_delay:
+        illegal = not self.mask[action]
+        if illegal:
             if self.settings.illegal == "raise":
                 raise IllegalDecision(f"action {action} ({decision}) is masked")
             decision = Delay()
         elif isinstance(decision, Place):
             decision = Place(decision.node, int(self._devices[decision.node]))
-        return self.apply(decision)
+        return self.apply(decision, instead_of_illegal=illegal)
 
-    def apply(self, decision: Decision) -> float:
+    def apply(self, decision: Decision, *, instead_of_illegal: bool = False) -> float:
         """Carry out a decision; what it was worth."""
+        self._was_illegal = instead_of_illegal
         before = self._judge.look()
         self.world.apply(decision)
         placed = self._judge.look()
@@ -246,7 +247,7 @@ class _Episode:
         found: dict[str, Any] = {
             "action_mask": self.mask,
             "now": float(self.world.run.clock[0]),
-            "illegal": self._took_delay,
+            "illegal": self._was_illegal,
         }
         if self.observation is None:
             found["measures"] = self.world.outcome().measures
