@@ -1,0 +1,335 @@
+"""Double dueling DQN with prioritised and n-step replay, over any number of nodes.
+
+    for progress in ddqn(DDQNConfig(steps=20_000), lambda: PodsEnv("small")):
+        print(progress.step, progress.mean_return)
+    policy = QPolicy(progress.learner.network)
+
+The environment observes a dict of `nodes` [N, F], `context` [G] and `action_mask` [2N + 2] and is reset with
+a seed that determines the episode. The learner keeps the seed and the actions of the current episode and not
+the environment's state, so a captured learner continues bit for bit wherever the episode can be played again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from proreus.learning.replay import (
+    Array,
+    Batch,
+    NStepWindow,
+    Observation,
+    PrioritisedReplay,
+    Transition,
+)
+from proreus.learning.schedules import linear_decay
+from proreus.model.errors import InputError, UsageError, WorkError
+from proreus.policies.q_network import QNetwork, best_legal
+
+_RETURNS_REMEMBERED = 20
+
+
+class MaskedEnv(Protocol):
+    """What is asked of an environment: the methods of Gymnasium, without the package."""
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin the episode that the seed determines."""
+        ...
+
+    def step(self, action: Any, /) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Observation, reward, terminated, truncated, info."""
+        ...
+
+
+@dataclass(frozen=True)
+class DDQNConfig:
+    """Everything that a training run depends on, beside the environment."""
+
+    steps: int = 50_000
+    """Decisions to learn from, in all."""
+    seed: int = 0
+    """Determines weights, exploration, sampling and the seeds of the episodes."""
+    hidden: int = 64
+    """Width of the network's layers."""
+    learning_rate: float = 5e-4
+    """Of Adam."""
+    discount: float = 0.99
+    """What a reward counts one decision later."""
+    n_step: int = 3
+    """Rewards that are summed before the network's own estimate takes over."""
+    batch_size: int = 64
+    """Transitions per update."""
+    capacity: int = 20_000
+    """Transitions that are remembered; each holds two observations (20 nodes: 5 kB)."""
+    warm_up: int = 500
+    """Decisions before the first update."""
+    update_every: int = 2
+    """Decisions per update."""
+    target_every: int = 250
+    """Updates after which the target network is made equal to the learning one."""
+    priority_exponent: float = 0.6
+    """How much large errors are preferred in replay: 0 not at all, 1 in proportion (alpha)."""
+    correction_start: float = 0.4
+    """How far importance weights undo that preference at first (beta); it rises to 1 at the end."""
+    epsilon_points: tuple[float, ...] = (0.0, 0.25, 0.9, 1.0)
+    """Shares of the training at which the chance of a random action is given."""
+    epsilon_values: tuple[float, ...] = (0.9, 0.3, 0.02, 0.02)
+    """The chance of a random action at those points, linear in between."""
+    largest_gradient: float = 10.0
+    """Gradients of a larger norm are scaled down to it."""
+    report_every: int = 1_000
+    """Decisions between two reports."""
+    device: str = "cpu"
+    """Where the network computes: cpu or cuda."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "steps",
+            "hidden",
+            "n_step",
+            "batch_size",
+            "update_every",
+            "target_every",
+            "report_every",
+        ):
+            if getattr(self, name) < 1:
+                raise UsageError(f"ddqn: {name} {getattr(self, name)} is not above 0")
+        if self.capacity < self.batch_size:
+            raise UsageError(f"ddqn: capacity {self.capacity} is below the batch size {self.batch_size}")
+        if not 0 <= self.discount <= 1:
+            raise UsageError(f"ddqn: discount {self.discount} is not between 0 and 1")
+        if not self.learning_rate > 0:
+            raise UsageError(f"ddqn: learning_rate {self.learning_rate} is not above 0")
+
+
+@dataclass(frozen=True)
+class LearnerState:
+    """A learner at one moment, as arrays and as values that JSON can hold: nothing needs pickle."""
+
+    arrays: dict[str, Array]
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DDQNProgress:
+    """How training stands after so many decisions."""
+
+    step: int
+    episodes: int
+    mean_return: float
+    """Undiscounted, over the last 20 episodes; NaN before the first has ended."""
+    loss: float
+    """Mean over the updates since the last report; NaN where there was none."""
+    mean_value: float
+    """Mean Q of the actions in replay, over the same updates: it should stay in the range of the returns."""
+    epsilon: float
+    learner: DDQNLearner
+    """The learner itself: its `network` is the result, `capture()` what a later `resume` takes."""
+
+
+def ddqn(
+    config: DDQNConfig, env_maker: Callable[[], MaskedEnv], resume: LearnerState | None = None
+) -> Iterator[DDQNProgress]:
+    """Train; yields every `report_every` decisions and at the end. `resume` continues a captured learner."""
+    learner = DDQNLearner(config, env_maker())
+    if resume is not None:
+        learner.restore(resume)
+    while learner.step < config.steps:
+        learner.advance()
+        if learner.step % config.report_every == 0 or learner.step == config.steps:
+            yield learner.report()
+
+
+class DDQNLearner:
+    """Acts in one environment and learns from what it remembers."""
+
+    def __init__(self, config: DDQNConfig, env: MaskedEnv) -> None:
+        self.config = config
+        self.step = 0
+        self._env = env
+        self._random = np.random.default_rng(config.seed)
+        self._episodes = self._updates = 0
+        self._returns: list[float] = []
+        self._losses: list[tuple[float, float]] = []
+        self._begin_episode(self._draw_seed())
+        nodes, context = self._observation["nodes"], self._observation["context"]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            self.network = QNetwork(config.hidden, nodes.shape[1], context.shape[0]).to(config.device)
+            self._target = QNetwork(config.hidden, nodes.shape[1], context.shape[0]).to(config.device)
+        self._target.load_state_dict(self.network.state_dict())
+        self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, fused=True)
+        self._replay = PrioritisedReplay(config.capacity, config.priority_exponent, self._observation)
+
+    def advance(self) -> None:
+        """One decision and, every `update_every` decisions, one update."""
+        for transition in self._play(self._choose()):
+            self._replay.add(transition)
+        self.step += 1
+        ready = self.step >= self.config.warm_up and len(self._replay) >= self.config.batch_size
+        if ready and self.step % self.config.update_every == 0:
+            self._update()
+
+    def report(self) -> DDQNProgress:
+        """How training stands; the means start anew."""
+        losses = np.array(self._losses) if self._losses else np.full((1, 2), math.nan)
+        self._losses = []
+        returns = self._returns[-_RETURNS_REMEMBERED:]
+        return DDQNProgress(
+            step=self.step,
+            episodes=self._episodes,
+            mean_return=float(np.mean(returns)) if returns else math.nan,
+            loss=float(losses[:, 0].mean()),
+            mean_value=float(losses[:, 1].mean()),
+            epsilon=self._epsilon(),
+            learner=self,
+        )
+
+    # Acting
+
+    def _draw_seed(self) -> int:
+        return int(self._random.integers(2**31))
+
+    def _begin_episode(self, seed: int) -> None:
+        self._episode_seed = seed
+        self._episode_actions: list[int] = []
+        self._episode_return = 0.0
+        self._window = NStepWindow(self.config.n_step, self.config.discount)
+        self._observation: Observation = _copied(self._env.reset(seed=seed)[0])
+
+    def _epsilon(self) -> float:
+        share = self.step / self.config.steps
+        return linear_decay(share, self.config.epsilon_points, self.config.epsilon_values)
+
+    def _choose(self) -> int:
+        """A legal action: at random with chance epsilon, else the most valued."""
+        if self._random.random() < self._epsilon():
+            return int(self._random.choice(np.flatnonzero(self._observation["action_mask"])))
+        single = {name: array[np.newaxis] for name, array in self._observation.items()}
+        with torch.inference_mode():
+            nodes, context, mask = self._tensors(single)
+            return int(best_legal(self.network(nodes, context, mask), mask))
+
+    def _play(self, action: int) -> list[Transition]:
+        """Take the action in the environment; the transitions that this completes."""
+        following, reward, terminated, truncated, _ = self._env.step(action)
+        following = _copied(following)
+        self._episode_actions.append(action)
+        self._episode_return += float(reward)
+        ends = (bool(terminated), bool(truncated))
+        made = self._window.push(self._observation, action, float(reward), following, ends)
+        self._observation = following
+        if any(ends):
+            self._returns = [*self._returns[1 - _RETURNS_REMEMBERED :], self._episode_return]
+            self._episodes += 1
+            self._begin_episode(self._draw_seed())
+        return made
+
+    # Learning
+
+    def _tensors(self, observation: Observation) -> tuple[Tensor, Tensor, Tensor]:
+        nodes, context, mask = (
+            torch.from_numpy(observation[name]).to(self.config.device)
+            for name in ("nodes", "context", "action_mask")
+        )
+        return nodes, context, mask.bool()
+
+    def _update(self) -> None:
+        """One step of gradient descent on replayed transitions."""
+        config = self.config
+        correction = linear_decay(self.step, (0, config.steps), (config.correction_start, 1.0))
+        batch = self._replay.sample(config.batch_size, correction, self._random)
+        action = torch.from_numpy(batch.action).to(config.device).unsqueeze(1)
+        value = self.network(*self._tensors(batch.observation)).gather(1, action).squeeze(1)
+        error = value - self._targets(batch)
+        weights = torch.from_numpy(batch.weights).to(config.device)
+        loss = (weights * nn.functional.huber_loss(error, torch.zeros_like(error), reduction="none")).mean()
+        if not math.isfinite(loss.item()):
+            raise WorkError(
+                f"ddqn: the loss is {loss.item()} after {self.step} decisions and {self._updates} updates; "
+                "a lower learning rate or smaller rewards may help"
+            )
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        nn.utils.clip_grad_norm_(self.network.parameters(), config.largest_gradient)
+        self._optimiser.step()
+        self._replay.set_priorities(batch.places, error.detach().cpu().double().numpy())
+        self._losses.append((loss.item(), value.mean().item()))
+        self._updates += 1
+        if self._updates % config.target_every == 0:
+            self._target.load_state_dict(self.network.state_dict())
+
+    @torch.no_grad()
+    def _targets(self, batch: Batch) -> Tensor:
+        """Double Q: the learning network names the best legal action, the target network values it."""
+        nodes, context, mask = self._tensors(batch.following)
+        best = best_legal(self.network(nodes, context, mask), mask).unsqueeze(1)
+        onward = self._target(nodes, context, mask).gather(1, best).squeeze(1)
+        reward = torch.from_numpy(batch.reward).to(self.config.device)
+        targets: Tensor = reward + torch.from_numpy(batch.discount).to(self.config.device) * onward
+        return targets
+
+    # Stopping and going on
+
+    def capture(self) -> LearnerState:
+        """The whole learner, copied; take it at a report."""
+        arrays: dict[str, Array] = {f"replay.{name}": array for name, array in self._replay.capture().items()}
+        for prefix, module in (("network", self.network), ("target", self._target)):
+            for name, tensor in module.state_dict().items():
+                arrays[f"{prefix}.{name}"] = tensor.cpu().numpy().copy()
+        for place, moments in self._optimiser.state_dict()["state"].items():
+            for name, tensor in moments.items():
+                arrays[f"adam.{place}.{name}"] = tensor.cpu().numpy().copy()
+        return LearnerState(
+            arrays,
+            {
+                "step": self.step,
+                "episodes": self._episodes,
+                "updates": self._updates,
+                "returns": list(self._returns),
+                "losses": [list(pair) for pair in self._losses],
+                "random": self._random.bit_generator.state,
+                "episode_seed": self._episode_seed,
+                "episode_actions": list(self._episode_actions),
+            },
+        )
+
+    def restore(self, state: LearnerState) -> None:
+        """Become the captured learner; the current episode is played again up to where it was."""
+        parts: dict[str, dict[str, Array]] = {"replay": {}, "network": {}, "target": {}, "adam": {}}
+        for name, array in state.arrays.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = array
+        self._replay.restore(parts["replay"])
+        for module, part in ((self.network, "network"), (self._target, "target")):
+            module.load_state_dict(
+                {name: torch.from_numpy(array.copy()) for name, array in parts[part].items()}
+            )
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, array in parts["adam"].items():
+            place, _, rest = name.partition(".")
+            moments.setdefault(int(place), {})[rest] = torch.from_numpy(array.copy())
+        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": moments})
+        values = state.values
+        self._begin_episode(values["episode_seed"])
+        for action in values["episode_actions"]:
+            self._play(action)  # what these steps taught is in the replay already
+        if self._episode_seed != values["episode_seed"]:
+            raise InputError(
+                "ddqn: the episode to resume ends earlier than it did: this is another environment"
+            )
+        self.step, self._episodes, self._updates = values["step"], values["episodes"], values["updates"]
+        self._returns = list(values["returns"])
+        self._losses = [(loss, value) for loss, value in values["losses"]]
+        self._random.bit_generator.state = values["random"]
+
+
+def _copied(observation: Any) -> dict[str, Array]:
+    """An observation that the environment can no longer change."""
+    return {name: np.array(observation[name]) for name in ("nodes", "context", "action_mask")}

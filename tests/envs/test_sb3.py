@@ -1,0 +1,125 @@
+"""Stable-Baselines3 and sb3-contrib take the environments through the adapter."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("stable_baselines3", reason="needs the extra sb3")
+pytest.importorskip("sb3_contrib", reason="needs the extra sb3")
+
+import gymnasium
+import torch
+from sb3_contrib import MaskablePPO
+from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
+from stable_baselines3 import DQN
+from stable_baselines3.common.env_checker import check_env
+
+from proreus.encoding.context import CONTEXT_FEATURES
+from proreus.encoding.pods import PAIR_FEATURES
+from proreus.envs import PODS
+from proreus.envs.sb3 import FlatObservation, make_sb3_env
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "01_stable_baselines3.py"
+TINY: dict[str, Any] = {"generator": {"nodes": 4, "pods": 20}}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small networks are fastest on one thread, and tests run side by side."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def load_example() -> ModuleType:
+    """The example as a module, though its name begins with a digit."""
+    spec = importlib.util.spec_from_file_location("example_01", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("encoding", ["features", "document000"])
+def test_stable_baselines_finds_nothing_to_complain_about(encoding: str) -> None:
+    env = gymnasium.make(PODS, encoding=encoding, illegal="delay", **TINY)
+    check_env(FlatObservation(env) if encoding == "features" else env.unwrapped)
+
+
+def test_flat_observations_hold_every_number_in_a_stated_order() -> None:
+    inside = gymnasium.make(PODS, **TINY)
+    env = FlatObservation(inside)
+    flat, info = env.reset(seed=1)
+    assert flat.dtype == np.float32 and env.observation_space.contains(flat)
+    observed, _ = inside.reset(seed=1)
+    expected = [observed["action_mask"], observed["context"], observed["nodes"].ravel()]
+    np.testing.assert_array_equal(flat, np.concatenate(expected).astype(np.float32))
+    assert flat.shape == (10 + len(CONTEXT_FEATURES) + 4 * len(PAIR_FEATURES),)
+    np.testing.assert_array_equal(env.action_masks(), info["action_mask"])
+
+
+def test_each_environment_of_a_vector_has_a_seed_of_its_own() -> None:
+    first = make_sb3_env(count=2, seed=3, **TINY)
+    again = make_sb3_env(count=2, seed=3, **TINY)
+    a, b = first.reset(), again.reset()
+    assert isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a[0], a[1])
+
+
+def test_dict_observations_stay_dicts_when_asked_for() -> None:
+    env = make_sb3_env(flat=False, **TINY)
+    observed = env.reset()
+    assert isinstance(observed, dict)
+    assert observed["nodes"].shape == (1, 4, len(PAIR_FEATURES))
+
+
+def test_a_time_limit_truncates() -> None:
+    env = make_sb3_env(max_steps=2, **TINY)
+    env.reset()
+    delay = np.array([8])
+    env.step(delay)
+    _, _, dones, infos = env.step(delay)
+    assert dones[0] and infos[0]["TimeLimit.truncated"]
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_maskable_ppo_makes_no_illegal_choice(flat: bool) -> None:
+    """Illegal actions raise here, so that one such choice would end the test."""
+    env = make_sb3_env(count=2, flat=flat, **TINY)
+    assert is_masking_supported(env)
+    env.reset()
+    assert get_action_masks(env).shape == (2, 10)
+    policy = "MlpPolicy" if flat else "MultiInputPolicy"
+    MaskablePPO(policy, env, n_steps=32, batch_size=32, seed=0).learn(128)
+
+
+def test_dqn_learns_without_masks() -> None:
+    env = make_sb3_env(illegal="delay", max_steps=50, **TINY)
+    DQN("MlpPolicy", env, learning_starts=20, buffer_size=200, seed=0).learn(100)
+
+
+def test_the_example_runs_and_prints_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--steps", "64", "--episodes", "2", "--nodes", "3", "--no-progress"]
+    table = load_example().main([*words, "--logs", str(tmp_path / "logs"), "--save", str(tmp_path)])
+    assert list(table) == ["random", "best_fit", "MaskablePPO", "DQN"]
+    assert all(len(returns) == 2 and min(returns) >= 0 for returns in table.values())
+    assert "best_fit" in capsys.readouterr().out
+    assert len(list((tmp_path / "logs").rglob("events.out.tfevents.*"))) == 2
+    assert (tmp_path / "MaskablePPO.zip").exists()
+
+
+def test_environments_alone_do_not_import_stable_baselines() -> None:
+    code = "import sys, proreus.envs.pods; print('stable_baselines3' in sys.modules, 'torch' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "False"]
