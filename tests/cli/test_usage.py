@@ -18,6 +18,8 @@ HELP = {
     "simulate pods": ("simulate", "pods", "--help"),
     "compare": ("compare", "--help"),
     "compare pods": ("compare", "pods", "--help"),
+    "train": ("train", "--help"),
+    "train pods": ("train", "pods", "--help"),
     "bench": ("bench", "--help"),
     "bench pods": ("bench", "pods", "--help"),
     "data": ("data", "--help"),

@@ -141,10 +141,8 @@ def test_features_are_those_of_legal_nodes() -> None:
     assert pair["cpu_left_share"] == 0.5 and pair["memory_left_share"] == 0.75 and pair["empty_node"] == 1.0
     context = dict(zip(CONTEXT_FEATURES, observed["context"].tolist(), strict=True))
     assert context["cpu_only"] == 1.0 and context["shares_gpu"] == 0.0
-    assert context["request_cpu"] == 0.5 and context["request_memory"] == 0.25
-    assert (
-        context["free_cpu"] == 1.0 and context["legal_nodes"] == 0.5 and context["preemptable_nodes"] == 0.0
-    )
+    assert context["cpu_request"] == 0.5 and context["memory_request"] == 0.25
+    assert context["cpu_in_use"] == 0.0 and context["legal_nodes"] == 0.5 and context["preempting"] == 0.0
 
 
 def test_the_vector_of_document_000() -> None:

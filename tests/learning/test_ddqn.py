@@ -130,7 +130,7 @@ def placed_by(policy: Policy) -> int:
 def test_the_optimum_of_a_small_placement_problem_is_reached() -> None:
     optimum = best_by_search()
     assert max(placed_by(make_policy(name)) for name in ("best_fit", "worst_fit", "first_fit")) < optimum
-    config = DDQNConfig(steps=4_000, discount=1.0, warm_up=200)
+    config = DDQNConfig(steps=6_000, discount=1.0, warm_up=200)
     report = last(ddqn(config, lambda: PodsEnv(placement_problem(), world=STAY)))
     assert placed_by(QPolicy(report.learner.network)) == optimum
 

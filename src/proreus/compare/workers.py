@@ -36,9 +36,10 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _leave_interrupts_to_the_parent)
     finished = False
     try:
-        # A spawning pool starts all its processes with the first task, so they inherit these settings.
+        # A process is started for every task that finds none idle, and inherits these settings.
         with _one_thread_each(), _interrupts_held_back():
-            pool.submit(os.getpid)
+            for _ in range(workers):
+                pool.submit(os.getpid)
         yield pool
         finished = True
     finally:
