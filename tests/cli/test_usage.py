@@ -20,6 +20,7 @@ HELP = {
     "compare pods": ("compare", "pods", "--help"),
     "train": ("train", "--help"),
     "train pods": ("train", "pods", "--help"),
+    "curve": ("curve", "--help"),
     "bench": ("bench", "--help"),
     "bench pods": ("bench", "pods", "--help"),
     "data": ("data", "--help"),

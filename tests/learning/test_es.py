@@ -99,15 +99,19 @@ def test_train_resumes_and_its_checkpoint_plays(tmp_path: Path, capsys: pytest.C
     journal = broken / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(lines[:2]) + lines[2][:10])
-    assert main(["train", "pods", *flags, "--generations", "3", "--resume", str(broken)]) == 0
+    assert main(["train", "pods", "--processes", "1", "--resume", str(broken)]) == 0
     assert fitness_of(whole) == fitness_of(broken)
     weights = [(run / "best/weights.safetensors").read_bytes() for run in (whole, broken)]
     assert weights[0] == weights[1]
     policy = make_policy(str(whole / "best"))
     outcome = simulate(compile_workload(SCENARIO.source.load(1)), policy, SCENARIO.options)
     assert outcome.measures["gpu_allocation_peak"] > 50
+    picture = tmp_path / "curve.png"
+    assert main(["curve", str(whole), str(broken), "--out", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["curve", str(tmp_path), "--out", str(picture)]) == 2
     capsys.readouterr()
     assert main(["train", "pods", *flags, "--generations", "3", "--out", str(whole)]) == 2
     assert "holds a run already" in capsys.readouterr().err
-    assert main(["train", "pods", *flags, "--generations", "9", "--resume", str(whole)]) == 2
-    assert "keeps its settings" in capsys.readouterr().err
+    assert main(["train", "pods", "--resume", str(tmp_path)]) == 2
+    assert "settings.json: cannot be resumed" in capsys.readouterr().err

@@ -29,6 +29,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "learn a policy, judged on held-out seeds",
         "proreus train pods --algo es --scenarios gpu --out runs/x",
     ),
+    "curve": (
+        "proreus.cli.curve",
+        "draw the learning curves of runs",
+        "proreus curve runs/x --out curve.png",
+    ),
     "bench": (
         "proreus.cli.bench",
         "print the speed claims beside their peers",

@@ -8,9 +8,9 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -21,10 +21,13 @@ from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.compare.scenario import Scenario
 from proreus.compare.simulate import load_kernels
 from proreus.compare.workers import available_cores, worker_pool
+from proreus.learning.runs import read_settings
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import write_atomically
 
 WORLDS = ("pods",)
+Past = dict[str, Any] | None
+"""The settings of the run that is resumed."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class TrainArguments:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/pods")
     """The folder of the run: settings, journal, checkpoints, TensorBoard files."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Go on with this run, with the settings it was started with."""
+    """Go on with this run: algorithm, scenarios and settings are those it was started with."""
     processes: int = 0
     """Worker processes; 0: one per core."""
     common: Common = field(default_factory=Common)
@@ -102,24 +105,23 @@ def run(words: Sequence[str]) -> int:
     prepare(arguments.common)
     if importlib.util.find_spec("cmaes") is None:
         raise UsageError("training needs the extra `learn`: pip install 'proreus[learn]'")
-    names = split_names(arguments.scenarios)
+    past = read_settings(arguments.resume) if arguments.resume is not None else None
+    names = split_names(arguments.scenarios) if past is None else past["scenarios"]
     if not names:
         raise UsageError("--scenarios: name at least one")
     scenarios = tuple(scenario_of(arguments.workload, name) for name in names)
-    match arguments.algo:
-        case "es":
-            return _evolve(arguments, scenarios, new_console())
-        case "ppo":
-            return _ppo(arguments, scenarios, new_console())
-        case _:
-            assert_never(arguments.algo)
+    algo = arguments.algo if past is None else past["algorithm"]
+    if algo == "es":
+        return _evolve(arguments, scenarios, past, new_console())
+    return _ppo(arguments, scenarios, past, new_console())
 
 
-def _evolve(arguments: TrainArguments, scenarios: tuple[Scenario, ...], console: Console) -> int:
+def _evolve(arguments: TrainArguments, scenarios: tuple[Scenario, ...], past: Past, console: Console) -> int:
     from proreus.learning.es import ESConfig, evolve  # cmaes comes with the extra `learn`
     from proreus.learning.evolution_run import EvolutionRun
 
-    config = ESConfig(**asdict(arguments.evolution), seed=arguments.common.seed)
+    asked = {**asdict(arguments.evolution), "seed": arguments.common.seed}
+    config = ESConfig(**(asked if past is None else past["config"]))
     folder = arguments.resume or arguments.out
     record = EvolutionRun(folder, config, [s.name for s in scenarios], resume=arguments.resume is not None)
     workers = arguments.processes or available_cores()
@@ -142,7 +144,7 @@ def _evolve(arguments: TrainArguments, scenarios: tuple[Scenario, ...], console:
     return 0
 
 
-def _ppo(arguments: TrainArguments, scenarios: tuple[Scenario, ...], console: Console) -> int:
+def _ppo(arguments: TrainArguments, scenarios: tuple[Scenario, ...], past: Past, console: Console) -> int:
     from proreus.learning.ppo import PPOConfig
     from proreus.learning.ppo_run import PPORunConfig, train_ppo
 
@@ -162,6 +164,10 @@ def _ppo(arguments: TrainArguments, scenarios: tuple[Scenario, ...], console: Co
         evaluate_every=flags.judge_every,
         start=flags.start,
     )
+    if past is not None:
+        known = {item.name for item in fields(PPOConfig)}
+        config = PPOConfig(**{name: value for name, value in past["config"].items() if name in known})
+        around = PPORunConfig(**{k: v for k, v in past["config"].items() if k not in known})
     folder = arguments.resume or arguments.out
     result: dict[str, object] = {}
     with interrupt_noted() as interrupted, console.status("compiling kernels, first update") as status:

@@ -24,6 +24,21 @@ from proreus.policies.checkpoint import Checkpoint, save_checkpoint
 SETTINGS, JOURNAL = "settings.json", "journal.jsonl"
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """What a run was asked for: a resumed run asks for the same."""
+    file = path / SETTINGS
+    try:
+        settings = json.loads(file.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be resumed: {error.strerror}", file=file) from error
+    except ValueError as error:
+        raise InputError(f"cannot be resumed: not JSON: {error}", file=file) from error
+    for name, kind in (("algorithm", str), ("scenarios", list), ("config", dict)):
+        if not isinstance(settings, dict) or not isinstance(settings.get(name), kind):
+            raise InputError("cannot be resumed: missing or of the wrong kind", file=file, field=name)
+    return settings
+
+
 class RunFolder:
     """Reads and writes the files of one run."""
 
