@@ -1,6 +1,6 @@
 """The same networks in torch: for gradients by autograd, for GPUs, and for people's own training loops.
 
-The only module of `policies` that imports torch.
+With `q_network`, the only modules of `policies` that import torch.
 """
 
 from __future__ import annotations
