@@ -21,7 +21,7 @@ from typing import Annotated, Literal, TypeVar
 import tyro
 from rich.console import Console
 
-from proreus.model.errors import UsageError
+from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import check_writable
 
 Arguments = TypeVar("Arguments")
@@ -99,6 +99,24 @@ def parse(kind: type[Arguments], command: str, words: Sequence[str], description
         if not end.code:
             raise
         raise UsageError(f"{_one_line(complaint.getvalue())} (see {command} --help)") from None
+
+
+def parse_named(
+    kind: type[Arguments],
+    verb: str,
+    subject: tuple[str, Sequence[str]],
+    words: Sequence[str],
+    description: str,
+) -> tuple[str, Arguments]:
+    """`verb NAME --flags`: the name, which must be known, and the flags; subject = (what it is, names)."""
+    what, names = subject
+    if not words or words[0].startswith("-"):
+        parse(kind, f"proreus {verb} {names[0]}", words, description)
+        raise UsageError(f"name a {what}: {', '.join(names)}")
+    name, *rest = words
+    if name not in names:
+        raise unknown_name(what, name, names)
+    return name, parse(kind, f"proreus {verb} {name}", rest, description)
 
 
 def _one_line(boxed: str) -> str:

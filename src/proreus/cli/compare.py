@@ -19,13 +19,13 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, new_console, parse_named, prepare
 from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.compare.comparison import CompareRequest, compare_pods
 from proreus.compare.exports import rows_json
 from proreus.compare.outputs import Outputs, write_outputs
 from proreus.compare.tables import scenario_tables
-from proreus.model.errors import UsageError, unknown_name
+from proreus.model.errors import UsageError
 from proreus.model.files import write_atomically
 from proreus.policies.catalogue import POLICIES, PolicyOptions
 
@@ -57,13 +57,7 @@ def run(words: Sequence[str]) -> int:
         f"Policies: {', '.join(POLICIES)}.\n\n"
         "Example: proreus compare pods --scenario gpu --policies kube,fgd,best_fit --seeds 10 --tie random"
     )
-    if not words or words[0].startswith("-"):
-        parse(CompareArguments, "proreus compare pods", words, description)
-        raise UsageError(f"name a world: {', '.join(WORLDS)}")
-    world, *rest = words
-    if world not in WORLDS:
-        raise unknown_name("world", world, WORLDS)
-    arguments = parse(CompareArguments, f"proreus compare {world}", rest, description)
+    _, arguments = parse_named(CompareArguments, "compare", ("world", WORLDS), words, description)
     prepare(arguments.common)
     if arguments.processes < 0:
         raise UsageError(f"--processes {arguments.processes} is negative")

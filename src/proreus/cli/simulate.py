@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, new_console, parse_named, prepare
 from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.cluster.compile import Compiled, compile_workload
 from proreus.cluster.observation import PodObservation
 from proreus.compare.simulate import simulate
 from proreus.model.decision import Delay, Place, Preempt, Reject
-from proreus.model.errors import UsageError, unknown_name
+from proreus.model.errors import unknown_name
 from proreus.model.files import check_writable, write_atomically
 from proreus.policies.catalogue import POLICIES, PolicyOptions, make_policy
 from proreus.policies.protocol import Explanation, NodeVerdict, Policy
@@ -53,13 +53,7 @@ def run(words: Sequence[str]) -> int:
         f"Policies: {', '.join(POLICIES)}.\n\n"
         "Example: proreus simulate pods --scenario small --policy kube --explain app-003-4"
     )
-    if not words or words[0].startswith("-"):
-        parse(SimulateArguments, "proreus simulate pods", words, description)
-        raise UsageError(f"name a world: {', '.join(WORLDS)}")
-    world, *rest = words
-    if world not in WORLDS:
-        raise unknown_name("world", world, WORLDS)
-    arguments = parse(SimulateArguments, f"proreus simulate {world}", rest, description)
+    world, arguments = parse_named(SimulateArguments, "simulate", ("world", WORLDS), words, description)
     prepare(arguments.common)
     if arguments.log is not None:
         check_writable(arguments.log)

@@ -15,14 +15,14 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, new_console, parse_named, prepare
 from proreus.cli.compare import split_names
 from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.compare.scenario import Scenario
 from proreus.compare.simulate import load_kernels
 from proreus.compare.workers import available_cores, worker_pool
 from proreus.learning.runs import read_settings
-from proreus.model.errors import UsageError, unknown_name
+from proreus.model.errors import UsageError
 from proreus.model.files import write_atomically
 
 WORLDS = ("pods",)
@@ -95,13 +95,7 @@ class TrainArguments:
 def run(words: Sequence[str]) -> int:
     """Train until done or interrupted."""
     description = "Example: proreus train pods --algo es --scenarios gpu --generations 20 --out runs/x"
-    if not words or words[0].startswith("-"):
-        parse(TrainArguments, "proreus train pods", words, description)
-        raise UsageError(f"name a world: {', '.join(WORLDS)}")
-    world, *rest = words
-    if world not in WORLDS:
-        raise unknown_name("world", world, WORLDS)
-    arguments = parse(TrainArguments, f"proreus train {world}", rest, description)
+    _, arguments = parse_named(TrainArguments, "train", ("world", WORLDS), words, description)
     prepare(arguments.common)
     if importlib.util.find_spec("cmaes") is None:
         raise UsageError("training needs the extra `learn`: pip install 'proreus[learn]'")

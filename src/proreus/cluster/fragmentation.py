@@ -56,6 +56,33 @@ def typical_demand(specs: Sequence[PodSpec], models: Sequence[str]) -> Typical:
 
 
 @compiled
+def _room_for(typical: Typical, g: int, left: I64, count: int) -> tuple[int, int]:
+    """(devices with room for a pod of group g, idle share on those without)."""
+    fitting = 0
+    too_small = 0
+    for d in range(count):
+        if left[d] >= typical.milli[g]:
+            fitting += 1
+        else:
+            too_small += left[d]
+    return fitting, too_small
+
+
+@compiled
+def _mass_within(typical: Typical, g: int, cpu_free: int) -> float:
+    """Share of all pods that are in group g and need at most `cpu_free`."""
+    low = typical.cpu_start[g]
+    high = typical.cpu_start[g + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if typical.cpu[middle] <= cpu_free:
+            low = middle + 1
+        else:
+            high = middle
+    return typical.mass[low - 1] if low > typical.cpu_start[g] else 0.0
+
+
+@compiled
 def node_fragment(typical: Typical, model: int, cpu_free: int, left: I64, count: int) -> float:
     """F of one node; left: int64[G], the first `count` devices are real."""
     idle = 0
@@ -66,28 +93,12 @@ def node_fragment(typical: Typical, model: int, cpu_free: int, left: I64, count:
     hosted = 0.0
     unusable = 0.0
     for g in range(typical.model_start[model + 1], typical.model_start[model + 2]):
-        milli = typical.milli[g]
-        fitting = 0
-        too_small = 0
-        for d in range(count):
-            if left[d] >= milli:
-                fitting += 1
-            else:
-                too_small += left[d]
+        fitting, too_small = _room_for(typical, g, left, count)
         if fitting < typical.num[g]:
             continue
-        low = typical.cpu_start[g]
-        high = typical.cpu_start[g + 1]
-        while low < high:  # number of the group's pods whose cpu need is at most cpu_free
-            middle = (low + high) >> 1
-            if typical.cpu[middle] <= cpu_free:
-                low = middle + 1
-            else:
-                high = middle
-        if low > typical.cpu_start[g]:
-            mass = typical.mass[low - 1]
-            hosted += mass
-            unusable += mass * too_small
+        mass = _mass_within(typical, g, cpu_free)
+        hosted += mass
+        unusable += mass * too_small
     return idle * (1.0 - hosted) + unusable
 
 
@@ -117,27 +128,12 @@ def fragment_causes(
     for_devices = 0.0
     for_room = 0.0
     for g in range(typical.model_start[model + 1], typical.model_start[model + 2]):
-        milli = typical.milli[g]
-        fitting = 0
-        too_small = 0
-        for d in range(count):
-            if left[d] >= milli:
-                fitting += 1
-            else:
-                too_small += left[d]
-        first, last = typical.cpu_start[g], typical.cpu_start[g + 1]
-        whole = typical.mass[last - 1]
+        fitting, too_small = _room_for(typical, g, left, count)
+        whole = typical.mass[typical.cpu_start[g + 1] - 1]
         if fitting < typical.num[g]:
             for_devices += whole * idle
             continue
-        low, high = first, last
-        while low < high:
-            middle = (low + high) >> 1
-            if typical.cpu[middle] <= cpu_free:
-                low = middle + 1
-            else:
-                high = middle
-        mass = typical.mass[low - 1] if low > first else 0.0
+        mass = _mass_within(typical, g, cpu_free)
         hosted += mass
         for_cpu += (whole - mass) * idle
         for_room += mass * too_small
