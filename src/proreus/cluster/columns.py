@@ -47,7 +47,6 @@ class Classes(NamedTuple):
     gpu_milli: I64  # [C] per device
     gpu_kind: I64  # [C] 0 shares a device, k asks for k whole devices, -1 no GPU
     shape: I64  # [C] -> S
-    label_group: I64  # [C] equal namespace and labels
     priority: I64  # [C]
     may_preempt: Bool  # [C]
     load: F64  # [C, 2] measured cpu: mean and variance, in milli and milli^2

@@ -68,7 +68,7 @@ def compile_workload(workload: Workload) -> Compiled:
     cluster = pack(
         Cluster(
             nodes=_nodes(nodes, extended, models, keys),
-            classes=_classes(specs, extended, table),
+            classes=_classes(specs, extended),
             shapes=_shapes(specs, nodes),
             terms=compile_terms(specs, table),
             ports=Ports(_port_conflicts(_ports(specs))),
@@ -187,7 +187,7 @@ def _zone_round_robin(nodes: Sequence[Node]) -> I64:
     return np.array(order, dtype=np.int64)
 
 
-def _classes(specs: Sequence[PodSpec], extended: Sequence[str], table: TermTable) -> Classes:
+def _classes(specs: Sequence[PodSpec], extended: Sequence[str]) -> Classes:
     request = np.array([_row(spec.requests, extended) for spec in specs], dtype=np.int64)
     request = request.reshape(len(specs), len(BASE_COLUMNS) + len(extended))
     request[:, BASE_COLUMNS.index("pods")] = 1
@@ -202,7 +202,6 @@ def _classes(specs: Sequence[PodSpec], extended: Sequence[str], table: TermTable
         gpu_milli=np.array([spec.gpu.milli for spec in specs], dtype=np.int64),
         gpu_kind=np.array([_gpu_kind(spec) for spec in specs], dtype=np.int64),
         shape=np.array(_shape_ids(specs)[0], dtype=np.int64),
-        label_group=np.array(table.group, dtype=np.int64),
         priority=np.array([spec.priority for spec in specs], dtype=np.int64),
         may_preempt=np.array([spec.may_preempt for spec in specs], dtype=np.bool_),
         load=np.stack([mean, deviation**2], axis=1).reshape(len(specs), 2),

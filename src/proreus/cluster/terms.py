@@ -33,9 +33,9 @@ class TermTable:
         self.selects: list[Bool] = []
         # Selectors see labels and namespace only; few distinct pairs exist among many classes.
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-        self.group = [groups.setdefault((s.namespace, s.labels), len(groups)) for s in specs]
+        of = [groups.setdefault((s.namespace, s.labels), len(groups)) for s in specs]
         self._groups = [(namespace, dict(labels)) for namespace, labels in groups]
-        self._group_of = np.array(self.group, dtype=np.int64)
+        self._group_of = np.array(of, dtype=np.int64)
 
     def _selected(self, selector: Selector, namespaces: tuple[str, ...]) -> Bool:
         """bool[C] classes that the selector picks within the namespaces."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proreus.cluster.columns import Cluster, Scratch, State
 from proreus.cluster.compiled import compiled
-from proreus.cluster.filters import CURABLE, OK
+from proreus.cluster.filters import OK
 from proreus.cluster.legality import prepare, refusal
 from proreus.cluster.placement import attach, detach
 
@@ -36,12 +36,6 @@ def more_important(cluster: Cluster, state: State, a: int, b: int) -> bool:
     if state.pod_since[a] != state.pod_since[b]:
         return state.pod_since[a] < state.pod_since[b]
     return state.pod_rank[a] < state.pod_rank[b]
-
-
-@compiled
-def may_cure(cluster: Cluster, state: State, c: int, n: int, scratch: Scratch) -> bool:
-    """Whether node n refuses class c for a reason that evicting pods could remove."""
-    return CURABLE[refusal(cluster, state, c, n, scratch)]
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -83,10 +83,6 @@ class RulePolicy:
     def name(self) -> str:
         """The name in the catalogue."""
         return self.options.name
-
-    def with_seed(self, seed: int) -> RulePolicy:
-        """The same rule with another seed and no memory."""
-        return RulePolicy(replace(self.options, seed=seed))
 
     def rule_for(self, compiled: Compiled, state: State) -> Rule:
         """The rule with its memory of the run that `state` belongs to."""
