@@ -88,7 +88,12 @@ def our_rate(workload: Compiled, epochs: int) -> float:
     """Choices per second of our PPO, the median over updates."""
     size = LANES * STEPS
     config = PPOConfig(
-        steps=1_000 * size, rollout_steps=STEPS, epochs=epochs, minibatches=MINIBATCHES, target_kl=0.0
+        steps=1_000 * size,
+        rollout_steps=STEPS,
+        epochs=epochs,
+        minibatches=MINIBATCHES,
+        target_kl=0.0,
+        device="cpu",  # as the peers
     )
     learner = Learner(config, new_batch(workload, LANES))
     try:

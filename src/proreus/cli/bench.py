@@ -11,6 +11,7 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
+from proreus.bench.gpu import bench_gpu
 from proreus.bench.pods import bench_pods
 from proreus.bench.rows import BenchRow, as_json
 from proreus.bench.train import bench_train
@@ -22,6 +23,7 @@ from proreus.traces.catalogue import data_dir
 BENCHES: dict[str, Callable[[Path | None, Callable[[str], None]], Iterator[BenchRow]]] = {
     "pods": bench_pods,
     "train": bench_train,
+    "gpu": bench_gpu,
 }
 
 

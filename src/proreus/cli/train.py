@@ -70,6 +70,8 @@ class PPOArguments:
     """Updates between judgements on held-out seeds."""
     start: Literal["rule", "random"] = "rule"
     """Start from the strongest rule, or from nothing."""
+    device: Literal["cpu", "cuda", "auto"] = "auto"
+    """Where gradients are computed (the worlds always play on the cores); auto: cuda where there is one."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ def _ppo(arguments: TrainArguments, scenarios: tuple[Scenario, ...], past: Past,
         entropy=flags.entropy,
         seed=arguments.common.seed,
         threads=arguments.processes,
+        device=flags.device,
     )
     around = PPORunConfig(
         lanes=flags.lanes,

@@ -10,7 +10,7 @@ from proreus.cluster.columns import F64
 from proreus.cluster.compiled import compiled
 from proreus.encoding.context import F32
 
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-5
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-5
 
 
 def linear(first: float, last: float, done: float) -> float:
@@ -34,12 +34,12 @@ def add_slopes(parts: F32, total: F64) -> float:
 @compiled
 def adam(params: F32, slopes: F64, moments: F64, count: int, rate: float) -> None:
     """One step down the slopes, the count-th from 1 on; moments: float64[2, P]."""
-    first_share = 1.0 - _BETA1**count
-    second_share = 1.0 - _BETA2**count
+    first_share = 1.0 - BETA1**count
+    second_share = 1.0 - BETA2**count
     for p in range(params.shape[0]):
         slope = slopes[p]
-        first = _BETA1 * moments[0, p] + (1.0 - _BETA1) * slope
-        second = _BETA2 * moments[1, p] + (1.0 - _BETA2) * slope * slope
+        first = BETA1 * moments[0, p] + (1.0 - BETA1) * slope
+        second = BETA2 * moments[1, p] + (1.0 - BETA2) * slope * slope
         moments[0, p], moments[1, p] = first, second
-        step = rate * (first / first_share) / (math.sqrt(second / second_share) + _EPSILON)
+        step = rate * (first / first_share) / (math.sqrt(second / second_share) + EPSILON)
         params[p] = np.float32(params[p] - step)

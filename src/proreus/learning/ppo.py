@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from proreus.cluster.packed import private
 from proreus.cluster.rng import next_below, seeded
 from proreus.encoding.context import F32
 from proreus.learning.batch import BatchedPods
+from proreus.learning.device import Device, uses_cuda
 from proreus.learning.lane import ENDED, ENDED_LENGTH, ENDED_RETURN
 from proreus.learning.optimiser import adam, add_slopes, linear
 from proreus.learning.rollout import Rollout, new_rollout, play
@@ -44,10 +45,13 @@ from proreus.policies.scorer import (
     softmax,
 )
 
+if TYPE_CHECKING:
+    from proreus.learning.torch_descent import TorchDescent
+
 Saved = dict[str, np.ndarray[Any, Any]]
 
 # A minibatch is always cut into so many chunks, whatever the number of threads.
-_CHUNKS = 8
+_CHUNKS = 16
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ class PPOConfig:
     """Of the first parameters and of the order of minibatches; the lanes have the batch's seed."""
     threads: int = 0
     """0: one per core. Does not change the result."""
+    device: Device = "auto"
+    """Where gradients are computed; the worlds play on the host's cores. auto: cuda where there is one."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "rollout_steps", "epochs", "minibatches"):
@@ -108,6 +114,8 @@ class Progress:
     steps: int
     steps_per_second: float
     """Of this update, learning included."""
+    playing: float
+    """Share of the update's time that the worlds played; the rest went into learning."""
     episodes: int
     """That ended in this update."""
     episode_return: float
@@ -238,6 +246,7 @@ class Learner:
         self._slopes = np.zeros((_CHUNKS, PARAMETERS), dtype=np.float32)
         self._sums = np.zeros((_CHUNKS, 5))
         self._total = np.zeros(PARAMETERS)
+        self._gpu = _gpu_descent(config.device, shared)
 
     @property
     def update(self) -> int:
@@ -254,10 +263,15 @@ class Learner:
         ended = self._play()
         self._prepare_targets()
         weights = np.array([config.clip, config.value_weight, entropy, 0.0], dtype=np.float32)
+        played = time.perf_counter()
+        if self._gpu is not None:
+            self._gpu.load(self._rollouts[0], self.params, self._moments)
         log, minibatches = np.zeros(5), 0
         for mean in self._descend(weights, rate):
             log += mean
             minibatches += 1
+        if self._gpu is not None:
+            self._gpu.store(self.params, self._moments)
         log /= minibatches
         self._counts[0] += 1
         seconds = time.perf_counter() - begin
@@ -266,6 +280,7 @@ class Learner:
             updates=self.updates,
             steps=self.update * size,
             steps_per_second=size / seconds,
+            playing=(played - begin) / seconds,
             episodes=ended.episodes,
             episode_return=ended.total / ended.episodes if ended.episodes else math.nan,
             episode_length=ended.length / ended.episodes if ended.episodes else math.nan,
@@ -334,6 +349,12 @@ class Learner:
                     return
 
     def _descend_once(self, samples: I64, weights: F32, rate: float) -> F64:
+        self._counts[1] += 1
+        if self._gpu is not None:
+            step = (rate, int(self._counts[1]))
+            means, length = self._gpu.step(samples, weights, step, self.config.longest_slope)
+            self._check_finite(means, length)
+            return means
         chunks = np.array_split(samples, _CHUNKS)
 
         def task(thread: int, i: int) -> None:
@@ -342,17 +363,19 @@ class Learner:
 
         self._threads.each(task, _CHUNKS)
         length = add_slopes(self._slopes, self._total)
-        means: F64 = self._sums.sum(axis=0) / len(samples)
+        means = self._sums.sum(axis=0) / len(samples)
+        self._check_finite(means, length)
+        if length > self.config.longest_slope:
+            self._total *= self.config.longest_slope / length
+        adam(self.params, self._total, self._moments, int(self._counts[1]), rate)
+        return means
+
+    def _check_finite(self, means: F64, length: float) -> None:
         if not math.isfinite(length) or not np.isfinite(means).all():
             raise WorkError(
                 f"the loss is not a number in update {self.update + 1}: "
                 "lower the learning rate, or look for rewards that are not finite"
             )
-        if length > self.config.longest_slope:
-            self._total *= self.config.longest_slope / length
-        self._counts[1] += 1
-        adam(self.params, self._total, self._moments, int(self._counts[1]), rate)
-        return means
 
     def capture(self) -> Saved:
         """Everything it takes to go on later exactly as if nothing had happened, lanes included."""
@@ -377,8 +400,19 @@ class Learner:
         }
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Let the threads, and the GPU's hold on our memory, go."""
         self._threads.close()
+        if self._gpu is not None:
+            self._gpu.close()
+
+
+def _gpu_descent(device: Device, rollout: Rollout) -> TorchDescent | None:
+    """Torch's steps where a GPU is to be used; otherwise the kernels', without torch."""
+    if not uses_cuda(device):
+        return None
+    from proreus.learning.torch_descent import TorchDescent
+
+    return TorchDescent(rollout, "cuda")
 
 
 class _Ended(NamedTuple):

@@ -6,6 +6,7 @@ With `q_network`, the only modules of `policies` that import torch.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -31,19 +32,27 @@ class Scorer(nn.Module):
         The logits of rows that are not legal are minus infinity; the last two are delay and reject.
         """
         weights = {name: self.get_parameter(name) for name in LAYOUT}
-        of_context = context @ weights["context"] + weights["bias"]  # [B, H]
-        hidden = torch.tanh(rows @ weights["node"] + of_context[:, None, :])  # [B, N, H]
-        preempting = context[:, PREEMPTING, None] > 0
-        head = torch.where(preempting, weights["preempt"], weights["place"])  # [B, H]
-        bids = (hidden * head[:, None, :]).sum(-1).masked_fill(~legal, -math.inf)
-        count = legal.sum(1, keepdim=True).clamp(min=1)
-        pooled = (hidden * legal[:, :, None]).sum(1) / count  # [B, H]
-        layer = torch.tanh(
-            pooled @ weights["pooled"] + context @ weights["pooled_context"] + weights["pooled_bias"]
-        )
-        heads = torch.stack([weights["delay"], weights["reject"], weights["value"]], 1)  # [H, 3]
-        out = layer @ heads + weights["offsets"]
-        return torch.cat([bids, out[:, :2]], 1), out[:, 2]
+        bids, heads, value = bids_of(weights, rows, legal, context)
+        return torch.cat([bids.masked_fill(~legal, -math.inf), heads], 1), value
+
+
+def bids_of(
+    weights: Mapping[str, Tensor], rows: Tensor, legal: Tensor, context: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(bids [B, N], delay and reject [B, 2], value [B]); the bids of rows that are not legal mean nothing."""
+    of_context = context @ weights["context"] + weights["bias"]  # [B, H]
+    hidden = torch.tanh(rows @ weights["node"] + of_context[:, None, :])  # [B, N, H]
+    preempting = context[:, PREEMPTING, None] > 0
+    head = torch.where(preempting, weights["preempt"], weights["place"])  # [B, H]
+    bids = torch.bmm(hidden, head[:, :, None])[:, :, 0]
+    share = legal.to(hidden.dtype) / legal.sum(1, keepdim=True).clamp(min=1)  # [B, N]
+    pooled = torch.bmm(share[:, None, :], hidden)[:, 0]  # [B, H]
+    layer = torch.tanh(
+        pooled @ weights["pooled"] + context @ weights["pooled_context"] + weights["pooled_bias"]
+    )
+    heads = torch.stack([weights["delay"], weights["reject"], weights["value"]], 1)  # [H, 3]
+    out = layer @ heads + weights["offsets"]
+    return bids, out[:, :2], out[:, 2]
 
 
 def to_vector(network: Scorer) -> F32:
@@ -61,6 +70,13 @@ def from_vector(vector: F32) -> Scorer:
         for name in LAYOUT:
             network.get_parameter(name).copy_(torch.from_numpy(part(vector, name)))
     return network
+
+
+def parts_of(vector: Tensor) -> dict[str, Tensor]:
+    """The named parts of a flat vector in their shapes; gradients flow through to it."""
+    sizes = [math.prod(shape) for shape in LAYOUT.values()]
+    pieces = torch.split(vector, sizes)
+    return {name: piece.reshape(LAYOUT[name]) for name, piece in zip(LAYOUT, pieces, strict=True)}
 
 
 class FixedActorCritic(nn.Module):

@@ -1,0 +1,24 @@
+"""Which device computes gradients. Torch is imported only when a GPU may be used."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Literal
+
+from proreus.model.errors import UsageError
+
+Device = Literal["cpu", "cuda", "auto"]
+
+
+def uses_cuda(device: Device) -> bool:
+    """Whether to compute on a GPU; refuses where one is asked for and there is none."""
+    if device == "cpu":
+        return False
+    found = False
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        found = torch.cuda.is_available()
+    if device == "cuda" and not found:
+        raise UsageError("--device cuda: no CUDA device here, or torch without CUDA; use cpu or auto")
+    return found
