@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from numpy.typing import NDArray
 
 from proreus.cluster.compile import Compiled, compile_workload
@@ -12,6 +14,17 @@ from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
 from proreus.traces.generate import generate
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small networks are fastest on one thread, and tests run side by side; import it to have it."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def cpu_world(nodes: list[int], pods: list[int]) -> Compiled:

@@ -18,6 +18,7 @@ pytest.importorskip("torch", reason="needs the extra learn")
 pytest.importorskip("gymnasium", reason="needs the extra learn")
 
 import torch
+from learning_cases import one_thread  # noqa: F401
 
 from oracles.kube_builders import node, pod
 from proreus.cluster.compile import compile_workload
@@ -30,15 +31,6 @@ from proreus.policies.catalogue import make_policy
 from proreus.policies.protocol import Policy
 from proreus.policies.q_network import QPolicy
 from proreus.worlds.pods.world import PodsOptions
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small networks are fastest on one thread, and tests run side by side."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class PickTheGreen:

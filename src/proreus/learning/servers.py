@@ -1,0 +1,73 @@
+"""What learners ask of a batch of worlds in which requests go to servers with two NUMA nodes.
+
+`worlds.vms` has such a batch; `ThresholdServers`-like toys of the tests another. `OneLane` shows a batch of
+one lane the way `learning.ddqn` wants its environment.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from proreus.cluster.columns import F64, I64, Bool
+from proreus.encoding.servers import ServerRows, encode_servers
+
+
+class ServersState(NamedTuple):
+    """The request at hand in each of E lanes, as `encoding.servers` describes the arrays."""
+
+    obs: F64  # [E, N, 2, 2]
+    feat: F64  # [E, 2, 2, 2]
+    avail: Bool  # [E, 2 N]
+
+
+class ServersEnv(Protocol):
+    """E episodes side by side; one that has ended begins anew by itself."""
+
+    @property
+    def lanes(self) -> int:
+        """E."""
+        ...
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Cpu and mem of one NUMA node."""
+        ...
+
+    def reset(self, seed: int) -> ServersState:
+        """Begin episodes that the seed determines."""
+        ...
+
+    def step(self, actions: I64) -> tuple[ServersState, F64, Bool]:
+        """(state, rewards [E], which episodes ended with this step [E]); actions: server * 2 + NUMA."""
+        ...
+
+
+def rows_of(env: ServersEnv, state: ServersState) -> ServerRows:
+    """The state as networks see it."""
+    return encode_servers(state.obs, state.feat, state.avail, env.size)
+
+
+class OneLane:
+    """A batch of one lane as an environment with rows for nodes; it neither preempts, delays nor rejects."""
+
+    def __init__(self, env: ServersEnv) -> None:
+        if env.lanes != 1:
+            raise ValueError(f"one lane is asked for, this batch has {env.lanes}")
+        self._env = env
+
+    def reset(self, *, seed: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Begin the episode that the seed determines."""
+        return self._seen(self._env.reset(seed or 0)), {}
+
+    def step(self, action: Any, /) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """Observation, reward, terminated, truncated, info."""
+        state, rewards, ended = self._env.step(np.array([action]))
+        return self._seen(state), float(rewards[0]), bool(ended[0]), False, {}
+
+    def _seen(self, state: ServersState) -> dict[str, Any]:
+        rows = rows_of(self._env, state)
+        nothing_else = np.zeros(rows.legal.shape[1] + 2, dtype=np.bool_)
+        mask = np.concatenate([rows.legal[0], nothing_else])
+        return {"nodes": rows.rows[0], "context": rows.context[0], "action_mask": mask}
