@@ -13,11 +13,12 @@ from proreus.compare.comparison import CompareRequest, Comparison
 from proreus.compare.heat import heat_map
 from proreus.compare.scenario import Scenario
 from proreus.compare.statistics import summarise
-from proreus.compare.trials import Picture, TrialResult
+from proreus.compare.trials import TrialResult
+from proreus.compare.world import Picture, Recording
 from proreus.model.errors import InputError
 from proreus.model.workload import Workload
 from proreus.traces.generate import generate
-from proreus.worlds.pods.outcome import Curves
+from proreus.worlds.pods.outcome import MEASURES
 from proreus.worlds.pods.world import PodsOptions
 
 
@@ -68,13 +69,20 @@ class Failing:
                 raise RuntimeError(f"threads {os.environ.get('OMP_NUM_THREADS')}")
 
 
-def picture(nodes: int = 5, moments: int = 9, end: float = 100.0) -> Picture:
+def picture(nodes: int = 5, moments: int = 9, end: float = 100.0, *, by_load: bool = False) -> Picture:
     """Some curves and a heat map."""
     time = np.linspace(0.0, end, 8 * moments)
     share = np.linspace(0.0, 100.0, time.size)
     shares = np.random.default_rng(nodes).random((moments, nodes)).astype(np.float32)
-    curves = Curves(time, 1.3 * share, share, share, {"gpu": share, "cpu": share / 2}, share / 10)
-    return Picture(curves, heat_map(shares, time[::8].copy()), nodes, 17)
+    series = {
+        "waiting": share,
+        "running": share,
+        "gpu-allocation": share,
+        "cpu-allocation": share / 2,
+        "fragmentation": share / 10,
+    }
+    recording = Recording(time, series, 1.3 * share if by_load else None)
+    return Picture(recording, heat_map(shares, time[::8].copy()), (f"{nodes:,} nodes", "17 pods"))
 
 
 def made(
@@ -92,7 +100,7 @@ def made(
             policy,
             seed,
             {name: values[seed] for name, values in of_policy.items() if seed < len(values)},
-            picture(nodes) if seed == 0 else None,
+            picture(nodes, by_load=drop_failures) if seed == 0 else None,
         )
         for scenario in scenarios
         for seed in seeds
@@ -103,4 +111,4 @@ def made(
         tuple(measures),
         seeds=tuple(seeds),
     )
-    return Comparison(request, tuple(results), summarise(results))
+    return Comparison(request, tuple(results), summarise(results, MEASURES))

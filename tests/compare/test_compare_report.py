@@ -18,7 +18,7 @@ import pytest
 from compare_cases import Tiny, made, picture
 
 from proreus.compare.charts import ticks
-from proreus.compare.comparison import CompareRequest, Comparison, compare_pods
+from proreus.compare.comparison import CompareRequest, Comparison, compare
 from proreus.compare.curves import charts_of
 from proreus.compare.heat import MOST_ROWS, heat_map
 from proreus.compare.outputs import write_outputs
@@ -212,7 +212,7 @@ def test_scenarios_with_one_file_name_do_not_overwrite_each_other() -> None:
 
 def test_everything_is_written(tmp_path: Path) -> None:
     request = CompareRequest((Scenario(Tiny()),), ("best_fit", "kube"), seeds=(0, 1), processes=1)
-    outputs = write_outputs(compare_pods(request), tmp_path / "out" / "deep", "proreus compare pods")
+    outputs = write_outputs(compare(request), tmp_path / "out" / "deep", "proreus compare pods")
     Page(outputs.report.read_text(encoding="utf-8"))
     written = {path for path in (tmp_path / "out").rglob("*") if path.is_file()}
     single = {outputs.report, outputs.rows_csv, outputs.rows_json, outputs.per_seed_csv}

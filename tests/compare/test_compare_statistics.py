@@ -49,7 +49,7 @@ def test_equal_values_give_an_interval_without_width() -> None:
 
 def test_seeds_without_a_measure_do_not_count() -> None:
     comparison = made({"a": {"jct_mean": [1.0, math.nan, 3.0], "failures": [0.0, 1.0]}})
-    rows = {row.measure: row for row in summarise(comparison.results)}
+    rows = {row.measure: row for row in summarise(comparison.results, comparison.world.measures)}
     assert rows["jct_mean"].estimate.n == 2
     assert rows["jct_mean"].estimate.mean == 2.0
     assert rows["failures"].estimate.n == 2

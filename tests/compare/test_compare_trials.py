@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from compare_cases import Failing, Killed, Tiny
 
-from proreus.compare.comparison import CompareRequest, compare_pods
+from proreus.compare.comparison import CompareRequest, compare
 from proreus.compare.scenario import Generated, Scenario, Source
 from proreus.compare.trials import TrialResult
 from proreus.model.errors import InputError, UsageError, WorkError
@@ -29,8 +29,8 @@ def untimed(result: TrialResult) -> tuple[str, str, int, dict[str, float]]:
 
 def test_results_do_not_depend_on_the_number_of_processes() -> None:
     wanted = request(Generated("small"), Tiny(), seeds=(4, 0, 1))
-    alone = compare_pods(wanted)
-    together = compare_pods(replace(wanted, processes=2))
+    alone = compare(wanted)
+    together = compare(replace(wanted, processes=2))
     assert [untimed(one) for one in alone.results] == [untimed(one) for one in together.results]
     assert [(one.scenario, one.seed, one.policy) for one in alone.results] == [
         (scenario, seed, policy)
@@ -42,21 +42,21 @@ def test_results_do_not_depend_on_the_number_of_processes() -> None:
         assert (one.picture is not None) == (other.picture is not None) == (one.seed == 4)
         if one.picture is not None and other.picture is not None:
             assert (one.picture.heat.cells == other.picture.heat.cells).all()
-            assert (one.picture.curves.waiting == other.picture.curves.waiting).all()
+            assert (
+                one.picture.recording.series["waiting"] == other.picture.recording.series["waiting"]
+            ).all()
 
 
 def test_every_policy_meets_the_same_workload() -> None:
-    results = compare_pods(request(Tiny())).results
+    results = compare(request(Tiny())).results
     pictures = [result.picture for result in results if result.seed == 0]
-    assert [(picture.nodes, picture.pods) for picture in pictures if picture] == [(6, 40)] * 2
+    assert [picture.facts for picture in pictures if picture] == [("6 nodes", "40 pods")] * 2
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_progress_counts_up_to_the_total(processes: int) -> None:
     heard: list[tuple[int, int, str]] = []
-    compare_pods(
-        request(Tiny(), processes=processes), lambda done, total, text: heard.append((done, total, text))
-    )
+    compare(request(Tiny(), processes=processes), lambda done, total, text: heard.append((done, total, text)))
     counts = [done for done, _, _ in heard]
     assert counts == sorted(set(counts)) and counts[-1] == 4
     assert {total for _, total, _ in heard} == {4}
@@ -65,21 +65,21 @@ def test_progress_counts_up_to_the_total(processes: int) -> None:
 
 def test_a_killed_worker_is_reported() -> None:
     with pytest.raises(WorkError, match="a worker process died after"):
-        compare_pods(request(Killed(), Tiny(), processes=2))
+        compare(request(Killed(), Tiny(), processes=2))
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_failing_task_says_where(processes: int) -> None:
     with pytest.raises(WorkError, match=r"^failing, seed 1: Stubborn: does not travel$"):
-        compare_pods(request(Failing("stubborn"), processes=processes))
+        compare(request(Failing("stubborn"), processes=processes))
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_wrong_input_stays_wrong_input(processes: int) -> None:
     with pytest.raises(InputError, match=r"^pods\.csv:3: cpu: is not a number$") as caught:
-        compare_pods(request(Failing("input"), processes=processes))
+        compare(request(Failing("input"), processes=processes))
     assert caught.value.line == 3
 
 
@@ -89,7 +89,7 @@ def test_an_interrupt_ends_everything(processes: int) -> None:
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt, match=r"^interrupted after \d of 8 runs$"):
-        compare_pods(request(Tiny(), seeds=(0, 1, 2, 3), processes=processes), interrupt)
+        compare(request(Tiny(), seeds=(0, 1, 2, 3), processes=processes), interrupt)
     assert not multiprocessing.active_children()
 
 
@@ -97,14 +97,14 @@ def test_workers_use_one_thread_and_the_parent_keeps_its_settings(monkeypatch: p
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     with pytest.raises(WorkError, match=r"threads 1$"):
-        compare_pods(request(Failing("threads"), processes=2))
+        compare(request(Failing("threads"), processes=2))
     assert os.environ["OMP_NUM_THREADS"] == "2"
     assert "MKL_NUM_THREADS" not in os.environ
 
 
 def test_a_wrong_policy_is_reported_before_anything_is_loaded() -> None:
     with pytest.raises(UsageError, match="did you mean 'best_fit'"):
-        compare_pods(CompareRequest((Scenario(Killed()),), ("best_fitt",), processes=1))
+        compare(CompareRequest((Scenario(Killed()),), ("best_fitt",), processes=1))
 
 
 def test_requests_that_mean_nothing() -> None:

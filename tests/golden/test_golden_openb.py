@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proreus.compare.comparison import CompareRequest, Comparison, compare_pods
+from proreus.compare.comparison import CompareRequest, Comparison, compare
 from proreus.compare.scenario import parse_scenario
 from real_data import real_data
 
@@ -43,7 +43,7 @@ def workloads_at_hand(data: Path) -> list[str]:
 def comparison() -> Comparison:
     """All workloads, policies and seeds, on all cores."""
     data = real_data("openb")
-    return compare_pods(
+    return compare(
         CompareRequest(
             scenarios=tuple(parse_scenario(f"openb/{name}", data) for name in workloads_at_hand(data)),
             policies=tuple(PUBLISHED),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import tyro
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -19,65 +17,34 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from proreus.cli.arguments import Common, new_console, parse_named, prepare
-from proreus.cli.workloads import WorkloadArguments, scenario_of
-from proreus.compare.comparison import CompareRequest, compare_pods
+from proreus.cli.worlds import run_in_world
+from proreus.compare.comparison import CompareRequest, compare
 from proreus.compare.exports import rows_json
 from proreus.compare.outputs import Outputs, write_outputs
 from proreus.compare.tables import scenario_tables
 from proreus.model.errors import UsageError
 from proreus.model.files import write_atomically
-from proreus.policies.catalogue import POLICIES, PolicyOptions
-
-WORLDS = ("pods",)
-
-
-@dataclass(frozen=True)
-class CompareArguments:
-    """Flags of `proreus compare pods`."""
-
-    policies: str = "kube,best_fit,fgd"
-    """Names of policies, separated by commas."""
-    seeds: int = 10
-    """How many seeds, from --seed on."""
-    workload: WorkloadArguments = field(default_factory=WorkloadArguments)
-    scenarios: str = ""
-    """Several scenarios, separated by commas, in place of --scenario."""
-    policy_tuning: PolicyOptions = field(default_factory=PolicyOptions)
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("reports/pods")
-    """Where the report, the tables and the plots go."""
-    processes: int = 0
-    """Worker processes; 0: one per core."""
-    common: Common = field(default_factory=Common)
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the comparison, print its tables and write its files."""
-    description = (
-        f"Policies: {', '.join(POLICIES)}.\n\n"
-        "Example: proreus compare pods --scenario gpu --policies kube,fgd,best_fit --seeds 10 --tie random"
-    )
-    _, arguments = parse_named(CompareArguments, "compare", ("world", WORLDS), words, description)
-    prepare(arguments.common)
-    if arguments.processes < 0:
-        raise UsageError(f"--processes {arguments.processes} is negative")
-    command = shlex.join(("proreus", "compare", *words))
-    compare_and_write(arguments, command, new_console())
-    return 0
+    """Run the comparison in the world that is named."""
+    return run_in_world("compare", words, shlex.join(("proreus", "compare", *words)))
 
 
-def compare_and_write(arguments: CompareArguments, command: str, console: Console) -> Outputs:
+@dataclass(frozen=True)
+class Destination:
+    """Where a comparison goes."""
+
+    out: Path
+    """The folder of the report, the tables and the plots."""
+    json: Path | None
+    """A further copy of the rows."""
+    command: str
+    """What the report says was run."""
+
+
+def compare_and_write(request: CompareRequest, to: Destination, console: Console) -> Outputs:
     """The comparison with a progress bar, its tables printed and its files written."""
-    if arguments.seeds < 1:
-        raise UsageError(f"--seeds {arguments.seeds}: at least one seed is needed")
-    names = split_names(arguments.scenarios) or [arguments.workload.scenario]
-    request = CompareRequest(
-        scenarios=tuple(scenario_of(arguments.workload, name) for name in names),
-        policies=tuple(split_names(arguments.policies)),
-        options=arguments.policy_tuning,
-        seeds=tuple(range(arguments.common.seed, arguments.common.seed + arguments.seeds)),
-        processes=arguments.processes or None,
-    )
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -92,15 +59,29 @@ def compare_and_write(arguments: CompareArguments, command: str, console: Consol
         def show(done: int, total: int, text: str) -> None:
             bar.update(task, completed=done, total=total, description=text)
 
-        comparison = compare_pods(request, show)
+        comparison = compare(request, show)
     with console.status("writing the report"):
-        outputs = write_outputs(comparison, arguments.out, command)
-    if arguments.common.json is not None:
-        write_atomically(arguments.common.json, rows_json(comparison))
+        outputs = write_outputs(comparison, to.out, to.command)
+    if to.json is not None:
+        write_atomically(to.json, rows_json(comparison))
     for table in scenario_tables(comparison):
         console.print(table)
     console.print(f"report: {outputs.report}", soft_wrap=True)
     return outputs
+
+
+def seeds_from(first: int, count: int) -> tuple[int, ...]:
+    """The seeds that `--seed` and `--seeds` name."""
+    if count < 1:
+        raise UsageError(f"--seeds {count}: at least one seed is needed")
+    return tuple(range(first, first + count))
+
+
+def process_count(processes: int) -> int | None:
+    """What `--processes` names; None is one per core."""
+    if processes < 0:
+        raise UsageError(f"--processes {processes} is negative")
+    return processes or None
 
 
 def split_names(names: str) -> list[str]:

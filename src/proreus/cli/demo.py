@@ -10,7 +10,8 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import Common, new_console, parse, prepare
-from proreus.cli.compare import CompareArguments, compare_and_write
+from proreus.cli.compare import Destination, compare_and_write
+from proreus.cli.compare_pods import CompareArguments, compare_request
 
 POLICIES = "learned,kube,kube_plus,fgd,best_fit,gpu_packing,gpu_clustering,dot_prod,random"
 
@@ -46,6 +47,7 @@ def run(words: Sequence[str]) -> int:
         common=arguments.common,
     )
     command = f"proreus demo --seeds {arguments.seeds} --seed {arguments.common.seed} --out {arguments.out}"
-    outputs = compare_and_write(request, command, console)
+    to = Destination(arguments.out, arguments.common.json, command)
+    outputs = compare_and_write(compare_request(request), to, console)
     console.print(f"Open {outputs.report.resolve()} in a browser.", soft_wrap=True)
     return 0

@@ -17,7 +17,7 @@ from proreus.compare.curves import Chart
 from proreus.compare.ranking import Standing
 from proreus.compare.statistics import Difference, Estimate
 from proreus.compare.trials import TrialResult
-from proreus.compare.wording import decimals_for, half_width, number, plus_minus, signed, title_of, with_unit
+from proreus.compare.wording import decimals_for, half_width, number, plus_minus, signed, with_unit
 
 COLOURS = 7
 """The style sheet has so many; then dashes tell policies apart."""
@@ -111,7 +111,7 @@ def ranking_chart(order: Standing, results: Sequence[TrialResult], policies: Seq
         )
         for row in order.ranked
     ]
-    axis = with_unit(title_of(order.measure), f"({order.unit})" if order.unit else "")
+    axis = with_unit(order.title, f"({order.unit})" if order.unit else "")
     arrow = "more is better →" if order.better == "higher" else "← less is better"
     return _interval_chart(entries, f"{axis}, {arrow}")
 
@@ -130,9 +130,7 @@ def difference_chart(order: Standing, differences: Mapping[str, Difference], pol
         )
         for policy, one in differences.items()
     ]
-    axis = with_unit(
-        f"{title_of(order.measure)}, difference to {order.policies[0]}", f"({unit})" if unit else ""
-    )
+    axis = with_unit(f"{order.title}, difference to {order.policies[0]}", f"({unit})" if unit else "")
     return _interval_chart(entries, axis, around=0.0)
 
 

@@ -1,28 +1,29 @@
 """What is compared and what came out: the values that every table, plot and report is made from.
 
-The command line and the benchmarks call `compare_pods`; `outputs` writes the files.
+The command line and the benchmarks call `compare`; `outputs` writes the files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
-from proreus.compare.scenario import Scenario
 from proreus.compare.statistics import Row, summarise
 from proreus.compare.trials import Progress, Task, TrialResult, run_trials
+from proreus.compare.world import AnyScenario, World
 from proreus.model.errors import UsageError
-from proreus.policies.catalogue import PolicyOptions, make_policy
 
 
 @dataclass(frozen=True)
 class CompareRequest:
     """Policies x scenarios x seeds."""
 
-    scenarios: tuple[Scenario, ...]
+    scenarios: tuple[AnyScenario, ...]
+    """Of one world."""
     policies: tuple[str, ...]
-    options: PolicyOptions = field(default_factory=PolicyOptions)
-    """For every policy."""
+    options: Any = None
+    """For every policy, as the world's policies take them; None: their defaults."""
     seeds: tuple[int, ...] = (0,)
     """Each seed draws a workload where the scenario draws, and the policies' random choices."""
     processes: int | None = None
@@ -30,6 +31,8 @@ class CompareRequest:
 
     def __post_init__(self) -> None:
         _check_names("scenario", [scenario.name for scenario in self.scenarios])
+        if len({scenario.world.name for scenario in self.scenarios}) > 1:
+            raise UsageError("scenarios of different worlds cannot be compared")
         _check_names("policy", self.policies)
         _check_names("seed", [str(seed) for seed in self.seeds])
         if self.processes is not None and self.processes < 1:
@@ -47,13 +50,17 @@ class Comparison:
     """By scenario, seed and policy, in the order of the request."""
     rows: tuple[Row, ...]
     """By scenario, policy and measure."""
-    world: str = "pods"
 
-    def results_for(self, scenario: Scenario) -> tuple[TrialResult, ...]:
+    @property
+    def world(self) -> World:
+        """The world of all scenarios."""
+        return self.request.scenarios[0].world
+
+    def results_for(self, scenario: AnyScenario) -> tuple[TrialResult, ...]:
         """The results of one scenario."""
         return tuple(result for result in self.results if result.scenario == scenario.name)
 
-    def rows_for(self, scenario: Scenario, measure: str | None = None) -> tuple[Row, ...]:
+    def rows_for(self, scenario: AnyScenario, measure: str | None = None) -> tuple[Row, ...]:
         """The rows of one scenario, of one measure or of all."""
         return tuple(
             row
@@ -62,17 +69,18 @@ class Comparison:
         )
 
 
-def compare_pods(request: CompareRequest, progress: Progress | None = None) -> Comparison:
+def compare(request: CompareRequest, progress: Progress | None = None) -> Comparison:
     """Run the request; every policy of a scenario and seed meets the same workload."""
-    for name in request.policies:
-        make_policy(name, request.options)  # a wrong name is reported before anything is loaded
+    for scenario in request.scenarios:
+        for name in request.policies:
+            scenario.check_policy(name, request.options)  # a wrong name is reported before anything is loaded
     tasks = [
         Task(scenario, seed, request.policies, request.options, with_pictures=seed == request.seeds[0])
         for scenario in request.scenarios
         for seed in request.seeds
     ]
     results = run_trials(tasks, request.processes, progress)
-    return Comparison(request, results, summarise(results))
+    return Comparison(request, results, summarise(results, request.scenarios[0].world.measures))
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:

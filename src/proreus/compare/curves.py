@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from proreus.cluster.columns import F64
 from proreus.compare.comparison import Comparison
-from proreus.compare.scenario import Scenario
-from proreus.worlds.pods.outcome import Curves
+from proreus.compare.world import AnyScenario, Recording
 
 _POINTS = 240
 # Percentage points between policies from which on a chart shows them.
@@ -46,58 +44,41 @@ class Chart:
     axis: Axis
     series: dict[str, F64]
     """Policy -> value at each place of the axis; NaN where the run is over."""
+    file: str = ""
+    """The name of the plot's file; "": in the report only."""
     note: str = ""
     """What the reader should know about the part that is shown."""
 
 
-_Quantity = Callable[[Curves], F64 | None]
-
-
-def _allocated(resource: str) -> _Quantity:
-    return lambda curves: curves.allocation.get(resource)
-
-
-_QUANTITIES: tuple[tuple[str, str, str, _Quantity], ...] = (
-    ("gpu-allocation", "GPU allocation", "%", _allocated("gpu")),
-    (
-        "fragmentation",
-        "Fragmentation: GPU share that typical pods cannot use",
-        "%",
-        lambda c: c.fragmentation,
-    ),
-    ("waiting", "Waiting pods", "pods", lambda curves: curves.waiting),
-    ("cpu-allocation", "CPU allocation", "%", _allocated("cpu")),
-    ("running", "Running pods", "pods", lambda curves: curves.running),
-    ("memory-allocation", "Memory allocation", "%", _allocated("memory")),
-)
 _MOST_CHARTS = 4
 
 
-def charts_of(comparison: Comparison, scenario: Scenario) -> list[Chart]:
+def charts_of(comparison: Comparison, scenario: AnyScenario) -> list[Chart]:
     """The charts of a scenario's first seed: the first four quantities that are not zero throughout."""
-    curves = {
-        result.policy: result.picture.curves
+    recordings = {
+        result.policy: result.picture.recording
         for result in comparison.results_for(scenario)
-        if result.picture is not None and result.picture.curves.time.size
+        if result.picture is not None and result.picture.recording.time.size
     }
-    if not curves:
+    if not recordings:
         return []
-    places = {policy: _places(one, scenario) for policy, one in curves.items()}
+    places = {policy: _places(one) for policy, one in recordings.items()}
     grid = np.linspace(
         min(float(one[0]) for one in places.values()), max(float(one[-1]) for one in places.values()), _POINTS
     )
-    axis = _axis(grid, scenario, curves)
+    axis = _axis(grid, scenario, next(iter(recordings.values())))
     charts = []
-    for key, title, unit, quantity in _QUANTITIES:
-        sampled = {policy: quantity(one) for policy, one in curves.items()}
+    for quantity in scenario.world.quantities:
         series = {
-            policy: _held(places[policy], values, grid)
-            for policy, values in sampled.items()
-            if values is not None
+            policy: _held(places[policy], one.series[quantity.key], grid)
+            for policy, one in recordings.items()
+            if quantity.key in one.series
         }
         if any(np.nanmax(values, initial=0.0) > 0 for values in series.values()):
-            chart = Chart(key, title, unit, axis, series)
-            charts.append(_from_where_they_part(chart) if axis.unit == "%" and unit == "%" else chart)
+            chart = Chart(quantity.key, quantity.title, quantity.unit, axis, series, quantity.file)
+            charts.append(
+                _from_where_they_part(chart) if axis.unit == "%" and quantity.unit == "%" else chart
+            )
     return charts[:_MOST_CHARTS]
 
 
@@ -119,18 +100,13 @@ def _from_where_they_part(chart: Chart) -> Chart:
     )
 
 
-def _by_load(scenario: Scenario, curves: Curves) -> bool:
-    """Where nobody leaves, the load that has arrived says more than the time."""
-    return scenario.options.drop_failures and bool(curves.arrived[-1] > 0)
+def _places(recording: Recording) -> F64:
+    return recording.time - recording.time[0] if recording.load is None else recording.load
 
 
-def _places(curves: Curves, scenario: Scenario) -> F64:
-    return curves.arrived if _by_load(scenario, curves) else curves.time - curves.time[0]
-
-
-def _axis(grid: F64, scenario: Scenario, curves: dict[str, Curves]) -> Axis:
-    if _by_load(scenario, next(iter(curves.values()))):
-        return Axis("GPU demand that has arrived, % of capacity", "%", grid)
+def _axis(grid: F64, scenario: AnyScenario, recording: Recording) -> Axis:
+    if recording.load is not None:
+        return Axis(scenario.world.load_title, "%", grid)
     span = float(grid[-1])
     unit, seconds = next((name, size) for name, size, least in _TIME_UNITS if span >= least * size)
     return Axis(f"Time, {unit}", unit, grid / seconds)

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.statistics import Row
-from proreus.worlds.pods.outcome import MEASURES
 
 _COLUMNS = ("scenario", "policy", "measure", "unit", "better", "mean", "low", "high", "n")
 
@@ -17,7 +16,7 @@ _COLUMNS = ("scenario", "policy", "measure", "unit", "better", "mean", "low", "h
 def rows_json(comparison: Comparison) -> bytes:
     """`{"world", "rows": [...]}`; low and high are null where one seed allows no interval."""
     content = {
-        "world": comparison.world,
+        "world": comparison.world.name,
         "rows": [dict(zip(_COLUMNS, _cells(row), strict=True)) for row in comparison.rows],
     }
     return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
@@ -30,7 +29,8 @@ def rows_csv(comparison: Comparison) -> bytes:
 
 def per_seed_csv(comparison: Comparison) -> bytes:
     """Every run with its measures; a measure that makes no sense for the run is an empty cell."""
-    measures = [name for name in MEASURES if any(name in result.measures for result in comparison.results)]
+    known = comparison.world.measures
+    measures = [name for name in known if any(name in result.measures for result in comparison.results)]
     return _csv(
         ("scenario", "policy", "seed", *measures),
         (

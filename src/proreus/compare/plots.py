@@ -20,18 +20,12 @@ from matplotlib.figure import Figure
 from proreus.compare.comparison import Comparison
 from proreus.compare.curves import Chart, charts_of
 from proreus.compare.ranking import Standing, standing
-from proreus.compare.wording import title_of, with_unit
+from proreus.compare.wording import with_unit
 
 # The colours of the report's style sheet.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7280")
 _DASHES = ("-", "--", ":")
 _FALLBACK_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans", "Arial Unicode MS")
-_PLOTTED = {
-    "gpu-allocation": "allocation",
-    "cpu-allocation": "cpu-allocation",
-    "fragmentation": "fragmentation",
-    "waiting": "waiting",
-}
 
 
 def render_plots(comparison: Comparison) -> dict[str, bytes]:
@@ -43,9 +37,9 @@ def render_plots(comparison: Comparison) -> dict[str, bytes]:
             if order is not None:
                 content |= _saved(f"{stem}-ranking", _ranking(order, comparison.request.policies))
             for chart in charts_of(comparison, scenario):
-                if chart.key in _PLOTTED:
+                if chart.file:
                     figure = _curves(chart, scenario.name, comparison.request.policies)
-                    content |= _saved(f"{stem}-{_PLOTTED[chart.key]}", figure)
+                    content |= _saved(f"{stem}-{chart.file}", figure)
     return content
 
 
@@ -90,7 +84,7 @@ def _ranking(order: Standing, policies: Sequence[str]) -> Figure:
     axes.set_ylim(count - 0.5, -0.5)
     unit = f"({order.unit})" if order.unit else ""
     way = "more" if order.better == "higher" else "less"
-    axes.set_xlabel(f"{with_unit(title_of(order.measure), unit)}, {way} is better")
+    axes.set_xlabel(f"{with_unit(order.title, unit)}, {way} is better")
     axes.set_title(f"{order.scenario.name}: mean and 95 % interval", fontsize=11)
     _tidy(axes)
     return figure

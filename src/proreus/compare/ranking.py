@@ -9,41 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proreus.compare.comparison import Comparison
-from proreus.compare.scenario import Scenario
 from proreus.compare.statistics import Row, paired_difference
-
-# Where nobody leaves, room is what counts; elsewhere time is.
-_DECIDES_WITHOUT_QUEUE = ("gpu_allocation_peak", "failures", "cpu_allocation")
-_DECIDES_WITH_QUEUE = ("jct_mean", "wait_mean", "cpu_allocation")
-
-_TELLING_WITHOUT_QUEUE = (
-    "gpu_allocation_peak",
-    "gpu_allocation",
-    "fragmentation_end",
-    "fragmentation",
-    "cpu_allocation",
-    "memory_allocation",
-    "failures",
-    "decisions_per_s",
-)
-_TELLING_WITH_QUEUE = (
-    "jct_mean",
-    "wait_mean",
-    "wait_p99",
-    "makespan",
-    "gpu_allocation",
-    "cpu_allocation",
-    "preemptions",
-    "failures",
-    "decisions_per_s",
-)
+from proreus.compare.world import AnyScenario
 
 
 @dataclass(frozen=True)
 class Standing:
     """The order of the policies in a scenario."""
 
-    scenario: Scenario
+    scenario: AnyScenario
     measure: str
     """The one that decides."""
     unit: str
@@ -53,11 +27,15 @@ class Standing:
     policies: tuple[str, ...]
     """All policies, best first; those without the measure come last."""
 
+    @property
+    def title(self) -> str:
+        """The measure in words."""
+        return self.scenario.world.measures[self.measure].in_words
 
-def standing(comparison: Comparison, scenario: Scenario) -> Standing | None:
+
+def standing(comparison: Comparison, scenario: AnyScenario) -> Standing | None:
     """The standing of a scenario; None where its runs have no measure that could decide."""
-    candidates = _DECIDES_WITHOUT_QUEUE if scenario.options.drop_failures else _DECIDES_WITH_QUEUE
-    for measure in candidates:
+    for measure in scenario.deciding:
         ranked = best_first(comparison.rows_for(scenario, measure))
         if ranked:
             named = tuple(row.policy for row in ranked)
@@ -73,7 +51,7 @@ def best_first(rows: Sequence[Row]) -> tuple[Row, ...]:
     )
 
 
-def among_best(comparison: Comparison, scenario: Scenario, measure: str) -> frozenset[str]:
+def among_best(comparison: Comparison, scenario: AnyScenario, measure: str) -> frozenset[str]:
     """The policies with the best mean of a measure, and those that cannot be told from the best.
 
     Paired by seed, since most of what a mean varies by is the workload, which is the same for all: the
@@ -94,11 +72,10 @@ def among_best(comparison: Comparison, scenario: Scenario, measure: str) -> froz
     return frozenset(found)
 
 
-def telling_measures(comparison: Comparison, scenario: Scenario) -> tuple[str, ...]:
+def telling_measures(comparison: Comparison, scenario: AnyScenario) -> tuple[str, ...]:
     """The measures worth a column of a narrow table: suited to the scenario and not zero for all."""
-    candidates = _TELLING_WITHOUT_QUEUE if scenario.options.drop_failures else _TELLING_WITH_QUEUE
     return tuple(
         measure
-        for measure in candidates
+        for measure in scenario.telling
         if any(row.estimate.mean != 0 for row in comparison.rows_for(scenario, measure))
     )

@@ -17,20 +17,18 @@ from proreus.compare.comparison import Comparison
 from proreus.compare.curves import charts_of
 from proreus.compare.ranking import among_best
 from proreus.compare.report_data import chart_element, heat_element, report_data
-from proreus.compare.scenario import Scenario
 from proreus.compare.statistics import Row
 from proreus.compare.summary import Findings, findings, overall
-from proreus.compare.trials import Picture, TrialResult
+from proreus.compare.trials import TrialResult
 from proreus.compare.wording import (
     NOTHING,
     decimals_for,
     half_width,
     number,
     signed,
-    title_of,
     with_unit,
 )
-from proreus.worlds.pods.outcome import MEASURES
+from proreus.compare.world import AnyScenario, Picture, World
 
 # The page may use what is in it and nothing else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -40,8 +38,8 @@ _HOW_TO_READ = (
     "over seeds. Differences between policies are paired: they are taken seed by seed, so they can be "
     "significant though the intervals of two means overlap. Intervals are not adjusted for the number of "
     "comparisons.",
-    "Bold figures are the best of their line or do not differ from it significantly. Times count only pods "
-    "that started or finished. Decision rates were taken while other runs may have shared the machine.",
+    "Bold figures are the best of their line or do not differ from it significantly. {caution} "
+    "Decision rates were taken while other runs may have shared the machine.",
 )
 
 
@@ -59,13 +57,14 @@ def render_report(comparison: Comparison, about: Circumstances) -> str:
     found = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
     title = f"Proreus comparison: {', '.join(scenario.name for scenario in comparison.request.scenarios)}"
     sections = "".join(_section(comparison, place, one) for place, one in enumerate(found))
+    body = f"{_summary(found)}{sections}{_reading(comparison.world)}"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(title)}</title>\n<style>\n{_asset('report.css')}</style>\n</head>\n<body>\n"
-        f"{_header(comparison, about)}\n<main>\n{_summary(found)}{sections}{_reading()}</main>\n"
+        f"{_header(comparison, about)}\n<main>\n{body}</main>\n"
         '<div id="tip" role="status" hidden></div>\n'
         f'<script type="application/json" id="report-data">{report_data(comparison)}</script>\n'
         f"<script>\n{_asset('report.js')}</script>\n</body>\n</html>\n"
@@ -94,7 +93,7 @@ def _header(comparison: Comparison, about: Circumstances) -> str:
     )
     listed = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in facts)
     return (
-        f'<header><p class="mark">Proreus · comparison in the world {escape(comparison.world)}</p>'
+        f'<header><p class="mark">Proreus · comparison in the world {escape(comparison.world.name)}</p>'
         f"<h1>{counts}</h1><dl>{listed}</dl></header>"
     )
 
@@ -123,7 +122,7 @@ def _tile(place: int, one: Findings) -> str:
         value = with_unit(number(best.estimate.mean, decimals), best.unit)
         figure = (
             f'<p class="figure">{escape(value)}</p>'
-            f'<p class="by">{escape(best.policy)} · {escape(title_of(best.measure))}</p>'
+            f'<p class="by">{escape(best.policy)} · {escape(one.standing.title)}</p>'
         )
     remarks = "".join(f"<li>{escape(remark)}</li>" for remark in one.remarks)
     notes = f"<ul>{remarks}</ul>" if remarks else ""
@@ -154,7 +153,7 @@ def _section(comparison: Comparison, place: int, one: Findings) -> str:
         f'<section id="scenario-{place}" class="scenario"><h2>{escape(scenario.name)}</h2>'
         f"{_chips(comparison, scenario)}{ranking}{_measures_table(comparison, one, order)}"
         f"{_curves(comparison, place, scenario)}{_heat_maps(comparison, place, scenario, order)}"
-        f"{_per_seed(results, policies)}</section>\n"
+        f"{_per_seed(results, comparison)}</section>\n"
     )
 
 
@@ -164,16 +163,14 @@ def _ranking_caption(seeds: int) -> str:
     return "Ranking: mean with its 95 % interval; faint dots are single seeds"
 
 
-def _picture(comparison: Comparison, scenario: Scenario) -> Picture | None:
+def _picture(comparison: Comparison, scenario: AnyScenario) -> Picture | None:
     found = (result.picture for result in comparison.results_for(scenario))
     return next((picture for picture in found if picture is not None), None)
 
 
-def _chips(comparison: Comparison, scenario: Scenario) -> str:
+def _chips(comparison: Comparison, scenario: AnyScenario) -> str:
     picture = _picture(comparison, scenario)
-    texts = [] if picture is None else [f"{picture.nodes:,} nodes", f"{picture.pods:,} pods"]
-    dropped = scenario.options.drop_failures
-    texts.append("pods that find no room are dropped" if dropped else "pods wait until there is room")
+    texts = [*(() if picture is None else picture.facts), *scenario.remarks]
     return f'<ul class="chips">{"".join(f"<li>{escape(text)}</li>" for text in texts)}</ul>'
 
 
@@ -191,7 +188,8 @@ def _measures_table(comparison: Comparison, one: Findings, order: Sequence[str])
     )
     main = one.standing.measure if one.standing is not None else ""
     names = [main] if main else []
-    names += [name for name in MEASURES if name != main]
+    known = comparison.world.measures
+    names += [name for name in known if name != main]
     lines = []
     for name in names:
         rows = comparison.rows_for(one.scenario, name)
@@ -199,7 +197,7 @@ def _measures_table(comparison: Comparison, one: Findings, order: Sequence[str])
             best = among_best(comparison, one.scenario, name)
             dull = all(row.estimate.mean == 0 for row in rows)
             style = "main" if name == main else "dull" if dull else "plain"
-            lines.append(_measure_line(rows, order, best, style))
+            lines.append(_measure_line(rows, order, best, (known[name].in_words, style)))
         if name == main and one.differences:
             lines.append(_difference_line(one, order))
     return (
@@ -208,7 +206,10 @@ def _measures_table(comparison: Comparison, one: Findings, order: Sequence[str])
     )
 
 
-def _measure_line(rows: Sequence[Row], order: Sequence[str], best: frozenset[str], style: str) -> str:
+def _measure_line(
+    rows: Sequence[Row], order: Sequence[str], best: frozenset[str], look: tuple[str, str]
+) -> str:
+    title, style = look
     decimals = decimals_for([row.estimate.mean for row in rows], rows[0].unit)
     by_policy = {row.policy: row for row in rows}
     cells = "".join(_estimate_cell(by_policy.get(policy), decimals, policy in best) for policy in order)
@@ -217,8 +218,7 @@ def _measure_line(rows: Sequence[Row], order: Sequence[str], best: frozenset[str
         f'<span class="way" title="{"more" if higher else "less"} is better">{"↑" if higher else "↓"}</span>'
     )
     unit = f' <span class="unit">{escape(rows[0].unit)}</span>' if rows[0].unit else ""
-    title = escape(title_of(rows[0].measure))
-    return f'<tr class="{style}"><th scope="row">{title}{unit} {arrow}</th>{cells}</tr>'
+    return f'<tr class="{style}"><th scope="row">{escape(title)}{unit} {arrow}</th>{cells}</tr>'
 
 
 def _estimate_cell(row: Row | None, decimals: int, best: bool) -> str:
@@ -252,7 +252,7 @@ def _difference_line(one: Findings, order: Sequence[str]) -> str:
     )
 
 
-def _curves(comparison: Comparison, place: int, scenario: Scenario) -> str:
+def _curves(comparison: Comparison, place: int, scenario: AnyScenario) -> str:
     charts = charts_of(comparison, scenario)
     if not charts:
         return ""
@@ -275,8 +275,9 @@ def _curves(comparison: Comparison, place: int, scenario: Scenario) -> str:
     )
 
 
-def _heat_maps(comparison: Comparison, place: int, scenario: Scenario, order: Sequence[str]) -> str:
+def _heat_maps(comparison: Comparison, place: int, scenario: AnyScenario, order: Sequence[str]) -> str:
     policies = comparison.request.policies
+    place_name = comparison.world.place
     pictures = {
         result.policy: result.picture
         for result in comparison.results_for(scenario)
@@ -293,34 +294,36 @@ def _heat_maps(comparison: Comparison, place: int, scenario: Scenario, order: Se
     figures = "".join(
         f'<figure data-policy="{policies.index(policy)}"><figcaption>{escape(policy)}</figcaption>'
         f'<canvas id="{heat_element(place, policies.index(policy))}" role="img" '
-        f'aria-label="{escape(f"How full each node was over time under {policy}")}"></canvas>'
+        f'aria-label="{escape(f"How full each {place_name} was over time under {policy}")}"></canvas>'
         '<p class="ends"><span>start</span><span>end</span></p></figure>'
         for policy in shown
     )
     first = pictures[shown[0]].heat
     together = first.nodes_per_row
     top = "end fullest" if first.by_end else "are fullest on average"
-    merged = f" A row is the mean of {together} neighbouring nodes." if together > 1 else ""
+    merged = f" A row is the mean of {together} neighbouring {place_name}s." if together > 1 else ""
     return (
-        f"<h3>Nodes <small>seed {comparison.request.seeds[0]}</small></h3>"
-        '<p class="note">Share in use of each node’s scarcest resource over time; the nodes that '
-        f'{top} are on top.{merged}</p><div class="heats"><div class="legend" role="group" '
+        f"<h3>{place_name.capitalize()}s <small>seed {comparison.request.seeds[0]}</small></h3>"
+        f'<p class="note">Share in use of each {place_name}’s scarcest resource over time; '
+        f"the {place_name}s that {top} are on top.{merged}</p>"
+        '<div class="heats"><div class="legend" role="group" '
         f'aria-label="Choose a policy">{"".join(buttons)}<span class="scale">0 %<i></i>100 %</span></div>'
         f'<div class="maps">{figures}</div></div>'
     )
 
 
-def _per_seed(results: Sequence[TrialResult], policies: Sequence[str]) -> str:
-    names = [name for name in MEASURES if any(name in result.measures for result in results)]
+def _per_seed(results: Sequence[TrialResult], comparison: Comparison) -> str:
+    known, policies = comparison.world.measures, comparison.request.policies
+    names = [name for name in known if any(name in result.measures for result in results)]
     decimals = {
         name: decimals_for(
-            [result.measures[name] for result in results if name in result.measures], MEASURES[name].unit
+            [result.measures[name] for result in results if name in result.measures], known[name].unit
         )
         for name in names
     }
     heads = "".join(
-        f'<th scope="col">{escape(title_of(name))}<br>'
-        f'<span class="unit">{escape(MEASURES[name].unit)}</span></th>'
+        f'<th scope="col">{escape(known[name].in_words)}<br>'
+        f'<span class="unit">{escape(known[name].unit)}</span></th>'
         for name in names
     )
     ordered = sorted(results, key=lambda result: policies.index(result.policy))
@@ -343,6 +346,7 @@ def _plain_cells(result: TrialResult, names: Iterable[str], decimals: dict[str, 
     )
 
 
-def _reading() -> str:
-    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in _HOW_TO_READ)
+def _reading(world: World) -> str:
+    texts = (" ".join(text.format(caution=world.caution).split()) for text in _HOW_TO_READ)
+    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in texts)
     return f'<section class="reading"><h2>How to read this</h2>{paragraphs}</section>\n'

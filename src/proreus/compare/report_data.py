@@ -35,7 +35,7 @@ def report_data(comparison: Comparison) -> str:
             if result.picture is not None and result.picture.heat.cells.size:
                 element = heat_element(place, policies.index(result.policy))
                 heats[element] = _heat(result.picture.heat)
-    content = {"policies": policies, "charts": charts, "heats": heats}
+    content = {"policies": policies, "place": comparison.world.place, "charts": charts, "heats": heats}
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     # "<" would let a name end the script element.
     return text.replace("<", "\\u003c")

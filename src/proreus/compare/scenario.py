@@ -11,8 +11,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, Protocol, assert_never
 
+from proreus.cluster.compile import Compiled, compile_workload
+from proreus.compare import pods
+from proreus.compare.world import Played, World
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.workload import Workload
+from proreus.policies.catalogue import PolicyOptions, make_policy
 from proreus.traces import alibaba2025, catalogue, gavel, k8ssim, manifests, openb
 from proreus.traces.generate import PRESETS, generate
 from proreus.worlds.pods.world import PodsOptions
@@ -152,6 +156,42 @@ class Scenario:
         """The source's name."""
         return self.source.name
 
+    @property
+    def world(self) -> World:
+        """The world of pods."""
+        return pods.PODS
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """Room where nobody leaves, time elsewhere."""
+        return pods.DECIDES_WITHOUT_QUEUE if self.options.drop_failures else pods.DECIDES_WITH_QUEUE
+
+    @property
+    def telling(self) -> tuple[str, ...]:
+        """Measures worth a column of a narrow table."""
+        return pods.TELLING_WITHOUT_QUEUE if self.options.drop_failures else pods.TELLING_WITH_QUEUE
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What happens to pods that find no room."""
+        dropped = self.options.drop_failures
+        return ("pods that find no room are dropped" if dropped else "pods wait until there is room",)
+
+    def check_policy(self, policy: str, options: PolicyOptions | None) -> None:
+        """Whether there is such a policy."""
+        make_policy(policy, options)
+
+    def load(self, seed: int) -> Compiled:
+        """The workload of that seed, compiled."""
+        return compile_workload(self.source.load(seed))
+
+    def play(
+        self, work: Compiled, policy: tuple[str, PolicyOptions | None], seed: int, *, with_picture: bool
+    ) -> Played:
+        """A run of the policy of that name and options."""
+        made = make_policy(*policy, seed=seed)
+        return pods.play(work, made, self.options, with_picture=with_picture)
+
 
 def parse_scenario(text: str, data_dir: Path | None) -> Scenario:
     """The scenario of that name: a preset of the generator (gpu, gpu@1000), or a dataset under `data_dir`."""
@@ -161,7 +201,7 @@ def parse_scenario(text: str, data_dir: Path | None) -> Scenario:
             raise UsageError(f"scenario {text!r}: after @ comes a number of nodes up to {_MOST_NODES:,}")
         source = Generated(preset, int(size) if at else None)
         return Scenario(source, PodsOptions(drop_failures=preset in _ARRIVALS_ONLY_PRESETS))
-    datasets = catalogue.known(data_dir)
+    datasets = catalogue.known(data_dir, "pods")
     # A family whose files are not here is listed as a pattern; which members it has shows when it is loaded.
     if "*" in text or not any(fnmatchcase(text, name) for name in datasets):
         raise unknown_name("scenario", text, [*PRESETS, *datasets])

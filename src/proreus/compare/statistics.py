@@ -7,12 +7,12 @@ t distribution comes from the continued fraction of the incomplete beta function
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from proreus.compare.trials import TrialResult
-from proreus.worlds.pods.outcome import MEASURES
+from proreus.model.measure import Measure
 
 CONFIDENCE = 0.95
 
@@ -83,8 +83,8 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, mean - half, mean + half, n)
 
 
-def summarise(results: Sequence[TrialResult]) -> tuple[Row, ...]:
-    """One row per scenario, policy and measure, in the order of the results and of the known measures.
+def summarise(results: Sequence[TrialResult], measures: Mapping[str, Measure]) -> tuple[Row, ...]:
+    """One row per scenario, policy and measure, in the order of the results and of the world's measures.
 
     Seeds in which a measure made no sense (absent, or not finite) do not count for it.
     """
@@ -97,7 +97,7 @@ def summarise(results: Sequence[TrialResult]) -> tuple[Row, ...]:
     return tuple(
         Row(scenario, policy, name, measure.unit, measure.better, estimate(by_measure[name]))
         for (scenario, policy), by_measure in values.items()
-        for name, measure in MEASURES.items()
+        for name, measure in measures.items()
         if name in by_measure
     )
 

@@ -6,24 +6,16 @@ from dataclasses import dataclass
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.ranking import Standing, standing
-from proreus.compare.scenario import Scenario
 from proreus.compare.statistics import Difference, paired_difference
-from proreus.compare.wording import decimals_for, listing, number, signed, title_of, with_unit
-
-_DOES = {
-    "gpu_allocation_peak": "allocates {} of the GPUs",
-    "jct_mean": "completes a pod in {} on average",
-    "wait_mean": "lets a pod wait {} on average",
-    "failures": "leaves {} without a place",
-    "cpu_allocation": "keeps {} of the CPUs allocated on average",
-}
+from proreus.compare.wording import decimals_for, listing, number, signed, with_unit
+from proreus.compare.world import AnyScenario
 
 
 @dataclass(frozen=True)
 class Findings:
     """What a scenario showed."""
 
-    scenario: Scenario
+    scenario: AnyScenario
     headline: str
     """The leader and its lead, in one sentence."""
     remarks: tuple[str, ...]
@@ -32,7 +24,7 @@ class Findings:
     """Policy -> its difference to the leader in the measure that decides."""
 
 
-def findings(comparison: Comparison, scenario: Scenario) -> Findings:
+def findings(comparison: Comparison, scenario: AnyScenario) -> Findings:
     """The sentences for one scenario."""
     order = standing(comparison, scenario)
     if order is None:
@@ -85,7 +77,8 @@ def _headline(order: Standing, differences: dict[str, Difference]) -> str:
     leader = order.ranked[0]
     decimals = decimals_for([row.estimate.mean for row in order.ranked], order.unit)
     value = with_unit(number(leader.estimate.mean, decimals), order.unit)
-    sentence = f"{leader.policy} {_DOES[order.measure].format(value)}"
+    does = order.scenario.world.does.get(order.measure, f"has {{}} of {order.title.lower()}")
+    sentence = f"{leader.policy} {does.format(value)}"
     if len(order.ranked) < 2:
         return f"{sentence}; there is no other policy to compare it with."
     second = order.ranked[1].policy
@@ -148,15 +141,17 @@ def _about_seeds(comparison: Comparison, order: Standing) -> list[str]:
 
 
 def _about_unplaced(comparison: Comparison, order: Standing) -> list[str]:
-    """Times count only pods that ran: whoever leaves pods out may look fast."""
-    if order.measure not in ("jct_mean", "wait_mean"):
+    """Times count only what ran: whoever leaves work out may look fast."""
+    world = comparison.world
+    if order.measure not in world.unplaced:
         return []
-    unplaced = {row.policy: row.estimate.mean for row in comparison.rows_for(order.scenario, "failures")}
+    rows = comparison.rows_for(order.scenario, world.unplaced[order.measure])
+    unplaced = {row.policy: row.estimate.mean for row in rows}
     leader = order.policies[0]
     if unplaced.get(leader, 0.0) <= min(unplaced.values(), default=0.0):
         return []
-    count = number(unplaced[leader], decimals_for([unplaced[leader]], "pods"))
+    count = number(unplaced[leader], decimals_for([unplaced[leader]], world.noun))
     return [
-        f"{leader} also leaves {count} pods without a place, more than others do, and the "
-        f"{title_of(order.measure).lower()} does not count them."
+        f"{leader} also leaves {count} {world.noun} without a place, more than others do, and the "
+        f"{order.title.lower()} does not count them."
     ]

@@ -7,16 +7,15 @@ from rich.text import Text
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.ranking import among_best, standing, telling_measures
-from proreus.compare.scenario import Scenario
 from proreus.compare.statistics import Row
 from proreus.compare.wording import (
     NOTHING,
     decimals_for,
     half_width,
     number,
-    short_title_of,
     with_unit,
 )
+from proreus.compare.world import AnyScenario
 
 
 def scenario_tables(comparison: Comparison) -> list[Table]:
@@ -24,13 +23,14 @@ def scenario_tables(comparison: Comparison) -> list[Table]:
     return [_table(comparison, scenario) for scenario in comparison.request.scenarios]
 
 
-def _table(comparison: Comparison, scenario: Scenario) -> Table:
+def _table(comparison: Comparison, scenario: AnyScenario) -> Table:
     order = standing(comparison, scenario)
     policies = comparison.request.policies if order is None else order.policies
     seeds = len(comparison.request.seeds)
+    measures = scenario.world.measures
     table = Table(
         title=Text(f"{scenario.name}, {seeds} seed{'s' if seeds > 1 else ''}", style="bold"),
-        caption=_caption(order.measure if order else None, seeds),
+        caption=_caption(measures[order.measure].in_short if order else "", seeds),
         title_justify="left",
         caption_justify="left",
     )
@@ -39,7 +39,7 @@ def _table(comparison: Comparison, scenario: Scenario) -> Table:
     for measure in telling_measures(comparison, scenario):
         rows = comparison.rows_for(scenario, measure)
         unit = "%" if rows[0].unit.startswith("%") else rows[0].unit
-        table.add_column(with_unit(short_title_of(measure), unit), justify="right", no_wrap=True)
+        table.add_column(with_unit(measures[measure].in_short, unit), justify="right", no_wrap=True)
         columns.append(_cells(rows, among_best(comparison, scenario, measure)))
     for policy in policies:
         cells = [column.get(policy, Text(NOTHING, style="dim")) for column in columns]
@@ -58,9 +58,9 @@ def _cells(rows: tuple[Row, ...], best: frozenset[str]) -> dict[str, Text]:
     }
 
 
-def _caption(measure: str | None, seeds: int) -> Text:
+def _caption(measure: str, seeds: int) -> Text:
     interval = "± 95 % interval" if seeds > 1 else "one seed, so no interval"
-    by = f"sorted by {short_title_of(measure)}; " if measure else ""
+    by = f"sorted by {measure}; " if measure else ""
     return Text(
         f"{by}{interval}; green: best, or not significantly different from it (paired by seed)", style="dim"
     )

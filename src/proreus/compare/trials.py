@@ -12,29 +12,14 @@ from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from proreus.cluster.compile import compile_workload
-from proreus.compare.heat import HeatMap, heat_map
-from proreus.compare.scenario import Scenario
-from proreus.compare.simulate import load_kernels, simulate
 from proreus.compare.workers import available_cores, worker_pool
+from proreus.compare.world import AnyScenario, Picture
 from proreus.model.errors import ProreusError, WorkError
-from proreus.policies.catalogue import PolicyOptions, make_policy
-from proreus.worlds.pods.outcome import Curves
 
 Progress = Callable[[int, int, str], None]
 """Hears (runs done, runs in all, what was done last)."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """What the plots of one run are drawn from."""
-
-    curves: Curves
-    """At most 512 moments: the world thins them."""
-    heat: HeatMap
-    nodes: int
-    pods: int
 
 
 @dataclass(frozen=True)
@@ -53,10 +38,11 @@ class TrialResult:
 class Task:
     """One workload and the policies that meet it."""
 
-    scenario: Scenario
+    scenario: AnyScenario
     seed: int
     policies: tuple[str, ...]
-    options: PolicyOptions
+    options: Any
+    """Of the world's policies."""
     with_pictures: bool
 
     @property
@@ -81,20 +67,14 @@ def run_trials(
 
 def run_task(task: Task, heard: Callable[[str], None] | None = None) -> list[TrialResult]:
     """Every policy of the task on its workload; `heard` is told after each."""
+    scenario, seed = task.scenario, task.seed
     with _failures_named(task.title):
-        compiled = compile_workload(task.scenario.source.load(task.seed))
+        work = scenario.load(seed)
     results = []
     for name in task.policies:
         with _failures_named(f"{task.title}, policy {name}"):
-            policy = make_policy(name, task.options, seed=task.seed)
-            outcome = simulate(compiled, policy, task.scenario.options)
-        picture = None
-        if task.with_pictures:
-            workload = compiled.workload
-            heat = heat_map(outcome.heat, outcome.heat_times)
-            picture = Picture(outcome.curves, heat, len(workload.nodes), len(workload.pods))
-        measures = {measure: float(value) for measure, value in outcome.measures.items()}
-        results.append(TrialResult(task.scenario.name, name, task.seed, measures, picture))
+            played = scenario.play(work, (name, task.options), seed, with_picture=task.with_pictures)
+        results.append(TrialResult(scenario.name, name, seed, played.measures, played.picture))
         if heard is not None:
             heard(f"{task.title}: {name}")
     return results
@@ -116,7 +96,7 @@ class _Tally:
 
 
 def _run_in_pool(tasks: Sequence[Task], workers: int, tally: _Tally) -> tuple[TrialResult, ...]:
-    load_kernels()  # compiled here once, found in the cache by every worker
+    tasks[0].scenario.world.load_kernels()  # compiled here once, found in the cache by every worker
     found: dict[Future[list[TrialResult]], list[TrialResult]] = {}
     try:
         with worker_pool(workers) as pool:

@@ -1,4 +1,4 @@
-"""How measures are called and how numbers are written for people. Tables, plots and the report ask here."""
+"""How numbers are written for people. Tables, plots and the report ask here."""
 
 from __future__ import annotations
 
@@ -9,51 +9,6 @@ from proreus.compare.statistics import Estimate
 NOTHING = "—"
 """Stands where there is no number to show."""
 MINUS = "−"
-
-TITLES = {
-    "gpu_allocation": "GPU allocation, mean",
-    "gpu_allocation_peak": "GPU allocation, peak",
-    "cpu_allocation": "CPU allocation, mean",
-    "memory_allocation": "Memory allocation, mean",
-    "network_allocation": "Network allocation, mean",
-    "disk_allocation": "Disk allocation, mean",
-    "fragmentation": "Fragmentation, mean",
-    "fragmentation_end": "Fragmentation, at the end",
-    "wait_mean": "Waiting time, mean",
-    "wait_p99": "Waiting time, 99th percentile",
-    "jct_mean": "Completion time, mean",
-    "makespan": "Makespan",
-    "preemptions": "Preemptions",
-    "failures": "Pods not placed",
-    "decisions": "Decisions",
-    "decisions_per_s": "Decision rate",
-}
-
-SHORT_TITLES = {
-    "gpu_allocation": "GPU",
-    "gpu_allocation_peak": "GPU peak",
-    "cpu_allocation": "CPU",
-    "memory_allocation": "memory",
-    "fragmentation": "fragm.",
-    "fragmentation_end": "fragm. end",
-    "wait_mean": "wait",
-    "wait_p99": "wait p99",
-    "jct_mean": "completion",
-    "makespan": "makespan",
-    "preemptions": "preempted",
-    "failures": "not placed",
-    "decisions_per_s": "rate",
-}
-
-
-def title_of(measure: str) -> str:
-    """The measure in words."""
-    return TITLES.get(measure, measure.replace("_", " "))
-
-
-def short_title_of(measure: str) -> str:
-    """The measure in a word or two, for the head of a narrow column."""
-    return SHORT_TITLES.get(measure, measure.replace("_", " "))
 
 
 def decimals_for(values: Sequence[float], unit: str) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from proreus.model.errors import InputError, unknown_name
+from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.workload import Workload
 from proreus.traces import alibaba2025, gavel, k8ssim, openb
 
@@ -28,10 +28,12 @@ class Dataset:
     licence: str
     files: tuple[str, ...]
     """Relative to the data folder; `*` stands for the member of the family."""
-    read: Callable[[tuple[Path, ...], int], Workload]
-    """From those files and a seed."""
+    read: Callable[[tuple[Path, ...], int], Workload] | None = None
+    """From those files and a seed to a workload of pods; other worlds read the files themselves."""
     alternatives: tuple[str, ...] = ()
     """Further places for the file with the `*`."""
+    world: str = "pods"
+    """The world that it is work for."""
 
 
 def _openb_experiment(files: tuple[Path, ...], seed: int) -> Workload:
@@ -151,10 +153,12 @@ def holds(name: str, folder: Path | None) -> bool:
     return True
 
 
-def known(folder: Path | None) -> dict[str, Dataset]:
-    """Every dataset by name; families become their members where the folder holds some."""
+def known(folder: Path | None, world: str | None = None) -> dict[str, Dataset]:
+    """Datasets by name, of one world or of all; families become their members where the folder holds some."""
     names: dict[str, Dataset] = {}
     for name, dataset in DATASETS.items():
+        if world is not None and dataset.world != world:
+            continue
         members = _members(dataset, folder) if folder is not None else ()
         names.update({name.replace("*", member): dataset for member in members} or {name: dataset})
     return names
@@ -162,15 +166,23 @@ def known(folder: Path | None) -> dict[str, Dataset]:
 
 def load(name: str, folder: Path | None, seed: int) -> Workload:
     """The dataset of that name as a workload; the seed matters only to experiments that draw."""
+    files = files_of(name, folder)
+    read = DATASETS[_find(name, folder)[0]].read
+    if read is None:
+        raise UsageError(f"the dataset {name!r} is not work for the world of pods")
+    try:
+        return replace(read(files, seed), name=name)
+    except ValueError as error:  # each file is sound, together they are not a workload
+        raise InputError(str(error), file=files[-1]) from error
+
+
+def files_of(name: str, folder: Path | None) -> tuple[Path, ...]:
+    """The files of the dataset of that name; an InputError where one is missing."""
     pattern, member = _find(name, folder)
     if folder is None:
         raise InputError(f"the dataset {name!r} needs data files; {_HOW}")
     dataset = DATASETS[pattern]
-    files = tuple(_locate(dataset, file, folder, member) for file in dataset.files)
-    try:
-        return replace(dataset.read(files, seed), name=name)
-    except ValueError as error:  # each file is sound, together they are not a workload
-        raise InputError(str(error), file=files[-1]) from error
+    return tuple(_locate(dataset, file, folder, member) for file in dataset.files)
 
 
 def _find(name: str, folder: Path | None) -> tuple[str, str]:

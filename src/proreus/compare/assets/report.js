@@ -129,7 +129,7 @@
       const row = within((event.clientY - box.top) / box.height, heat.rows);
       const x = within((event.clientX - box.left) / box.width, width);
       const first = row * heat.nodesPerRow + 1, last = Math.min(heat.nodes, first + heat.nodesPerRow - 1);
-      const which = first === last ? `node ${figure(first)}` : `nodes ${figure(first)} to ${figure(last)}`;
+      const which = first === last ? `${data.place} ${figure(first)}` : `${data.place}s ${figure(first)} to ${figure(last)}`;
       const level = cells[row * heat.moments + columns[x]];
       showTip(event, `${which} of ${figure(heat.nodes)}, fullest first`, [
         [null, "in use", `${Math.round(level / 2.55)} %`],

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from proreus.cluster.columns import F64
 from proreus.cluster.compile import Compiled
+from proreus.model.measure import Measure, by_name
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, COL_DISK, COL_MEMORY, COL_NETWORK
 from proreus.worlds.pods.columns import (
@@ -30,37 +31,24 @@ from proreus.worlds.pods.columns import (
 STATUS_NAMES = ("future", "queued", "backing off", "pooled", "running", "done", "rejected", "failed")
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A figure a run is judged by."""
-
-    name: str
-    unit: str
-    better: str
-    """"higher" or "lower"."""
-
-
-MEASURES: dict[str, Measure] = {
-    measure.name: measure
-    for measure in (
-        Measure("gpu_allocation", "%", "higher"),
-        Measure("gpu_allocation_peak", "%", "higher"),
-        Measure("cpu_allocation", "%", "higher"),
-        Measure("memory_allocation", "%", "higher"),
-        Measure("network_allocation", "%", "higher"),
-        Measure("disk_allocation", "%", "higher"),
-        Measure("fragmentation", "% of GPUs", "lower"),
-        Measure("fragmentation_end", "% of GPUs", "lower"),
-        Measure("wait_mean", "s", "lower"),
-        Measure("wait_p99", "s", "lower"),
-        Measure("jct_mean", "s", "lower"),
-        Measure("makespan", "s", "lower"),
-        Measure("preemptions", "pods", "lower"),
-        Measure("failures", "pods", "lower"),
-        Measure("decisions", "", "lower"),
-        Measure("decisions_per_s", "1/s", "higher"),
-    )
-}
+MEASURES = by_name(
+    Measure("gpu_allocation", "%", "higher", "GPU allocation, mean", "GPU"),
+    Measure("gpu_allocation_peak", "%", "higher", "GPU allocation, peak", "GPU peak"),
+    Measure("cpu_allocation", "%", "higher", "CPU allocation, mean", "CPU"),
+    Measure("memory_allocation", "%", "higher", "Memory allocation, mean", "memory"),
+    Measure("network_allocation", "%", "higher", "Network allocation, mean"),
+    Measure("disk_allocation", "%", "higher", "Disk allocation, mean"),
+    Measure("fragmentation", "% of GPUs", "lower", "Fragmentation, mean", "fragm."),
+    Measure("fragmentation_end", "% of GPUs", "lower", "Fragmentation, at the end", "fragm. end"),
+    Measure("wait_mean", "s", "lower", "Waiting time, mean", "wait"),
+    Measure("wait_p99", "s", "lower", "Waiting time, 99th percentile", "wait p99"),
+    Measure("jct_mean", "s", "lower", "Completion time, mean", "completion"),
+    Measure("makespan", "s", "lower", "Makespan", "makespan"),
+    Measure("preemptions", "pods", "lower", "Preemptions", "preempted"),
+    Measure("failures", "pods", "lower", "Pods not placed", "not placed"),
+    Measure("decisions", "", "lower", "Decisions"),
+    Measure("decisions_per_s", "1/s", "higher", "Decision rate", "rate"),
+)
 
 
 @dataclass(frozen=True)

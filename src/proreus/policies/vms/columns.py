@@ -1,0 +1,21 @@
+"""What a rule of the world `vms` is to a kernel: a kind, weights where it has learned some, a random state."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from proreus.cluster.columns import F64, I64
+from proreus.cluster.packed import packable
+from proreus.cluster.servers import U64
+
+FIRST_FIT, BEST_FIT, WORST_FIT, BALANCE_FIT, RANDOM, MISTAKEN_BEST_FIT, LEARNED = range(7)
+
+
+@packable
+class VmRule(NamedTuple):
+    """A rule."""
+
+    kind: I64  # [1]
+    weights: F64  # [kinds of request, features] of a learned scorer
+    features: F64  # [features] room for those of one place
+    rng: U64  # [1]

@@ -1,0 +1,64 @@
+"""Policies of the world `vms`: the protocol, and rules as policies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from proreus.cluster.packed import pack
+from proreus.cluster.rng import seeded
+from proreus.cluster.vm_observation import VmObservation
+from proreus.encoding.vms import FEATURES, KINDS
+from proreus.policies.vms.columns import VmRule
+from proreus.policies.vms.rules import choose_place
+
+
+class VmPolicy(Protocol):
+    """Decides about virtual machines, one at a time."""
+
+    @property
+    def name(self) -> str:
+        """The name in tables and reports."""
+        ...
+
+    def decide(self, observation: VmObservation) -> int:
+        """The place of the request at hand: server * 2 + NUMA node, one where `avail` is set."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class VmRulePolicy:
+    """A rule or a learned scorer; worlds may also run its `rule` inside their own kernels."""
+
+    name: str
+    kind: int
+    seed: int = 0
+    weights: np.typing.NDArray[np.float64] = field(
+        default_factory=lambda: np.zeros((len(KINDS), len(FEATURES)))
+    )
+    """Of a learned scorer."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_rule", self.new_rule())
+
+    def new_rule(self) -> VmRule:
+        """The rule for a kernel, its random choices from the start."""
+        return pack(
+            VmRule(
+                kind=np.array([self.kind], dtype=np.int64),
+                weights=self.weights.astype(np.float64),
+                features=np.zeros(len(FEATURES)),
+                rng=seeded(self.seed),
+            )
+        )
+
+    def decide(self, observation: VmObservation) -> int:
+        """The rule's choice."""
+        rule: VmRule = self._rule  # type: ignore[attr-defined]
+        return int(
+            choose_place(
+                observation.servers, observation.flavours, observation.lane, observation.flavour, rule
+            )
+        )
