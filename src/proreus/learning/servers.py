@@ -1,17 +1,22 @@
 """What learners ask of a batch of worlds in which requests go to servers with two NUMA nodes.
 
-`worlds.vms` has such a batch; `ThresholdServers`-like toys of the tests another. `OneLane` shows a batch of
-one lane the way `learning.ddqn` wants its environment.
+`VmsServers` is the world of virtual machines seen so. `OneLane` shows a batch of one lane the way
+`learning.ddqn` wants its environment.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from proreus.cluster.columns import F64, I64, Bool
 from proreus.encoding.servers import ServerRows, encode_servers
+from proreus.model.errors import UsageError
+from proreus.worlds.vms.batch import BatchedVms, BatchSettings, VmSteps
+from proreus.worlds.vms.columns import Work
+from proreus.worlds.vms.world import VmsOptions
 
 
 class ServersState(NamedTuple):
@@ -47,6 +52,33 @@ class ServersEnv(Protocol):
 def rows_of(env: ServersEnv, state: ServersState) -> ServerRows:
     """The state as networks see it."""
     return encode_servers(state.obs, state.feat, state.avail, env.size)
+
+
+class VmsServers:
+    """Runs of the world `vms`, all servers alike, begun anew from a seed."""
+
+    def __init__(self, work: Work, options: VmsOptions, lanes: int, settings: BatchSettings) -> None:
+        if len(options.servers) != 1:
+            raise UsageError("servers of several kinds cannot be learned on: shares of one size would mislead")
+        self._made = (work, options, lanes)
+        self._settings = settings
+        self.lanes = lanes
+        self.size = (float(options.servers[0].cpu), float(options.servers[0].mem))
+
+    def reset(self, seed: int) -> ServersState:
+        """Runs whose starts the seed determines."""
+        self._batch = BatchedVms(*self._made, replace(self._settings, seed=seed))
+        return _state_of(self._batch.reset())
+
+    def step(self, actions: I64) -> tuple[ServersState, F64, Bool]:
+        """One choice of every run."""
+        steps = self._batch.step(actions)
+        return _state_of(steps), steps.rewards, steps.ended
+
+
+def _state_of(steps: VmSteps) -> ServersState:
+    """Copied: the batch overwrites its arrays with the next step."""
+    return ServersState(steps.obs.astype(np.float64), steps.feat.astype(np.float64), steps.avail.copy())
 
 
 class OneLane:
