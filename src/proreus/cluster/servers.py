@@ -1,11 +1,12 @@
 """Servers with two NUMA nodes as arrays, many clusters side by side: what is free, and what still fits where.
 
-The world `vms` and the rules that play in it share these columns and the three kernels that change them. For
-every flavour (an amount that requests ask for) the places where it fits are kept as bytes and brought up to
-date for the one server that changes; whoever asks "where does this fit?" reads a row and never scans servers.
+The world `vms` and the rules that play in it share these columns and the kernels that change them. For every
+flavour (an amount that requests ask for) the places where it fits are kept as a row of bytes. When a server
+changes, all flavours are compared with what it has left at once, and only the rows of those whose answer
+changed are written; whoever asks "where does this fit?" reads a row and never scans servers.
 
-Letters in shape comments: L lanes (clusters side by side), N servers, F flavours, P = 2N places (server * 2 +
-NUMA node) rounded up to a multiple of 8, so that a row of bytes is also a row of 64-bit words.
+Letters in shape comments: L lanes (clusters side by side), N servers, F flavours rounded up to a multiple of
+8, P = 2N places (server * 2 + NUMA node) rounded up likewise: bytes can then also be read eight at a time.
 
 Amounts are whole numbers of 1/2000 of a core or a GB: half of a thousandth is still exact, so what a deletion
 gives back is what was taken, to the last bit.
@@ -19,7 +20,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.cluster.columns import Bool
 from proreus.cluster.compiled import compiled
 from proreus.cluster.packed import packable
 from proreus.model.vm import NUMA_NODES, DoubleRule, Floats, ServerShape
@@ -31,16 +31,35 @@ U64: TypeAlias = NDArray[np.uint64]
 
 UNITS = 2000
 """Of one core or one GB."""
-CPU, MEM = 0, 1
 NOWHERE = -1
+# The sizes of a public cloud as their NUMA nodes see them: (cores, GB, on both nodes). Whatever a trace asks
+# for, it is always known how many more of these there is room for.
+TYPICAL = (
+    (1, 1, False),
+    (1, 2, False),
+    (1, 4, False),
+    (2, 4, False),
+    (2, 8, False),
+    (4, 8, False),
+    (2, 8, True),
+    (4, 8, True),
+    (4, 16, True),
+    (6, 12, True),
+    (8, 16, True),
+    (12, 24, True),
+    (16, 32, True),
+    (24, 48, True),
+    (32, 64, True),
+)
 
 
 @packable
 class Flavours(NamedTuple):
-    """What requests ask for."""
+    """What requests ask for, and the typical sizes."""
 
-    need: I32  # [F, 2] cpu, mem on each NUMA node that is used
-    double: Bool  # [F] on both NUMA nodes of a server
+    need: I32  # [2, F] cpu and mem on each NUMA node that is used
+    double: U8  # [F] 1: on both NUMA nodes of a server
+    typical: I32  # [len(TYPICAL)] the flavour of each typical size
 
 
 @packable
@@ -53,17 +72,31 @@ class Servers(NamedTuple):
     fits: U8  # [L, F, P] 1 where the flavour fits
     words: U64  # [L, F, P / 8] the same bytes, eight at a time
     room: I32  # [L, F] places where the flavour fits
+    before: U8  # [L, N, 2, F] the same as `fits`, by server
+    before_words: U64  # [L, N, 2, F / 8]
+    fresh: U8  # [2, F] room for what is worked out anew about one server
+    fresh_words: U64  # [2, F / 8]
 
 
 def flavours_of(cpu: Floats, mem: Floats, rule: DoubleRule) -> tuple[Flavours, I32]:
-    """The flavours of machines, smallest first, and the flavour of each: int32[V]."""
+    """The flavours of machines and the typical ones, smallest first, and the flavour of each: int32[V]."""
     # Thousandths, counted twice: half of any amount is a whole number.
     whole = np.rint(np.stack([cpu, mem], axis=1) * (UNITS // 2)).astype(np.int64) * 2
-    found, flavour = np.unique(
-        np.column_stack([whole, rule.splits(cpu, mem)]), axis=0, return_inverse=True
-    )
-    need = found[:, :2] // (1 + found[:, 2:])
-    return Flavours(need.astype(np.int32), found[:, 2] == 1), flavour.reshape(-1).astype(np.int32)
+    asked = np.column_stack([whole, rule.splits(cpu, mem)])
+    typical = np.array([(UNITS * (1 + both) * c, UNITS * (1 + both) * m, both) for c, m, both in TYPICAL])
+    found, flavour = np.unique(np.concatenate([asked, typical]), axis=0, return_inverse=True)
+    kinds: I32 = flavour.reshape(-1).astype(np.int32)
+    count = len(found)
+    # The flavours that only fill the last word up fit nowhere.
+    need = np.full((2, _whole_words(count)), np.iinfo(np.int32).max, dtype=np.int32)
+    need[:, :count] = (found[:, :2] // (1 + found[:, 2:])).T
+    double = np.zeros(need.shape[1], dtype=np.uint8)
+    double[:count] = found[:, 2]
+    return Flavours(need, double, kinds[len(cpu) :].copy()), kinds[: len(cpu)].copy()
+
+
+def _whole_words(count: int) -> int:
+    return -(-count // 8) * 8
 
 
 def capacity_of(shapes: Sequence[ServerShape]) -> I32:
@@ -77,8 +110,10 @@ def capacity_of(shapes: Sequence[ServerShape]) -> I32:
 
 def new_servers(capacity: I32, flavours: Flavours, lanes: int) -> Servers:
     """Empty columns; `open_servers` puts servers into them."""
-    servers, kinds = capacity.shape[0], flavours.need.shape[0]
-    words = np.zeros((lanes, kinds, -(-2 * servers // 8)), dtype=np.uint64)
+    servers, kinds = capacity.shape[0], flavours.need.shape[1]
+    words = np.zeros((lanes, kinds, _whole_words(2 * servers) // 8), dtype=np.uint64)
+    before = np.zeros((lanes, servers, NUMA_NODES, kinds // 8), dtype=np.uint64)
+    fresh = np.zeros((NUMA_NODES, kinds // 8), dtype=np.uint64)
     return Servers(
         capacity=capacity,
         free=np.zeros((lanes, servers, NUMA_NODES, 2), dtype=np.int32),
@@ -86,6 +121,10 @@ def new_servers(capacity: I32, flavours: Flavours, lanes: int) -> Servers:
         fits=words.view(np.uint8),
         words=words,
         room=np.zeros((lanes, kinds), dtype=np.int32),
+        before=before.view(np.uint8),
+        before_words=before,
+        fresh=fresh.view(np.uint8),
+        fresh_words=fresh,
     )
 
 
@@ -95,64 +134,97 @@ def clear_servers(servers: Servers, lane: int) -> None:
     servers.free[lane] = 0
     servers.shown[lane] = 0.0
     servers.words[lane] = 0
+    servers.before_words[lane] = 0
     servers.room[lane] = 0
+
+
+# A kernel that calls others holds no array of its own: each array it held would be counted in and out,
+# atomically, around every call. So the kernels below either call or touch arrays.
 
 
 @compiled
 def open_servers(servers: Servers, flavours: Flavours, lane: int, first: int, last: int) -> None:
     """Put the empty servers `first` to `last` - 1 to use."""
     for server in range(first, last):
-        for numa in range(2):
-            for kind in range(2):
-                servers.free[lane, server, numa, kind] = servers.capacity[server, numa, kind]
+        _fill(servers, lane, server)
         refresh(servers, flavours, lane, server)
 
 
 @compiled
 def take(servers: Servers, flavours: Flavours, lane: int, place: int, flavour: int) -> None:
     """A request of that flavour moves in; the caller has seen that it fits."""
-    _change(servers, flavours, lane, place, flavour, -1)
+    _shift(servers, flavours, lane, place, flavour, -1)
+    refresh(servers, flavours, lane, place // 2)
 
 
 @compiled
 def give_back(servers: Servers, flavours: Flavours, lane: int, place: int, flavour: int) -> None:
     """A request of that flavour leaves the place that it took."""
-    _change(servers, flavours, lane, place, flavour, 1)
-
-
-@compiled
-def _change(servers: Servers, flavours: Flavours, lane: int, place: int, flavour: int, sign: int) -> None:
-    server = place // 2
-    cpu, mem = sign * flavours.need[flavour, 0], sign * flavours.need[flavour, 1]
-    if flavours.double[flavour]:
-        for numa in range(2):
-            servers.free[lane, server, numa, 0] += cpu
-            servers.free[lane, server, numa, 1] += mem
-    else:
-        servers.free[lane, server, place % 2, 0] += cpu
-        servers.free[lane, server, place % 2, 1] += mem
-    refresh(servers, flavours, lane, server)
+    _shift(servers, flavours, lane, place, flavour, 1)
+    refresh(servers, flavours, lane, place // 2)
 
 
 @compiled
 def refresh(servers: Servers, flavours: Flavours, lane: int, server: int) -> None:
     """Bring what is shown of a server, and what fits on it, up to date with what is free."""
-    free, shown = servers.free[lane, server], servers.shown[lane, server]
-    fits, room = servers.fits[lane], servers.room[lane]
-    need, double = flavours.need, flavours.double
-    cpu0, mem0, cpu1, mem1 = free[0, 0], free[0, 1], free[1, 0], free[1, 1]
-    shown[0, 0], shown[0, 1] = np.float32(cpu0 / UNITS), np.float32(mem0 / UNITS)
-    shown[1, 0], shown[1, 1] = np.float32(cpu1 / UNITS), np.float32(mem1 / UNITS)
-    left, right = 2 * server, 2 * server + 1
-    for flavour in range(need.shape[0]):
-        cpu, mem = need[flavour, 0], need[flavour, 1]
+    _compare(servers, flavours, lane, server)
+    _note(servers, lane, server)
+
+
+@compiled
+def _fill(servers: Servers, lane: int, server: int) -> None:
+    for numa in range(2):
+        for kind in range(2):
+            servers.free[lane, server, numa, kind] = servers.capacity[server, numa, kind]
+
+
+@compiled
+def _shift(servers: Servers, flavours: Flavours, lane: int, place: int, flavour: int, sign: int) -> None:
+    """Take or give back, by the sign, what the flavour needs."""
+    free = servers.free
+    cpu, mem = sign * flavours.need[0, flavour], sign * flavours.need[1, flavour]
+    double = flavours.double[flavour]
+    for numa in range(2):
+        if double or numa == place % 2:
+            free[lane, place // 2, numa, 0] += cpu
+            free[lane, place // 2, numa, 1] += mem
+
+
+@compiled
+def _compare(servers: Servers, flavours: Flavours, lane: int, server: int) -> None:
+    """Which flavours fit on either NUMA node; plain enough for the compiler to do many at a time."""
+    need, double, fresh = flavours.need, flavours.double, servers.fresh
+    free, shown = servers.free, servers.shown
+    cpu0, mem0 = free[lane, server, 0, 0], free[lane, server, 0, 1]
+    cpu1, mem1 = free[lane, server, 1, 0], free[lane, server, 1, 1]
+    shown[lane, server, 0, 0] = cpu0 / UNITS
+    shown[lane, server, 0, 1] = mem0 / UNITS
+    shown[lane, server, 1, 0] = cpu1 / UNITS
+    shown[lane, server, 1, 1] = mem1 / UNITS
+    for flavour in range(need.shape[1]):
+        cpu, mem = need[0, flavour], need[1, flavour]
         first = np.uint8((cpu0 >= cpu) & (mem0 >= mem))
         second = np.uint8((cpu1 >= cpu) & (mem1 >= mem))
-        if double[flavour]:
-            first &= second
-            second = first
-        room[flavour] += np.int32(first + second) - np.int32(fits[flavour, left] + fits[flavour, right])
-        fits[flavour, left], fits[flavour, right] = first, second
+        alone = np.uint8(1) ^ double[flavour]
+        fresh[0, flavour] = first & (second | alone)
+        fresh[1, flavour] = second & (first | alone)
+
+
+@compiled
+def _note(servers: Servers, lane: int, server: int) -> None:
+    """Write down the flavours whose answer has changed, eight at a time."""
+    fresh, before, fits, room = servers.fresh, servers.before, servers.fits, servers.room
+    fresh_words, before_words = servers.fresh_words, servers.before_words
+    for numa in range(2):
+        for word in range(fresh_words.shape[1]):
+            if fresh_words[numa, word] == before_words[lane, server, numa, word]:
+                continue
+            for flavour in range(8 * word, 8 * word + 8):
+                now = fresh[numa, flavour]
+                if now != before[lane, server, numa, flavour]:
+                    fits[lane, flavour, 2 * server + numa] = now
+                    room[lane, flavour] += 1 if now else -1
+            before_words[lane, server, numa, word] = fresh_words[numa, word]
 
 
 @compiled
@@ -169,12 +241,12 @@ def first_place(servers: Servers, lane: int, flavour: int) -> int:
 
 @compiled
 def left_over(servers: Servers, flavours: Flavours, lane: int, place: int, flavour: int) -> float:
-    """Share of the scarcer resource that stays free where a request moves in; of the fuller node if on both."""
+    """Share of the scarcer resource that stays free where a request moves in; on both nodes the lesser."""
     least = 1.0
     for numa in range(2):
         if flavours.double[flavour] or numa == place % 2:
             for kind in range(2):
-                free = servers.free[lane, place // 2, numa, kind] - flavours.need[flavour, kind]
+                free = servers.free[lane, place // 2, numa, kind] - flavours.need[kind, flavour]
                 least = min(least, free / servers.capacity[place // 2, numa, kind])
     return least
 

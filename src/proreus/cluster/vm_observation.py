@@ -12,7 +12,7 @@ from proreus.cluster.servers import F32, UNITS, Flavours, Servers
 
 @dataclass(frozen=True, eq=False)
 class VmObservation:
-    """A request and the servers it may go to; the arrays are the world's own and change with its next step."""
+    """A request and the servers it may go to; the arrays are the world's own and change as it goes on."""
 
     servers: Servers
     flavours: Flavours
@@ -42,7 +42,7 @@ class VmObservation:
 
 def demand(flavours: Flavours, flavour: int) -> F32:
     """[2, 2, 2] by chosen NUMA node, NUMA node and resource: cores and GB that a request takes."""
-    need = (flavours.need[flavour] / UNITS).astype(np.float32)
+    need = (flavours.need[:, flavour] / UNITS).astype(np.float32)
     if flavours.double[flavour]:
         return np.broadcast_to(need, (2, 2, 2)).copy()
     table = np.zeros((2, 2, 2), dtype=np.float32)

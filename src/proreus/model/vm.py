@@ -143,6 +143,8 @@ class ServerShape:
         for part in text.split("+"):
             found = re.fullmatch(r"\s*(\d+)x(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)\s*", part)
             if found is None:
-                raise UsageError(f"servers {text!r}: write 5x40/90 (count x cores/GB per NUMA node), joined by +")
+                raise UsageError(
+                    f"servers {text!r}: write 5x40/90 (count x cores/GB per NUMA node), joined by +"
+                )
             shapes.append(ServerShape(int(found[1]), float(found[2]), float(found[3])))
         return tuple(shapes)

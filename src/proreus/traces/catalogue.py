@@ -114,6 +114,22 @@ DATASETS: MappingProxyType[str, Dataset] = MappingProxyType(
             read=_gavel,
             alternatives=("gavel/physical_cluster/*.trace",),
         ),
+        "huawei": Dataset(
+            what="Huawei-East-1: 116,313 virtual machines of one month, their lifetimes, SPANE's starts",
+            licence="CC BY-NC 4.0 (Huawei): not for commercial use; the derived files MIT",
+            files=(
+                "vms/huawei_east_1/Huawei-East-1-lt.csv",
+                "vms/huawei_east_1/test_random_time_1000.npy",
+                "vms/huawei_east_1/valid_random_time_150.npy",
+            ),
+            world="vms",
+        ),
+        "huawei-events": Dataset(
+            what="Huawei-East-1 as published: creations and deletions, machines that never end included",
+            licence="CC BY-NC 4.0 (Huawei): not for commercial use",
+            files=("vms/huawei_east_1/Huawei-East-1.csv",),
+            world="vms",
+        ),
         "alibaba2025": Dataset(
             what="Alibaba disaggregated DLRM 2025: 23,871 instances with times, on nodes sized to them",
             licence="Alibaba: study and research",

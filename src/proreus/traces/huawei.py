@@ -24,7 +24,11 @@ Starts: TypeAlias = NDArray[np.int64]
 
 EVENT_COLUMNS = ("vmid", "cpu", "memory", "time", "type")
 LIFETIME_COLUMNS = ("vmid", "cpu", "mem", "at", "lt")
-SPLITS: dict[Split, tuple[int, int]] = {"train": (0, 50_000), "valid": (50_000, 70_000), "test": (70_000, 110_000)}
+SPLITS: dict[Split, tuple[int, int]] = {
+    "train": (0, 50_000),
+    "valid": (50_000, 70_000),
+    "test": (70_000, 110_000),
+}
 """Machines of the lifetime table at which runs may start, as published with SPANE."""
 _LEAST = 0.001
 
@@ -84,7 +88,8 @@ def read_events(path: Path) -> VmTrace:
                 raise row.fail("vmid", f"the machine {vmid!r} is deleted twice")
             ended[machine] = moment
             events.append(-1 - machine)
-        # A deletion of a machine that the table never creates concerns nobody: the table is cut from a longer one.
+        # A deletion of a machine that the table never creates concerns nobody: the table is cut from a longer
+        # one.
     if not machines:
         raise InputError("no machine is created", file=path)
     arrival = np.array([machine.arrival for machine in machines])

@@ -1,7 +1,7 @@
 """Virtual machines for those who have no trace: flavours, bursts and lifetimes calibrated on Huawei-East-1.
 
-Machines come in batches of one flavour, as customers order them; how long they stay depends on the flavour. The
-figures are the published counts and quantiles of the real month; nothing else of it is in here.
+Machines come in batches of one flavour, as customers order them; how long they stay depends on the flavour.
+The figures are the published counts and quantiles of the real month; nothing else of it is in here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Flavour(NamedTuple):
 
     cpu: int
     mem: int
-    count: int
+    machines: int
     """Machines of this size in the real month."""
     lifetime: tuple[int, ...]
     """Seconds, at `_LEVELS`."""
@@ -46,7 +46,7 @@ FLAVOURS = (
 )
 MONTH = 2_678_188.0
 """Seconds that the real trace spans."""
-_MACHINES = sum(flavour.count for flavour in FLAVOURS)
+_MACHINES = sum(flavour.machines for flavour in FLAVOURS)
 _SAME_AGAIN = 0.5
 """How often the next machine belongs to the batch of the one before."""
 _DAY = 86_400.0
@@ -60,7 +60,7 @@ def generate_vms(machines: int, seed: int, *, density: float = 1.0) -> VmTrace:
     opens[1:] = draw.random(machines - 1) >= _SAME_AGAIN
     batch = np.cumsum(opens) - 1
     batches = int(batch[-1]) + 1
-    counts = np.array([flavour.count for flavour in FLAVOURS], dtype=np.float64)
+    counts = np.array([flavour.machines for flavour in FLAVOURS], dtype=np.float64)
     flavour = draw.choice(len(FLAVOURS), size=batches, p=counts / counts.sum())[batch]
     arrival = _moments(draw, batches, machines, density)[batch]
     # Machines of a batch live alike: one draw for the batch, a little of each machine's own.
@@ -82,4 +82,5 @@ def _moments(draw: np.random.Generator, batches: int, machines: int, density: fl
     # Time runs faster where more arrives: the even moments are moved to where the daily wave has them.
     turn = 2 * np.pi / _DAY
     waved = even + _DAILY_SWING / turn * np.sin(turn * even)
-    return np.floor(waved - waved[0])
+    moments: Floats = np.floor(waved - waved[0])
+    return moments

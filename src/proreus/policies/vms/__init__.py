@@ -1,1 +1,1 @@
-"""Who decides where a virtual machine goes: rules and learned scorers over the columns of `cluster.servers`."""
+"""Who decides where a virtual machine goes: rules and learned scorers over the columns of `servers`."""

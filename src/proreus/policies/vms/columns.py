@@ -1,4 +1,4 @@
-"""What a rule of the world `vms` is to a kernel: a kind, weights where it has learned some, a random state."""
+"""A rule of the world `vms` as a kernel sees it: a kind, weights that it may have learned, a random state."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class VmRule(NamedTuple):
     """A rule."""
 
     kind: I64  # [1]
-    weights: F64  # [kinds of request, features] of a learned scorer
+    weights: F64  # [features] of a learned scorer
     features: F64  # [features] room for those of one place
     rng: U64  # [1]

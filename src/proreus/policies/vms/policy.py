@@ -7,10 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
+from proreus.cluster.columns import F64
 from proreus.cluster.packed import pack
 from proreus.cluster.rng import seeded
 from proreus.cluster.vm_observation import VmObservation
-from proreus.encoding.vms import FEATURES, KINDS
+from proreus.encoding.vms import FEATURES
 from proreus.policies.vms.columns import VmRule
 from proreus.policies.vms.rules import choose_place
 
@@ -35,10 +36,8 @@ class VmRulePolicy:
     name: str
     kind: int
     seed: int = 0
-    weights: np.typing.NDArray[np.float64] = field(
-        default_factory=lambda: np.zeros((len(KINDS), len(FEATURES)))
-    )
-    """Of a learned scorer."""
+    weights: F64 = field(default_factory=lambda: np.zeros(len(FEATURES)))
+    """[features] of a learned scorer."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_rule", self.new_rule())

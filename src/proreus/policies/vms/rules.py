@@ -1,8 +1,8 @@
 """The rules that place virtual machines, as one kernel: `choose_place`. Equals fall to the lowest place.
 
-Best fit is the true one: the place that is left with least. The environment that the notes describe had a "best
-fit" that takes the place left with *most*, and of a server for a double request looks at one NUMA node only; it is
-here as MISTAKEN_BEST_FIT, to reproduce the figures published with it.
+Best fit is the true one: the place that is left with least. The environment that the notes describe had a
+"best fit" that takes the place left with *most*, and looks at one NUMA node only where a request takes both;
+it is here as MISTAKEN_BEST_FIT, to reproduce the figures published with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, 
         return first_place(servers, lane, flavour)
     if kind == BEST_FIT:
         return tightest_place(servers, flavours, lane, flavour)
-    if kind == WORST_FIT or kind == MISTAKEN_BEST_FIT:
+    if kind in (WORST_FIT, MISTAKEN_BEST_FIT):
         return _roomiest_place(servers, flavours, lane, flavour, kind == MISTAKEN_BEST_FIT)
     if kind == BALANCE_FIT:
         return _balanced_place(servers, flavours, lane, flavour)
@@ -58,7 +58,7 @@ def _roomiest_place(servers: Servers, flavours: Flavours, lane: int, flavour: in
                 numa = 0 if flavours.double[flavour] else place % 2
                 rest = 1.0
                 for kind in range(2):
-                    free = servers.free[lane, place // 2, numa, kind] - flavours.need[flavour, kind]
+                    free = servers.free[lane, place // 2, numa, kind] - flavours.need[kind, flavour]
                     rest = min(rest, free / servers.capacity[place // 2, numa, kind])
             else:
                 rest = left_over(servers, flavours, lane, place, flavour)

@@ -1,7 +1,7 @@
 """The arrays of the world `vms`: the trace, and the runs that are played side by side over it.
 
-Letters in shape comments: V machines of the trace, E events, L lanes, W most machines of one run, H most machines
-that run at one time, and those of `cluster.servers`.
+Letters in shape comments: V machines of the trace, E events, L lanes, W most machines of one run, H most
+machines that run at one time, and those of `cluster.servers`.
 """
 
 from __future__ import annotations
@@ -33,22 +33,23 @@ class Lanes(NamedTuple):
     where: I32  # [L, W] place of each machine of the run, counted from its first; NOWHERE: none
     leaving: F64  # [L, H] heap of the times at which machines leave, where machines may wait
     leaver: I32  # [L, H] the machine of each
-    count: I64  # [L, COUNTS]
+    tally: I64  # [L, TALLIES]
     figure: F64  # [L, FIGURES]
     option: I64  # [OPTIONS]
     threshold: F64  # [1] utilisation above which servers are added
 
 
-# Of `count`.
-FIRST, MACHINE, EVENT, PLACED, REJECTED, WAITED, RUNNING, MOST_RUNNING, SERVERS, LIMIT, STATUS = range(11)
-COUNTS = 11
+# Of `tally`: the run's first machine and the one at hand, the next event; machines placed, rejected, that had
+# to wait, that run, in the heap; servers in use; the most machines of the run; its status.
+FIRST, MACHINE, EVENT, PLACED, REJECTED, WAITED, RUNNING, QUEUED, SERVERS, LIMIT, STATUS = range(11)
+TALLIES = 11
 
-# Of `figure`: the clock; sums of waiting times and of their logarithms; amounts in use and in open servers, and
-# their integrals over time.
-NOW, BEGAN, WAIT, LOG_WAIT = range(4)
-CPU_USED, MEM_USED, CPU_OPEN, MEM_OPEN = range(4, 8)
-CPU_SECONDS, MEM_SECONDS, CPU_OPEN_SECONDS, MEM_OPEN_SECONDS = range(8, 12)
-FIGURES = 12
+# Of `figure`: the clock; the sum of waiting times; amounts in use and in open servers, their integrals over
+# time.
+NOW, BEGAN, WAIT = range(3)
+CPU_USED, MEM_USED, CPU_OPEN, MEM_OPEN = range(3, 7)
+CPU_SECONDS, MEM_SECONDS, CPU_OPEN_SECONDS, MEM_OPEN_SECONDS = range(7, 11)
+FIGURES = 11
 
 # Of `option`.
 FULL, RELEASE, REWARD, GROWTH, FIRST_SERVERS = range(5)

@@ -1,4 +1,4 @@
-"""How a run of the world `vms` is set up: the options, the trace as columns, lanes to play in."""
+"""The world of virtual machines: its options and scenarios, the trace as columns, one run at a time."""
 
 from __future__ import annotations
 
@@ -9,29 +9,38 @@ import numpy as np
 
 from proreus.cluster.packed import pack
 from proreus.cluster.servers import I32, NOWHERE, Flavours, capacity_of, flavours_of, new_servers
-from proreus.model.errors import UsageError, unknown_name
+from proreus.cluster.vm_observation import VmObservation
+from proreus.model.errors import IllegalDecision, UsageError, unknown_name
 from proreus.model.vm import DoubleRule, ServerShape, VmTrace
 from proreus.worlds.vms.columns import (
     BY_CPU,
     BY_WAIT,
-    COUNTS,
+    DECIDING,
     ENDS,
     FIGURES,
     FIRST_SERVERS,
     FULL,
     GROWTH,
+    MACHINE,
+    NOW,
     OPTIONS,
     PER_PLACEMENT,
     RELEASE,
     REWARD,
+    STATUS,
+    TALLIES,
     TURNS_AWAY,
     WAITS,
     Lanes,
     Work,
 )
+from proreus.worlds.vms.kernel import begin, first_fit_length, put
+from proreus.worlds.vms.outcome import RunFigures, figures_of
 
 Full = Literal["end", "reject", "wait"]
 Reward = Literal["placement", "cpu", "wait"]
+SPANE_EXTRA = 40
+"""Machines of a run of SPANE's experiment after the first that first fit cannot place at once."""
 _FULL = {"end": ENDS, "reject": TURNS_AWAY, "wait": WAITS}
 _REWARD = {"placement": PER_PLACEMENT, "cpu": BY_CPU, "wait": BY_WAIT}
 
@@ -138,7 +147,7 @@ def new_lanes(work: Work, options: VmsOptions, lanes: int, most_machines: int) -
             where=np.full((lanes, window), NOWHERE, dtype=np.int32),
             leaving=np.zeros((lanes, alive)),
             leaver=np.zeros((lanes, alive), dtype=np.int32),
-            count=np.zeros((lanes, COUNTS), dtype=np.int64),
+            tally=np.zeros((lanes, TALLIES), dtype=np.int64),
             figure=np.zeros((lanes, FIGURES)),
             option=option,
             threshold=np.array([options.threshold]),
@@ -148,6 +157,56 @@ def new_lanes(work: Work, options: VmsOptions, lanes: int, most_machines: int) -
 
 def _most_alive(capacity: I32, flavours: Flavours) -> int:
     """More machines than this cannot run at one time."""
-    asked = flavours.need * (1 + flavours.double[:, None])
+    asked = flavours.need.astype(np.int64) * (1 + flavours.double)
     total = capacity.sum(axis=(0, 1), dtype=np.int64)
-    return int(min(total[kind] // max(int(asked[:, kind].min()), 1) for kind in range(2)))
+    return int(min(total[kind] // max(int(asked[kind].min()), 1) for kind in range(2)))
+
+
+class VmsWorld:
+    """One run at a time: `begin` it, ask `next_decision` until it returns None, answer each with `apply`."""
+
+    def __init__(self, work: Work, options: VmsOptions, most_machines: int = 0) -> None:
+        """`most_machines`: the longest run; 0: as long as the trace."""
+        self.work, self.options = work, options
+        self.lanes = new_lanes(work, options, 1, most_machines or work.flavour.size)
+        self.start = 0
+
+    def begin(self, machine: int = 0, limit: int = 0) -> None:
+        """Start a run with that machine and an empty cluster; at most `limit` machines, 0: no limit."""
+        if not 0 <= machine < self.work.flavour.size:
+            raise UsageError(f"start {machine}: the trace has the machines 0 to {self.work.flavour.size - 1}")
+        self.start = machine
+        begin(self.work, self.lanes, 0, machine, limit or self.work.flavour.size)
+
+    def next_decision(self) -> VmObservation | None:
+        """The machine that needs a place; None when the run is over."""
+        tally, figure = self.lanes.tally[0], self.lanes.figure[0]
+        if tally[STATUS] != DECIDING:
+            return None
+        machine = int(tally[MACHINE])
+        return VmObservation(
+            servers=self.lanes.servers,
+            flavours=self.work.flavours,
+            lane=0,
+            flavour=int(self.work.flavour[machine]),
+            now=float(figure[NOW]),
+            waited=float(figure[NOW] - self.work.arrival[machine]),
+        )
+
+    def apply(self, place: int) -> float:
+        """Place the machine at hand and run on; what it was worth. An illegal place changes nothing."""
+        observation = self.next_decision()
+        if observation is None:
+            raise IllegalDecision("no machine is waiting for a place")
+        if not 0 <= place < observation.avail.size or not observation.avail[place]:
+            raise IllegalDecision(f"place {place}: the machine does not fit there")
+        return float(put(self.work, self.lanes, 0, place))
+
+    def figures(self) -> RunFigures:
+        """What the run has come to so far."""
+        return figures_of(self.lanes, 0, self.start)
+
+
+def spane_length(world: VmsWorld, machine: int) -> int:
+    """The machines of a run of SPANE's experiment: as many as first fit places without a wait, and forty."""
+    return int(first_fit_length(world.work, world.lanes, 0, machine)) + SPANE_EXTRA

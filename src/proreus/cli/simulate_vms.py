@@ -1,0 +1,81 @@
+"""`proreus simulate vms`: one policy over runs of virtual machines, with their measures and a log."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+from proreus.cli.arguments import Common, new_console, prepare
+from proreus.cli.simulate import measures_table, write_log, write_result
+from proreus.cli.vm_workloads import VmWorkloadArguments, vm_scenario_of
+from proreus.cli.worlds import WorldCommand
+from proreus.compare.vm_runs import play_runs
+from proreus.model.files import check_writable
+from proreus.policies.vms.catalogue import VM_POLICIES, make_vm_policy
+from proreus.worlds.vms.outcome import MEASURES, RunFigures
+
+
+@dataclass(frozen=True)
+class SimulateArguments:
+    """Flags of `proreus simulate vms`."""
+
+    policy: str = "first_fit"
+    """The policy, by name, or the path of a checkpoint."""
+    workload: VmWorkloadArguments = field(default_factory=VmWorkloadArguments)
+    log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write one CSV row per run: start, machines placed, waits, use."""
+    common: Common = field(default_factory=Common)
+
+
+def run(arguments: SimulateArguments, command: str) -> int:
+    """Run the simulation and print its measures."""
+    prepare(arguments.common)
+    if arguments.log is not None:
+        check_writable(arguments.log)
+    policy = make_vm_policy(arguments.policy, arguments.common.seed)
+    scenario = vm_scenario_of(arguments.workload)
+    console = new_console()
+    with console.status(f"reading {scenario.name}"):
+        runs = scenario.load(arguments.common.seed)
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(policy.name, total=runs.starts.size)
+        found, seconds = play_runs(runs, policy, lambda done: bar.update(task, completed=done))
+    measures = scenario.measures(found, seconds)
+    console.print(measures_table(f"{arguments.policy} on {scenario.name}", measures, MEASURES))
+    if arguments.log is not None:
+        write_log(
+            arguments.log,
+            list(RunFigures.__dataclass_fields__),
+            [list(asdict(figures).values()) for figures in found],
+        )
+        console.print(f"log: {arguments.log}")
+    if arguments.common.json is not None:
+        result = {
+            "world": "vms",
+            "scenario": scenario.name,
+            "policy": arguments.policy,
+            "seed": arguments.common.seed,
+            "measures": measures,
+        }
+        write_result(arguments.common.json, result)
+    return 0
+
+
+COMMAND = WorldCommand(
+    SimulateArguments,
+    run,
+    f"Policies: {', '.join(VM_POLICIES)}.\n\n"
+    "Example: proreus simulate vms --scenario waiting --policy balance_fit --starts 100",
+)

@@ -1,0 +1,184 @@
+"""Runs of one policy of the world `vms`: rules inside one kernel, other policies call by call.
+
+`vms` plays comparisons with it, `learning` its candidates, the command line single simulations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from proreus.cluster.columns import F64, I64
+from proreus.cluster.compiled import compiled
+from proreus.compare.heat import HeatMap, heat_map
+from proreus.compare.world import Recording
+from proreus.policies.vms.columns import VmRule
+from proreus.policies.vms.policy import VmPolicy, VmRulePolicy
+from proreus.policies.vms.rules import choose_place
+from proreus.worlds.vms.columns import (
+    CPU_OPEN,
+    CPU_USED,
+    DECIDING,
+    MACHINE,
+    MEM_OPEN,
+    MEM_USED,
+    NOW,
+    PLACED,
+    RUNNING,
+    STATUS,
+    WAIT,
+    Lanes,
+    Work,
+)
+from proreus.worlds.vms.kernel import at_hand, begin, first_fit_length, put
+from proreus.worlds.vms.outcome import RunFigures
+from proreus.worlds.vms.world import SPANE_EXTRA, VmsOptions, VmsWorld
+
+_MOMENTS = 256
+_ALL = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class VmRuns:
+    """The work of one seed: where runs start on one trace, and how long they are."""
+
+    work: Work
+    options: VmsOptions
+    starts: I64
+    """[S] machines of the trace."""
+    limits: I64
+    """[S] machines of each run."""
+
+
+def planned_runs(work: Work, options: VmsOptions, starts: I64, limit: int = 0) -> VmRuns:
+    """Runs of `limit` machines; without one to the trace's end, or of SPANE's length where machines wait."""
+    starts = np.ascontiguousarray(starts, dtype=np.int64)
+    if limit or options.full != "wait":
+        return VmRuns(work, options, starts, np.full(starts.size, limit or work.flavour.size))
+    limits = np.zeros(starts.size, dtype=np.int64)
+    spane_lengths(work, VmsWorld(work, options).lanes, starts, limits)
+    return VmRuns(work, options, starts, limits)
+
+
+def play_runs(
+    runs: VmRuns, policy: VmPolicy, watch: Callable[[int], None] | None = None
+) -> tuple[tuple[RunFigures, ...], float]:
+    """(every run with that policy, in order; the seconds it took); `watch` hears how many are done."""
+    world = VmsWorld(runs.work, runs.options, int(runs.limits.max()))
+    rule = policy.new_rule() if isinstance(policy, VmRulePolicy) else None
+    if rule is not None:
+        # Loads the kernel's machine code, so that the time is that of decisions alone.
+        run_rule(world.work, world.lanes, rule, 0)
+    began = time.perf_counter()
+    found = []
+    for start, limit in zip(runs.starts.tolist(), runs.limits.tolist(), strict=True):
+        world.begin(start, limit)
+        _play(world, policy, rule)
+        found.append(world.figures())
+        if watch is not None:
+            watch(len(found))
+    return tuple(found), time.perf_counter() - began
+
+
+def _play(world: VmsWorld, policy: VmPolicy, rule: VmRule | None, most: int = _ALL) -> bool:
+    """Up to `most` decisions; whether the run is over."""
+    if rule is not None:
+        return bool(run_rule(world.work, world.lanes, rule, most))
+    for _ in range(most):
+        observation = world.next_decision()
+        if observation is None:
+            return True
+        world.apply(policy.decide(observation))
+    return False
+
+
+def record_run(runs: VmRuns, policy: VmPolicy) -> tuple[Recording, HeatMap]:
+    """The first of the runs, sampled as it goes."""
+    limit = int(runs.limits[0])
+    world = VmsWorld(runs.work, runs.options, limit)
+    rule = policy.new_rule() if isinstance(policy, VmRulePolicy) else None
+    world.begin(int(runs.starts[0]), limit)
+    samples = [_sample(world)]
+    stride, over = 1, False
+    while not over:
+        over = _play(world, policy, rule, stride)
+        samples.append(_sample(world))
+        if len(samples) > 2 * _MOMENTS:
+            # Every other moment is dropped and the stride doubled: any run ends with enough and not too many.
+            samples, stride = samples[::2], 2 * stride
+    figures = np.array([figure for figure, _ in samples])
+    series = {
+        "waiting": figures[:, 1],
+        "cpu-allocation": figures[:, 2],
+        "memory-allocation": figures[:, 3],
+        "running": figures[:, 4],
+        "servers": figures[:, 5],
+    }
+    times = figures[:, 0]
+    shares = np.array([share for _, share in samples], dtype=np.float32)
+    return Recording(times, series), heat_map(shares[::4], times[::4].copy())
+
+
+def _sample(world: VmsWorld) -> tuple[list[float], F64]:
+    """Time, machines in line, % of cores and memory, machines that run, servers; share in use by server."""
+    tally, figure = world.lanes.tally[0], world.lanes.figure[0]
+    servers = world.lanes.servers
+    arrived = int(np.searchsorted(world.work.arrival, figure[NOW], side="right"))
+    capacity = servers.capacity.sum(axis=1, dtype=np.float64)
+    open_servers = world.figures().servers
+    used = 1.0 - servers.free[0].sum(axis=1, dtype=np.float64) / capacity
+    used[open_servers:] = 0.0
+    in_line = max(arrived - int(tally[MACHINE]), 0) if world.options.full == "wait" else 0
+    return [
+        float(figure[NOW]),
+        float(in_line),
+        100.0 * float(figure[CPU_USED] / figure[CPU_OPEN]),
+        100.0 * float(figure[MEM_USED] / figure[MEM_OPEN]),
+        float(tally[RUNNING]),
+        float(open_servers),
+    ], used.max(axis=1)
+
+
+@compiled
+def run_rule(work: Work, lanes: Lanes, rule: VmRule, most: int) -> bool:
+    """Up to `most` decisions of a rule in the first lane; whether the run is over."""
+    for _ in range(most):
+        if lanes.tally[0, STATUS] != DECIDING:
+            return True
+        flavour = at_hand(work, lanes, 0)
+        put(work, lanes, 0, choose_place(lanes.servers, work.flavours, 0, flavour, rule))
+    return lanes.tally[0, STATUS] != DECIDING
+
+
+@compiled
+def total_waits(work: Work, lanes: Lanes, rule: VmRule, plan: tuple[I64, I64], waits: F64) -> int:
+    """Fill `waits` with the total wait of each run; plan = (starts, limits). How many were placed."""
+    starts, limits = plan
+    decided = 0
+    for run in range(starts.size):
+        begin(work, lanes, 0, starts[run], limits[run])
+        run_rule(work, lanes, rule, _ALL)
+        waits[run] = lanes.figure[0, WAIT]
+        decided += lanes.tally[0, PLACED]
+    return decided
+
+
+@compiled
+def spane_lengths(work: Work, lanes: Lanes, starts: I64, lengths: I64) -> None:
+    """Fill `lengths` with the machines of SPANE's run from each start: first fit's, and forty."""
+    for run in range(starts.size):
+        lengths[run] = first_fit_length(work, lanes, 0, starts[run]) + SPANE_EXTRA
+
+
+def wait_times(runs: VmRuns, policies: Sequence[VmRulePolicy]) -> list[F64]:
+    """For each policy the total waiting time of every run."""
+    lanes = VmsWorld(runs.work, runs.options, int(runs.limits.max())).lanes
+    found = []
+    for policy in policies:
+        waits = np.zeros(runs.starts.size)
+        total_waits(runs.work, lanes, policy.new_rule(), (runs.starts, runs.limits), waits)
+        found.append(waits)
+    return found
