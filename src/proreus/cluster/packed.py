@@ -39,7 +39,8 @@ class Handle(structref.StructRefProxy):  # type: ignore[misc]
 
 def packable(columns: type[Columns]) -> type[Columns]:
     """Class decorator: lets instances of this NamedTuple be packed."""
-    name = f"Packed{columns.__name__}"
+    # Two modules may use one name for their columns; a type of kernels needs one of its own.
+    name = f"Packed_{columns.__module__.replace('.', '_')}_{columns.__name__}"
     struct = type(name, (types.StructRef,), {"__module__": __name__})
     # Numba's cache pickles types by their importable name.
     globals()[name] = struct

@@ -44,7 +44,7 @@ MEASURES = by_name(
     Measure("memory_allocation", "%", "higher", "Memory allocation, mean over time", "memory"),
     Measure("cpu_end", "%", "higher", "CPU allocation, at the end", "CPU end"),
     Measure("memory_end", "%", "higher", "Memory allocation, at the end", "memory end"),
-    Measure("servers", "servers", "lower", "Servers in use at the end, mean", "servers"),
+    Measure("servers", "", "lower", "Servers in use at the end, mean", "servers"),
     Measure("full", "%", "lower", "Runs that ended for want of room", "ended full"),
     Measure("decisions", "", "lower", "Decisions", "decisions"),
     Measure("decisions_per_s", "1/s", "higher", "Decision rate", "rate"),
