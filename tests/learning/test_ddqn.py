@@ -28,7 +28,7 @@ from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.workload import Workload
 from proreus.policies.catalogue import make_policy
 from proreus.policies.protocol import Policy
-from proreus.policies.q_network import QPolicy
+from proreus.policies.q_policy import QPolicy
 from proreus.worlds.pods.world import PodsOptions
 
 

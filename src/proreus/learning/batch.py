@@ -163,7 +163,9 @@ class BatchedPods:
         """What lane i saw last, without the axis of the lanes."""
         return Observations(self._features[i].copy(), self._mask[i].copy(), self._context[i].copy())
 
-    def play(self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads) -> Ended:
+    def play(
+        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads
+    ) -> Ended:
         """Let every lane make its choices with the network and note them; see `rollout.Lanes`."""
         return sum_of(self.play_each(params, rollouts, works, threads))
 

@@ -5,6 +5,7 @@ E lanes, T steps of a rollout, N most nodes, F pair and G context features.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -58,7 +59,9 @@ class Lanes(Protocol):
         """How many there are."""
         ...
 
-    def play(self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads) -> Ended:
+    def play(
+        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads
+    ) -> Ended:
         """Let every lane make its choices; one private handle of the rollout and one space per thread."""
         ...
 
@@ -74,7 +77,7 @@ class Lanes(Protocol):
 def shared_out(lanes: int, shares: int) -> list[range]:
     """The lanes of each share: as equal as can be, one after the other."""
     ends = [lanes * k // shares for k in range(shares + 1)]
-    return [range(first, last) for first, last in zip(ends[:-1], ends[1:], strict=True)]
+    return [range(first, last) for first, last in itertools.pairwise(ends)]
 
 
 def sum_of(parts: Sequence[Ended]) -> Ended:

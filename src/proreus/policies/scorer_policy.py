@@ -9,14 +9,13 @@ import numpy as np
 
 from proreus.cluster.columns import I64, Cluster, Scratch, State
 from proreus.cluster.compiled import compiled
-from proreus.cluster.filters import FILTERS
 from proreus.cluster.observation import PodObservation
 from proreus.cluster.packed import pack, packable
 from proreus.encoding.context import CONTEXT_FEATURES, F32
 from proreus.encoding.pods import PAIR_FEATURES
 from proreus.encoding.rows import Encoder, copy_rows, list_choice, new_encoder, row_devices
 from proreus.model.decision import Decision, Delay, Place, Preempt
-from proreus.policies.protocol import Explanation, NodeVerdict
+from proreus.policies.protocol import Explanation, verdicts
 from proreus.policies.scorer import Work, forward, new_work
 
 _RUNS_REMEMBERED = 4
@@ -86,20 +85,10 @@ class ScorerPolicy:
             bidding,
             (observation.pod_class, observation.waiting),
         )
-        bids = dict(zip(bidding.nodes[:rows].tolist(), bidding.work.logits[:rows].tolist(), strict=True))
-        verdicts = []
-        for n, code in enumerate(observation.refusals().tolist()):
-            plugin, says, _ = FILTERS.get(code, ("", "", False))
-            verdicts.append(
-                NodeVerdict(
-                    node=observation.compiled.workload.nodes[n].name,
-                    refused_by=f"{plugin}: {says}" if code else "",
-                    scores={"bid": bids[n]} if n in bids else {},
-                    total=bids.get(n, 0.0),
-                )
-            )
+        bids = zip(bidding.nodes[:rows].tolist(), bidding.work.logits[:rows].tolist(), strict=True)
+        found = verdicts(observation, {n: {"bid": bid} for n, bid in bids})
         note = "Bids of a trained network; equal bids go to the first in order."
-        return Explanation(self.name, observation.subject.name, decision, tuple(verdicts), note)
+        return Explanation(self.name, observation.subject.name, decision, found, note)
 
 
 @compiled
