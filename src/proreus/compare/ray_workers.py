@@ -46,7 +46,10 @@ def ray_cluster(workers: Workers) -> Iterator[int]:
     except ValueError as error:
         raise UsageError(f"--ray {address}: {_first_line(error)}") from error
     except (ConnectionError, RuntimeError, TimeoutError, ray.exceptions.RayError) as error:
-        raise WorkError(f"--ray {address}: no Ray cluster: {_first_line(error)}") from error
+        why = _first_line(error)
+        if "AuthenticationError" in f"{error}{error.__cause__}":
+            why = "it asks for a token (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN)"
+        raise WorkError(f"--ray {address}: no Ray cluster: {why}") from error
     try:
         yield max(int(ray.cluster_resources().get("CPU", 1)), 1)
     finally:
