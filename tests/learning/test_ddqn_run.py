@@ -225,6 +225,12 @@ def test_a_memory_that_would_not_fit_is_refused_and_leaves_no_run(tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="ddqn: device 'abacus'"):
+        train(tmp_path / "run", config=replace(CONFIG, device="abacus"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_state_without_its_values_is_reported(whole: Path, tmp_path: Path) -> None:
     run = GradientRun(tmp_path / "run", ddqn_identity((SCENARIO,), CONFIG, LESSONS), resume=False)
     run.saved = {"values": np.frombuffer(b"{", dtype=np.uint8)}

@@ -56,6 +56,7 @@ def train_ddqn(
         )
 
     with closing(run), _one_torch_thread():
+        _check_device(config.device)
         env = LaneEnv(training_workloads(scenarios, lessons), lessons, scenarios[0].options)
         _check_memory(config.capacity, env.nodes)
         progress = ddqn(config, lambda: env, _state_from(run))
@@ -104,6 +105,13 @@ def _state_from(run: GradientRun) -> LearnerState | None:
     except (KeyError, ValueError) as error:
         raise InputError(f"cannot be resumed: {error}", file=run.path) from error
     return LearnerState(arrays, values)
+
+
+def _check_device(name: str) -> None:
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(f"ddqn: device {name!r}: {str(error).splitlines()[0]}") from error
 
 
 def _check_memory(capacity: int, nodes: int) -> None:

@@ -19,6 +19,7 @@ from proreus.learning.judge import held_out_gains, yardstick
 from proreus.learning.lessons import Lessons, training_workloads
 from proreus.learning.ppo import PPOConfig, Progress, ppo
 from proreus.learning.runs import Identity
+from proreus.model.errors import UsageError
 from proreus.policies.scorer import initial_parameters, part
 from proreus.policies.scorer_policy import ScorerPolicy
 
@@ -34,6 +35,11 @@ class PPOLessons(Lessons):
     """Copies of the world that are played side by side."""
     start: Literal["rule", "random"] = "rule"
     """Start from the strongest rule (one hidden unit carries its score, the rest learn what to add)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lanes < 1:
+            raise UsageError(f"lanes: {self.lanes} is not at least 1")
 
 
 def ppo_identity(scenarios: Sequence[Scenario], config: PPOConfig, lessons: PPOLessons) -> Identity:
