@@ -48,6 +48,8 @@ class CompareArguments:
     """Where the report, the tables and the plots go."""
     processes: int = 0
     """Worker processes; 0: one per core."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
+    """Run on a Ray cluster: host:port of its head, auto, or local to start one here."""
     common: Common = field(default_factory=Common)
 
 
@@ -77,6 +79,7 @@ def compare_and_write(arguments: CompareArguments, command: str, console: Consol
         options=arguments.policy_tuning,
         seeds=tuple(range(arguments.common.seed, arguments.common.seed + arguments.seeds)),
         processes=arguments.processes or None,
+        ray=arguments.ray,
     )
     with Progress(
         SpinnerColumn(),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from proreus.compare.scenario import Scenario
 from proreus.compare.statistics import Row, summarise
 from proreus.compare.trials import Progress, Task, TrialResult, run_trials
+from proreus.compare.workers import Workers
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import PolicyOptions, make_policy
 
@@ -27,6 +28,8 @@ class CompareRequest:
     """Each seed draws a workload where the scenario draws, and the policies' random choices."""
     processes: int | None = None
     """None: all cores; 1: this process only."""
+    ray: str = ""
+    """A Ray cluster to run on in place of processes; see `workers.Workers`."""
 
     def __post_init__(self) -> None:
         _check_names("scenario", [scenario.name for scenario in self.scenarios])
@@ -71,7 +74,7 @@ def compare_pods(request: CompareRequest, progress: Progress | None = None) -> C
         for scenario in request.scenarios
         for seed in request.seeds
     ]
-    results = run_trials(tasks, request.processes, progress)
+    results = run_trials(tasks, Workers(request.processes or 0, request.ray), progress)
     return Comparison(request, results, summarise(results))
 
 
