@@ -120,7 +120,14 @@ def run(config: PPOConfig, saved: Saved | None = None) -> list[Progress]:
 def same(one: Progress, two: Progress) -> bool:
     """Equal but for the time it took."""
     alike = [
-        replace(each, steps_per_second=0.0, learner=one.learner, episode_return=0.0, episode_length=0.0)
+        replace(
+            each,
+            steps_per_second=0.0,
+            playing=0.0,
+            learner=one.learner,
+            episode_return=0.0,
+            episode_length=0.0,
+        )
         for each in (one, two)
     ]
     return alike[0] == alike[1] and str(one.episode_return) == str(two.episode_return)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from learning_cases import one_thread  # noqa: F401
-from server_cases import PackingServers
+from server_cases import packing_servers
 
 from proreus.encoding.servers import encode_servers
 from proreus.learning.ddqn import DDQNConfig, ddqn
@@ -24,7 +24,7 @@ from proreus.policies.server_networks import ServerQMIX
 
 def random_return(episodes: int = 200) -> float:
     """Mean return of legal choices at random: what every learner must beat."""
-    env, random = PackingServers(episodes), np.random.default_rng(7)
+    env, random = packing_servers(episodes), np.random.default_rng(7)
     state, total, running = env.reset(0), np.zeros(episodes), np.ones(episodes, dtype=bool)
     while running.any():
         chosen = [int(random.choice(np.flatnonzero(legal))) for legal in state.avail]
@@ -43,7 +43,7 @@ def test_qmix_beats_random_and_its_weights_change() -> None:
     config = QMIXConfig(
         steps=16_000, capacity=20_000, learning_rate=1e-3, seed=1, epsilon_values=(0.9, 0.5, 0.05, 0.05)
     )
-    run = qmix(config, PackingServers(16))
+    run = qmix(config, packing_servers(16))
     first = next(run)
     before = {name: tensor.clone() for name, tensor in first.learner.network.state_dict().items()}
     *_, last = run
@@ -54,12 +54,12 @@ def test_qmix_beats_random_and_its_weights_change() -> None:
 
 def test_ddqn_beats_random() -> None:
     config = DDQNConfig(steps=6_000, warm_up=200, hidden=32, report_every=2_000, seed=1, discount=0.95)
-    *_, last = ddqn(config, lambda: OneLane(PackingServers(1)))
+    *_, last = ddqn(config, lambda: OneLane(packing_servers(1)))
     assert last.mean_return > random_return() + 1.5
 
 
 def test_ppo_beats_random_and_its_weights_change() -> None:
-    run = servers_ppo(ServersPPOConfig(steps=30_000, learning_rate=3e-3, seed=1), PackingServers(16))
+    run = servers_ppo(ServersPPOConfig(steps=30_000, learning_rate=3e-3, seed=1), packing_servers(16))
     before = {name: tensor.clone() for name, tensor in next(run).network.state_dict().items()}
     *_, last = run
     assert moved(before, last.network)
@@ -180,7 +180,7 @@ def test_the_same_seed_learns_the_same() -> None:
     config = QMIXConfig(steps=1_000, capacity=2_000, seed=5)
     ends = []
     for _ in range(2):
-        *_, last = qmix(config, PackingServers(4))
+        *_, last = qmix(config, packing_servers(4))
         ends.append((last.loss, last.mean_value))
     assert ends[0] == ends[1]
     assert not math.isnan(ends[0][0])

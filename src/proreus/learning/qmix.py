@@ -39,21 +39,21 @@ class QMIXConfig:
 
     steps: int = 200_000
     """Choices to learn from, over all lanes; rounded up to whole chunks."""
-    chunk: int = 16
+    chunk: int = 32
     """Choices of each lane between two rounds of updates."""
-    updates: int = 8
+    updates: int = 32
     """Steps of the optimiser per round."""
-    batch_size: int = 256
+    batch_size: int = 128
     """Transitions per step of the optimiser."""
     capacity: int = 50_000
     """Transitions that are remembered."""
     hidden: int = 64
     """Width of the networks' layers."""
-    learning_rate: float = 5e-4
+    learning_rate: float = 1e-3
     """Of Adam."""
     discount: float = 0.95
     """What a reward counts one choice later."""
-    n_step: int = 5
+    n_step: int = 32
     """Rewards that are summed before the target networks' estimate takes over; at most `chunk`."""
     follow: float = 0.02
     """How far the target networks move towards the learning ones in each step of the optimiser."""

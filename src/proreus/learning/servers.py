@@ -59,7 +59,7 @@ class VmsServers:
 
     def __init__(self, work: Work, options: VmsOptions, lanes: int, settings: BatchSettings) -> None:
         if len(options.servers) != 1:
-            raise UsageError("servers of several kinds cannot be learned on: shares of one size would mislead")
+            raise UsageError("servers of several kinds: what is left is learned in shares of one size")
         self._made = (work, options, lanes)
         self._settings = settings
         self.lanes = lanes
