@@ -4,9 +4,9 @@
     python examples/03_qmix.py --steps 60000 --servers 5
 
 Machines that find no room wait, and the reward of a placement is -log(1 + waiting time). Everybody is judged
-on the same held-out stretch of a generated trace, which nobody was trained on. What was learned decides for any
-number of servers: `--judge-servers` says on how many it is judged. Results differ a lot from seed to seed: try
-a few.
+on the same held-out stretch of a generated trace, which nobody was trained on. What was learned decides for
+any number of servers: `--judge-servers` says on how many it is judged. Results differ a lot from seed to
+seed: try a few.
 """
 
 from __future__ import annotations
