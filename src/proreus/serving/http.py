@@ -1,0 +1,395 @@
+"""The HTTP side of the REST door, without knowing what is asked: bodies, limits, errors, request ids.
+
+Bare ASGI: the hot path makes one pass over the headers and one over the body, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NoReturn, TypeVar, assert_never
+
+import msgspec
+
+from proreus.serving.gate import Gate
+from proreus.serving.metrics import Measurements
+from proreus.serving.values import ENCODER, ErrorAnswer, Refusal, Refused, invalid
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Header = tuple[bytes, bytes]
+Value = TypeVar("Value")
+
+JSON, BYTES = "application/json", "application/octet-stream"
+_JSON_HEADER: Header = (b"content-type", b"application/json")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a handler gets."""
+
+    body: bytes
+    media_type: str
+    query: str
+    part: str
+    """What stands in the path where the route has `{}`."""
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a handler gives."""
+
+    body: bytes
+    status: int = 200
+    headers: tuple[Header, ...] = (_JSON_HEADER,)
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method of one path."""
+
+    handle: Callable[[Request], Reply]
+    media_types: tuple[str, ...] = ()
+    """Of the body; none: a body is not read."""
+    blocking: bool = False
+    """Whether it may take long and so gets a thread."""
+    open: bool = False
+    """Whether it needs no token and counts towards no rate: probes."""
+
+
+@dataclass(frozen=True)
+class HttpLimits:
+    """What a client may ask of the REST door."""
+
+    body_bytes: int = 32 * 1024 * 1024
+    concurrency: int = 1024
+    """Requests under way at once."""
+    body_seconds: float = 10.0
+    """How long a body may take to come."""
+    log_every: int = 0
+    """Log one of so many answered requests; 0: none."""
+
+
+@dataclass
+class HttpApp:
+    """An ASGI application over a table of routes: (path pattern -> method -> route)."""
+
+    routes: dict[str, dict[str, Route]]
+    gate: Gate
+    measurements: Measurements
+    limits: HttpLimits = field(default_factory=HttpLimits)
+    _under_way: int = field(default=0, init=False)
+    _threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="rest"), init=False
+    )
+
+    def __post_init__(self) -> None:
+        self._patterns = [
+            (re.compile(re.escape(path).replace(r"\{\}", "([^/]+)")), methods)
+            for path, methods in self.routes.items()
+            if "{}" in path
+        ]
+        self._ids = _request_ids()
+        self.measurements.gauge(
+            "proreus_rest_requests", "REST requests under way.", lambda: float(self._under_way)
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One HTTP exchange."""
+        if scope["type"] == "http":
+            await self._exchange(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1003})
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=True)
+
+    async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        heads = _Heads(scope["headers"])
+        request_id = heads.request_id or next(self._ids)
+        self._under_way += 1
+        try:
+            reply = await self._answer(scope, receive, heads)
+        except Refused as refused:
+            self.measurements.count("proreus_refusals", door="rest", reason=refused.refusal.value)
+            reply = _refusal(refused, request_id)
+            _report(logging.INFO, scope, request_id, reply, str(refused))
+        except Exception as error:
+            self.measurements.count("proreus_failures", door="rest")
+            answer = ErrorAnswer("the service failed; its log says why", "failed", "", request_id.decode())
+            reply = Reply(ENCODER.encode(answer), 500)
+            _log.exception("request failed", extra={"fields": _fields(scope, request_id, reply, str(error))})
+        finally:
+            self._under_way -= 1
+        await send(
+            {
+                "type": "http.response.start",
+                "status": reply.status,
+                "headers": [
+                    *reply.headers,
+                    (b"content-length", b"%d" % len(reply.body)),
+                    (b"x-request-id", request_id),
+                ],
+            }
+        )
+        await send({"type": "http.response.body", "body": reply.body})
+        took = time.perf_counter() - began
+        self.measurements.took("rest", "whole", took)
+        every = self.limits.log_every
+        if every and reply.status < 400 and secrets.randbelow(every) == 0:
+            _report(logging.INFO, scope, request_id, reply, f"{took * 1e3:.3f} ms")
+
+    async def _answer(self, scope: Scope, receive: Receive, heads: _Heads) -> Reply:
+        route, part = self._find(scope["path"], scope["method"])
+        if not route.open:
+            if not self.gate.open:
+                client = scope.get("client")
+                self.gate.admit(heads.authorization, client[0] if client else "")
+            if self._under_way > self.limits.concurrency:
+                raise Refused(
+                    Refusal.EXHAUSTED, f"more than {self.limits.concurrency} requests are under way"
+                )
+        body, media_type = b"", ""
+        if route.media_types:
+            media_type = heads.media_type or JSON
+            if media_type not in route.media_types:
+                raise Refused(
+                    Refusal.WRONG_TYPE, f"{media_type!r} is not {' or '.join(route.media_types)}", "content-type"
+                )
+            body = await self._body(receive, heads)
+        query = scope["query_string"].decode("latin-1") if scope["query_string"] else ""
+        request = Request(body, media_type, query, part, heads.seconds_left())
+        if route.blocking:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, route.handle, request)
+        return route.handle(request)
+
+    def _find(self, path: str, method: str) -> tuple[Route, str]:
+        methods, part = self.routes.get(path), ""
+        if methods is None or "{}" in path:
+            for pattern, candidates in self._patterns:
+                found = pattern.fullmatch(path)
+                if found is not None:
+                    methods, part = candidates, found[1]
+                    break
+            else:
+                raise Refused(Refusal.NOT_FOUND, f"there is no {path!r}; see /openapi.json", "path")
+        route = methods.get(method)
+        if route is None:
+            raise _WrongMethod(path, tuple(methods))
+        return route, part
+
+    async def _body(self, receive: Receive, heads: _Heads) -> bytes:
+        if heads.length > self.limits.body_bytes:
+            raise self._too_large()
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body", False):
+            try:
+                async with asyncio.timeout(self.limits.body_seconds):
+                    body = await self._rest_of_body(body, receive)
+            except TimeoutError:
+                seconds = f"{self.limits.body_seconds:g} s"
+                raise Refused(Refusal.TOO_SLOW, f"did not come within {seconds}", "body") from None
+        if len(body) > self.limits.body_bytes:
+            raise self._too_large()
+        return body
+
+    async def _rest_of_body(self, first: bytes, receive: Receive) -> bytes:
+        chunks, size = [first], len(first)
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(Refusal.INVALID, "ended early", "body")
+            chunk = message.get("body", b"")
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > self.limits.body_bytes:
+                raise self._too_large()
+            more = message.get("more_body", False)
+        return b"".join(chunks)
+
+    def _too_large(self) -> Refused:
+        return Refused(Refusal.TOO_LARGE, f"is larger than {self.limits.body_bytes} bytes", "body")
+
+
+class _WrongMethod(Refused):
+    """A path that exists, asked in another way than it can be."""
+
+    def __init__(self, path: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(Refusal.WRONG_METHOD, f"{path} takes {' or '.join(allowed)}", "method")
+        self.allowed = allowed
+
+
+class _Heads:
+    """The few headers that matter, from one pass over all of them."""
+
+    __slots__ = ("authorization", "deadline", "length", "media_type", "request_id")
+
+    def __init__(self, headers: list[Header]) -> None:
+        self.authorization: bytes | None = None
+        self.deadline: bytes | None = None
+        self.media_type = ""
+        self.length = 0
+        self.request_id = b""
+        for name, value in headers:
+            if name == b"content-type":
+                self.media_type = value.decode("latin-1").partition(";")[0].strip().lower()
+            elif name == b"content-length":
+                self.length = int(value) if value.isdigit() else 0
+            elif name == b"authorization":
+                self.authorization = value
+            elif name == b"x-deadline-ms":
+                self.deadline = value
+            elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+                self.request_id = value
+
+    def seconds_left(self) -> float:
+        """What the client's deadline leaves."""
+        if self.deadline is None:
+            return math.inf
+        try:
+            milliseconds = float(self.deadline)
+        except ValueError:
+            milliseconds = math.nan
+        if not 0 < milliseconds < math.inf:
+            raise invalid("x-deadline-ms", "is not a number above 0")
+        return milliseconds / 1e3
+
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+
+
+def status_of(refusal: Refusal) -> int:
+    """The HTTP status of a refusal."""
+    match refusal:
+        case Refusal.INVALID:
+            return 400
+        case Refusal.UNAUTHENTICATED:
+            return 401
+        case Refusal.NOT_FOUND:
+            return 404
+        case Refusal.WRONG_METHOD:
+            return 405
+        case Refusal.TOO_SLOW:
+            return 408
+        case Refusal.CONFLICT:
+            return 409
+        case Refusal.TOO_LARGE:
+            return 413
+        case Refusal.WRONG_TYPE:
+            return 415
+        case Refusal.EXHAUSTED:
+            return 429
+        case _:
+            assert_never(refusal)
+
+
+def _refusal(refused: Refused, request_id: bytes) -> Reply:
+    answer = ErrorAnswer(str(refused), refused.refusal.value, refused.field, request_id.decode())
+    headers: list[Header] = [_JSON_HEADER]
+    match refused.refusal:
+        case Refusal.WRONG_METHOD if isinstance(refused, _WrongMethod):
+            headers.append((b"allow", ", ".join(refused.allowed).encode()))
+        case Refusal.UNAUTHENTICATED:
+            headers.append((b"www-authenticate", b"Bearer"))
+        case Refusal.EXHAUSTED:
+            headers.append((b"retry-after", b"1"))
+        case Refusal.TOO_LARGE | Refusal.TOO_SLOW:
+            headers.append((b"connection", b"close"))
+        case _:
+            pass
+    return Reply(ENCODER.encode(answer), status_of(refused.refusal), tuple(headers))
+
+
+def decode(decoder: msgspec.json.Decoder[Value], body: bytes) -> Value:
+    """A JSON body as a value; the refusal names the field."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        _refuse_value(str(error))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        _refuse_text(body, str(error))
+
+
+def _refuse_value(message: str) -> NoReturn:
+    """msgspec's complaint with the field in front: `state[2]: expected float, got str`."""
+    message, _, path = message.replace("`", "").partition(" - at ")
+    path = path.removeprefix("$").removeprefix(".")
+    for lead, says in (
+        ("Object missing required field ", "is missing"),
+        ("Object contains unknown field ", "is not a field of this request"),
+    ):
+        if message.startswith(lead):
+            name = message.removeprefix(lead)
+            raise invalid(f"{path}.{name}" if path else name, says)
+    raise invalid(path or "body", message[:1].lower() + message[1:])
+
+
+def _refuse_text(body: bytes, problem: str) -> NoReturn:
+    """Not JSON. Where it is because of NaN or Infinity, which some programs write, say in which field."""
+    try:
+        place = _not_finite(json.loads(body))
+    except (ValueError, RecursionError):
+        place = None
+    if place is not None:
+        raise invalid(place or "body", "is not a finite number; JSON has no NaN and no Infinity")
+    raise invalid("body", f"is not JSON: {problem}")
+
+
+def _not_finite(value: Any, path: str = "") -> str | None:
+    """Where the first NaN or infinity stands; None where there is none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return path
+    children: Iterator[tuple[str, Any]] = iter(())
+    if isinstance(value, dict):
+        children = ((f"{path}.{key}" if path else key, item) for key, item in value.items())
+    elif isinstance(value, list):
+        children = ((f"{path}[{index}]", item) for index, item in enumerate(value))
+    return next((found for at, item in children if (found := _not_finite(item, at)) is not None), None)
+
+
+def _request_ids() -> Iterator[bytes]:
+    """Unique and short: a random start, then a number."""
+    start = secrets.token_hex(4)
+    return (f"{start}-{number:x}".encode() for number in count(1))
+
+
+def _fields(scope: Scope, request_id: bytes, reply: Reply, detail: str) -> dict[str, object]:
+    return {
+        "request_id": request_id.decode(),
+        "door": "rest",
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": reply.status,
+        "detail": detail,
+    }
+
+
+def _report(level: int, scope: Scope, request_id: bytes, reply: Reply, detail: str) -> None:
+    if _log.isEnabledFor(level):
+        _log.log(level, "request", extra={"fields": _fields(scope, request_id, reply, detail)})
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
