@@ -1,8 +1,8 @@
-"""Decisions from the fixed vector of document 000: per node the shares of CPU and memory in use, then the task.
+"""Decisions from the fixed vector of document 000: shares of CPU and memory in use per node, then the task.
 
 A vector of length 2n, or 2n + 2 with the task, is answered by one of 2n + 2 actions: 0..n-1 place on that
-node, n..2n-1 preempt there, 2n delay, 2n+1 reject. n follows from the number of actions. Services, clients and
-the simulated plugin decide through `VectorModel`; no torch is needed.
+node, n..2n-1 preempt there, 2n delay, 2n+1 reject. n follows from the number of actions. Services, clients
+and the simulated plugin decide through `VectorModel`; no torch is needed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def refusal(state_length: int, actions: int) -> str | None:
         return f"action_dim {actions} is not 2n + 2 for any number of nodes n"
     nodes = (actions - 2) // 2
     if state_length not in (2 * nodes, 2 * nodes + 2):
-        return f"state has length {state_length}; for {actions} actions ({nodes} nodes) it is {2 * nodes} or {2 * nodes + 2}"
+        wanted = f"{2 * nodes} or {2 * nodes + 2}"
+        return f"state has length {state_length}, not {wanted}, as {actions} actions ({nodes} nodes) need"
     return None
 
 
@@ -98,7 +99,7 @@ class VectorScorer:
         """See `VectorModel`."""
         nodes = (actions - 2) // 2
         if len(self.memory) and refusal(state_length, actions) is None and nodes != len(self.memory):
-            return f"this model remembers the {len(self.memory)} nodes of one cluster, and is asked about {nodes}"
+            return f"this model knows one cluster of {len(self.memory)} nodes, and is asked about {nodes}"
         return refusal(state_length, actions)
 
     def chances(self, state: F64, actions: int, mask: Bool | None) -> F64:

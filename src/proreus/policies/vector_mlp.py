@@ -30,7 +30,7 @@ Layers = tuple[F32, F32, F32, F32, F32, F32]
 """Per layer the weights [in, out] and the bias [out]."""
 
 _ZERO = np.float32(0.0)
-_MOST = 1e6  # inputs beyond this are clipped, so that everything stays finite
+MOST_INPUT = 1e6  # inputs beyond this are clipped, so that everything stays finite
 
 
 def initial_tensors(inputs: int, actions: int, seed: int) -> dict[str, F32]:
@@ -79,7 +79,7 @@ def run_layers(layers: Layers, state: F64, out: F32) -> None:
     w0, b0, w2, b2, w4, b4 = layers
     x = np.empty(state.shape[0], dtype=np.float32)
     for i in range(state.shape[0]):
-        x[i] = min(max(state[i], -_MOST), _MOST)
+        x[i] = min(max(state[i], -MOST_INPUT), MOST_INPUT)
     first = np.empty(b0.shape[0], dtype=np.float32)
     second = np.empty(b2.shape[0], dtype=np.float32)
     _dense(x, w0, b0, first)

@@ -75,9 +75,9 @@ _POOLED, _POOLED_CONTEXT, _POOLED_BIAS, _DELAY, _REJECT, _VALUE, _OFFSETS = list
 
 _BLOCK = 16  # nodes that a kernel takes at once
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
-_MOST_SHARE = np.float32(4.0)  # inputs beyond what can be are clipped, so that everything stays finite
-_MOST_TASK = 1e6
-_TASK_CORES = 100.0  # the vector has a task's milli-CPU / 100,000
+MOST_SHARE = np.float32(4.0)  # inputs beyond what can be are clipped, so that everything stays finite
+MOST_TASK = 1e6
+TASK_CORES = 100.0  # the vector has a task's milli-CPU / 100,000
 _LEAST_CHANCE = np.float32(-80.0)  # the logarithm of the smallest chance that an allowed action can have
 
 
@@ -103,10 +103,10 @@ def initial_parameters(seed: int) -> F32:
 def fill_context(state: F64, nodes: int, g: F32) -> None:
     """g: float32[G] of the vector of so many nodes; see CONTEXT."""
     mean_cpu = mean_memory = most_cpu = most_memory = empty = _ZERO
-    least_cpu = least_memory = _MOST_SHARE
+    least_cpu = least_memory = MOST_SHARE
     for i in range(nodes):
-        cpu = min(max(np.float32(state[2 * i]), _ZERO), _MOST_SHARE)
-        memory = min(max(np.float32(state[2 * i + 1]), _ZERO), _MOST_SHARE)
+        cpu = min(max(np.float32(state[2 * i]), _ZERO), MOST_SHARE)
+        memory = min(max(np.float32(state[2 * i + 1]), _ZERO), MOST_SHARE)
         mean_cpu += cpu
         mean_memory += memory
         most_cpu = max(most_cpu, cpu)
@@ -116,11 +116,11 @@ def fill_context(state: F64, nodes: int, g: F32) -> None:
         empty += _ONE if max(cpu, memory) == _ZERO else _ZERO
     share = _ONE / np.float32(nodes)
     known = state.shape[0] > 2 * nodes
-    cores = state[2 * nodes] * _TASK_CORES if known else 0.0
+    cores = state[2 * nodes] * TASK_CORES if known else 0.0
     gib = state[2 * nodes + 1] if known else 0.0
     g[0] = _ONE if known else _ZERO
-    g[1] = np.float32(math.log1p(min(max(cores, 0.0), _MOST_TASK)))
-    g[2] = np.float32(math.log1p(min(max(gib, 0.0), _MOST_TASK)))
+    g[1] = np.float32(math.log1p(min(max(cores, 0.0), MOST_TASK)))
+    g[2] = np.float32(math.log1p(min(max(gib, 0.0), MOST_TASK)))
     g[3] = g[2] - g[1]
     g[4], g[5] = mean_cpu * share, mean_memory * share
     g[6], g[7], g[8], g[9] = most_cpu, most_memory, least_cpu, least_memory
@@ -180,8 +180,8 @@ def fill_logits(params: F32, memory: F32, state: F64, nodes: int, out: tuple[F32
     for start in range(0, nodes, _BLOCK):
         count = min(_BLOCK, nodes - start)
         for k in range(count):
-            cpu = min(max(np.float32(state[2 * (start + k)]), _ZERO), _MOST_SHARE)
-            mem = min(max(np.float32(state[2 * (start + k) + 1]), _ZERO), _MOST_SHARE)
+            cpu = min(max(np.float32(state[2 * (start + k)]), _ZERO), MOST_SHARE)
+            mem = min(max(np.float32(state[2 * (start + k) + 1]), _ZERO), MOST_SHARE)
             fuller = max(cpu, mem)
             x[0, k], x[1, k], x[2, k] = cpu, mem, fuller
             x[3, k] = _ONE if fuller == _ZERO else _ZERO

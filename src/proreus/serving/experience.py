@@ -6,9 +6,10 @@ A segment is a line of frames; a frame is one record:
 
     mark (4 bytes), length of the payload (4), CRC-32 of number and payload (4), payload
 
-`append` returns when its record has reached the disk. Appends that come together share one fsync. A writer that
-is killed leaves a torn frame at the end at worst; the next one cuts it off. A frame that is damaged in the middle
-is skipped and counted, and what follows is found again by its mark. One process writes, any number may read.
+`append` returns when its record has reached the disk. Appends that come together share one fsync. A writer
+that is killed leaves a torn frame at the end at worst; the next one cuts it off. A frame that is damaged in
+the middle is skipped and counted, and what follows is found again by its mark. One process writes, any
+number may read.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from proreus.model.errors import UsageError, WorkError
 from proreus.model.files import make_folder
 from proreus.policies.experience import Experience
 
-__all__ = ["Experience", "ExperienceLog", "Scan", "read_log"]
+__all__ = ["Experience", "ExperienceLog", "LogReader"]
 
 _MARK = b"PXR1"
 _HEAD = struct.Struct("<4sII")
@@ -93,7 +94,7 @@ class Scan:
     next_number: int = 0
     """One more than the last whole record's."""
     end: int = 0
-    """Bytes of the last segment up to the end of its last whole record."""
+    """Bytes up to the end of the last whole record."""
     damaged: int = 0
     """Stretches of bytes between whole records that are no record."""
 
@@ -106,23 +107,23 @@ def _segments(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(path.stem), path) for path in found)
 
 
-def _frames(content: bytes, first: int, scan: Scan) -> Iterator[tuple[int, bytes]]:
-    """(number, payload) of the whole frames of a segment whose first record has number `first`."""
-    at, number, torn = 0, first, False
-    scan.end = 0
+def _frames(content: bytes, number: int, scan: Scan) -> Iterator[tuple[int, bytes]]:
+    """(number, payload) of the whole frames in `content`, of which the first should have this number."""
+    at, damaged = 0, False
+    scan.next_number, scan.end = number, 0
     while True:
         place = content.find(_MARK, at)
         if place < 0 or place + _HEAD.size > len(content):
             return
         _, length, checksum = _HEAD.unpack_from(content, place)
         payload = content[place + _HEAD.size : place + _HEAD.size + length]
-        found = _numbered(number, payload, checksum, torn or place != at) if len(payload) == length else None
+        damaged = damaged or place != at
+        found = _numbered(number, payload, checksum, damaged) if len(payload) == length else None
         if found is None:
-            at, torn = place + 1, True
+            at, damaged = place + 1, True
             continue
-        if torn or place != at:
-            scan.damaged += 1
-        number, torn, at = found + 1, False, place + _HEAD.size + length
+        scan.damaged += damaged
+        at, damaged, number = place + _HEAD.size + length, False, found + 1
         scan.end, scan.next_number = at, number
         yield found, payload
 
@@ -138,22 +139,40 @@ def _numbered(number: int, payload: bytes, checksum: int, after_damage: bool) ->
     return None
 
 
-def read_log(folder: Path, since: int = 0, scan: Scan | None = None) -> Iterator[tuple[int, Experience]]:
-    """(number, record) of the records from number `since` on; ends at the last whole one."""
-    scan = Scan() if scan is None else scan
-    segments = _segments(folder)
-    for place, (first, path) in enumerate(segments):
-        if place + 1 < len(segments) and segments[place + 1][0] <= since:
-            continue
+class LogReader:
+    """Follows a log while it grows: every `poll` returns what has become whole since the one before."""
+
+    def __init__(self, folder: Path, since: int = 0) -> None:
+        self._folder, self._since = folder, since
+        self._segment = -1  # the number of its first record
+        self._offset, self._next = 0, 0
+        self.damaged = 0
+
+    def poll(self) -> Iterator[tuple[int, Experience]]:
+        """(number, record) of the new whole records from `since` on."""
+        segments = _segments(self._folder)
+        if self._segment < 0 and segments:
+            started = [first for first, _ in segments if first <= self._since]
+            self._segment = self._next = max(started, default=segments[0][0])
+        for first, path in segments:
+            if first < self._segment:
+                continue
+            if first > self._segment:
+                self._segment, self._offset, self._next = first, 0, first
+            yield from self._read(path)
+
+    def _read(self, path: Path) -> list[tuple[int, Experience]]:
         try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            continue
+            with path.open("rb") as file:
+                file.seek(self._offset)
+                content = file.read()
         except OSError as error:
             raise WorkError(f"{path}: cannot be read: {error.strerror}") from error
-        for number, payload in _frames(content, first, scan):
-            if number >= since:
-                yield number, decode(payload)
+        scan = Scan()
+        frames = list(_frames(content, self._next, scan))
+        self._offset, self._next = self._offset + scan.end, scan.next_number
+        self.damaged += scan.damaged
+        return [(number, decode(payload)) for number, payload in frames if number >= self._since]
 
 
 @dataclass
@@ -193,7 +212,6 @@ class ExperienceLog:
             return self._new_segment(0), 0
         scan = Scan()
         first, path = segments[-1]
-        scan.next_number = first
         content = path.read_bytes()
         for _ in _frames(content, first, scan):
             pass
@@ -269,7 +287,7 @@ class ExperienceLog:
 
     def read(self, since: int = 0) -> Iterator[tuple[int, Experience]]:
         """(number, record) from number `since` on."""
-        return read_log(self.folder, since)
+        return LogReader(self.folder, since).poll()
 
     def close(self) -> None:
         """Let the file and the lock go; what was acknowledged is on the disk already."""

@@ -4,9 +4,9 @@
     STORE/NAME/7/record.json                       where it came from, and whether it was rejected
     STORE/NAME/current                             the live version, and those that were live before it
 
-A version is written into a temporary folder, made durable and renamed into place; the pointer is replaced by a
-rename. A process that dies at any moment leaves either the old or the new state, and at worst a temporary folder,
-which `gc` sweeps up. Writers of one name take turns by a lock on its folder; readers need none.
+A version is written into a temporary folder, made durable and renamed into place; the pointer is replaced by
+a rename. A process that dies at any moment leaves either the old or the new state, and at worst a temporary
+folder, which `gc` sweeps up. Writers of one name take turns by a lock on its folder; readers need none.
 """
 
 from __future__ import annotations
