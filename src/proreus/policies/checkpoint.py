@@ -33,7 +33,7 @@ class Card:
 
     world: str
     kind: str
-    """Which policy the weights are for: "linear" or "scorer"."""
+    """Which policy the weights are for: "linear", "scorer", "vector-scorer", "vector-mlp"."""
     algorithm: str
     encoding: str = VERSION
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -73,8 +73,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     write_atomically(folder / CARD, (json.dumps(card, indent=2) + "\n").encode())
 
 
-def load_checkpoint(folder: Path) -> Checkpoint:
-    """The checkpoint in `folder`; an InputError says which file is wrong and how."""
+def load_checkpoint(folder: Path, encoding: str = VERSION) -> Checkpoint:
+    """The checkpoint in `folder`, made for `encoding`; an InputError says which file is wrong and how."""
     card = _read_card(folder / CARD)
     path = folder / WEIGHTS
     try:
@@ -88,9 +88,9 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         raise InputError(
             "does not match the checksum on its card: it is damaged or from another run", file=path
         )
-    if card.encoding != VERSION:
+    if card.encoding != encoding:
         raise InputError(
-            f"made for encoding {card.encoding!r}, this is {VERSION!r}: train it again or use that version",
+            f"made for encoding {card.encoding!r}, this is {encoding!r}: train it again or use that version",
             file=folder / CARD,
             field="encoding",
         )

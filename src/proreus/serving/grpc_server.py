@@ -25,7 +25,7 @@ from grpc_reflection.v1alpha.reflection import ReflectionServicer
 
 from proreus.model.errors import WorkError
 from proreus.serving.core import DecisionService, Question
-from proreus.serving.gate import Gate
+from proreus.serving.admission import Admission
 from proreus.serving.grpc_messages import (
     action_bytes,
     answer_bytes,
@@ -59,8 +59,8 @@ class GrpcOptions:
 class GrpcDoor:
     """A gRPC server over one service."""
 
-    def __init__(self, service: DecisionService, gate: Gate, options: GrpcOptions | None = None) -> None:
-        self.service, self.gate = service, gate
+    def __init__(self, service: DecisionService, admission: Admission, options: GrpcOptions | None = None) -> None:
+        self.service, self.admission = service, admission
         options = options or GrpcOptions()
         self._streams = threading.BoundedSemaphore(max(1, options.threads // 2))
         self._server = grpc.server(
@@ -184,7 +184,7 @@ class GrpcDoor:
         def handle(data: bytes, context: Context) -> bytes:
             began = time.perf_counter()
             try:
-                if not (open_to_all or self.gate.open):
+                if not (open_to_all or self.admission.open):
                     self._admit(context)
                 return work(data, context)
             except Refused as refused:
@@ -203,7 +203,7 @@ class GrpcDoor:
             if not self._streams.acquire(blocking=False):
                 self._refuse(Refused(Refusal.EXHAUSTED, "too many streams are open"), context)
             try:
-                if not self.gate.open:
+                if not self.admission.open:
                     self._admit(context)
                 yield from work(requests, context)
             except Refused as refused:
@@ -219,7 +219,7 @@ class GrpcDoor:
 
     def _admit(self, context: Context) -> None:
         given = next((value for key, value in context.invocation_metadata() if key == "authorization"), "")
-        self.gate.admit(given.encode() if isinstance(given, str) else given, _host(context.peer()))
+        self.admission.admit(given.encode() if isinstance(given, str) else given, _host(context.peer()))
 
     def _refuse(self, refused: Refused, context: Context) -> NoReturn:
         self._count(refused)

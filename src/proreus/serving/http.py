@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TypeVar, assert_never
 
 import msgspec
 
-from proreus.serving.gate import Gate
+from proreus.serving.admission import Admission
 from proreus.serving.metrics import Measurements
 from proreus.serving.values import ENCODER, ErrorAnswer, Refusal, Refused, invalid
 
@@ -87,7 +87,7 @@ class HttpApp:
     """An ASGI application over a table of routes: (path pattern -> method -> route)."""
 
     routes: dict[str, dict[str, Route]]
-    gate: Gate
+    admission: Admission
     measurements: Measurements
     limits: HttpLimits = field(default_factory=HttpLimits)
     _under_way: int = field(default=0, init=False)
@@ -158,9 +158,9 @@ class HttpApp:
     async def _answer(self, scope: Scope, receive: Receive, heads: _Heads) -> Reply:
         route, part = self._find(scope["path"], scope["method"])
         if not route.open:
-            if not self.gate.open:
+            if not self.admission.open:
                 client = scope.get("client")
-                self.gate.admit(heads.authorization, client[0] if client else "")
+                self.admission.admit(heads.authorization, client[0] if client else "")
             if self._under_way > self.limits.concurrency:
                 raise Refused(
                     Refusal.EXHAUSTED, f"more than {self.limits.concurrency} requests are under way"
