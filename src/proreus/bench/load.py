@@ -1,11 +1,11 @@
 """The load on a service: many clients in one process and one loop, with requests that are made beforehand.
 
-Every client is one connection that sends a request, reads the whole answer, and sends again (a closed loop). The
-bytes of requests are prepared, answers are only measured out, so the generator spends a few microseconds per
-request and is not what is measured. It is the same for every service over HTTP/1.1; for gRPC it speaks the frames
-of HTTP/2 itself (`load_http2`).
+Every client is one connection that sends a request, reads the whole answer, and sends again (a closed
+loop). The bytes of requests are prepared, answers are only measured out, so the generator spends a few
+microseconds per request and is not what is measured. It is the same for every service over HTTP/1.1; for
+gRPC it speaks the frames of HTTP/2 itself (`load_http2`).
 
-Run as a process of its own: `python -m proreus.bench.load '{"host": ..., ...}'` prints one line of JSON.
+Run as a process of its own: `python -m proreus.bench.load` reads a plan and prints a result, as JSON.
 """
 
 from __future__ import annotations

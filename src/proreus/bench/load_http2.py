@@ -1,7 +1,7 @@
 """As much of HTTP/2 as a gRPC client needs that asks one unary call after the other.
 
-A gRPC library as the generator of load would cost more than the server it loads. Answers are not decoded: a call
-has succeeded when a message came before its stream ended (a refusal has no message).
+A gRPC library as the generator of load would cost more than the server it loads. Answers are not decoded: a
+call has succeeded when a message came before its stream ended (a refusal has no message).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The peer of `proreus bench serve`: a minimal Flask service over an eager torch network.
 
-What document 000 describes, in the fewest lines: its actor network (two hidden layers of 256), its /predict, and
-`app.run`, as its users start it. Run as a process of its own: `python -m proreus.bench.serve_peer PORT STATE ACTIONS`.
+What document 000 describes, in the fewest lines: its actor network (two hidden layers of 256), its
+/predict, and `app.run`, as its users start it. Run as a process of its own: `python -m
+proreus.bench.serve_peer PORT STATE ACTIONS`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def make_app(state_dim: int, action_dim: int) -> Flask:
             return jsonify({"error": "state"}), 400
         with torch.no_grad():
             logits = actor(torch.tensor(state, dtype=torch.float32).unsqueeze(0))
-            action = torch.distributions.Categorical(logits=logits).sample().item()
+            action = torch.multinomial(torch.softmax(logits, dim=-1), 1).item()
         return jsonify({"action": int(action)})
 
     @app.get("/health")

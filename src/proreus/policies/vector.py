@@ -218,14 +218,31 @@ def _draw(key: np.uint64, state: F64) -> float:
     return float(np.int64(total >> _R11)) * 2.0**-53
 
 
+@compiled
+def _draw_rows(key: np.uint64, states: F64, draws: F64) -> None:
+    """states: [B, S]; draws: [B], filled."""
+    for b in range(states.shape[0]):
+        draws[b] = _draw(key, states[b])
+
+
 def draw_of(seed: int, version: int, state: F64) -> float:
     """The number at which this version samples in this state: a keyed hash of the vector, in [0, 1).
 
     The same state at the same version samples the same action over every door; a new version or seed
     draws anew.
     """
-    key = (seed * 0x2545F4914F6CDD1D + version * 0x9E3779B97F4A7C15) % 2**64
-    return float(_draw(np.uint64(key), state))
+    return float(_draw(_key(seed, version), state))
+
+
+def draws_of(seed: int, version: int, states: F64) -> F64:
+    """`draw_of` every row: [B, S] -> [B]."""
+    draws = np.empty(len(states))
+    _draw_rows(_key(seed, version), states, draws)
+    return draws
+
+
+def _key(seed: int, version: int) -> np.uint64:
+    return np.uint64((seed * 0x2545F4914F6CDD1D + version * 0x9E3779B97F4A7C15) % 2**64)
 
 
 def fresh_scorer(seed: int) -> VectorScorer:

@@ -53,7 +53,9 @@ class Admission:
         if self._expected is not None:
             # The comparison takes as long for a near miss as for a far one.
             if not hmac.compare_digest(authorization or b"", self._expected):
-                raise Refused(Refusal.UNAUTHENTICATED, "needs 'Bearer' and the service's token", "authorization")
+                raise Refused(
+                    Refusal.UNAUTHENTICATED, "needs 'Bearer' and the service's token", "authorization"
+                )
         if self._rate > 0:
             self._take(client, cost)
 

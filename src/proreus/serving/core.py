@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from proreus.cluster.columns import F64, I64, Bool
-from proreus.policies.vector import VectorModel, draw_of
+from proreus.policies.vector import VectorModel, draw_of, draws_of
 from proreus.policies.vector_rule import fullest_with_room
 from proreus.serving.checks import (
     Dimensions,
@@ -32,6 +32,8 @@ from proreus.serving.recent import Decided, RecentDecisions
 from proreus.serving.values import Choice, DecidedBy, Health, PredictAnswer, invalid
 
 _log = logging.getLogger(__name__)
+_REMEMBERED_BYTES = 1 << 26
+"""Memory for decisions that wait for their outcome, at most: a mask is as long as the cluster is large."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class DecisionService:
     ) -> None:
         self.options = options
         self.measurements = Measurements()
-        self.recent = RecentDecisions(options.remembered)
+        most = _REMEMBERED_BYTES // (options.dimensions.actions + 256)
+        self.recent = RecentDecisions(min(options.remembered, most))
         self.draining = False
         self._clock = clock
         self._began = clock()
@@ -138,6 +141,8 @@ class DecisionService:
                 state = np.full(length, 0.5)
                 model.decide(state, dimensions.actions, None, 0.5)
                 model.decide(state, dimensions.actions, self._everything, -1.0)
+                model.chances(state, dimensions.actions, None)
+                model.decide_batch(state[None], dimensions.actions, None, draws_of(0, version, state[None]))
         fullest_with_room(np.full(dimensions.state, 0.5), self._everything)
         return Live(version, model)
 
@@ -173,10 +178,10 @@ class DecisionService:
         options, live = self.options, self._live
         check_block(batch.states, options.dimensions)
         deterministic = options.deterministic if batch.deterministic is None else batch.deterministic
-        draws = np.full(len(batch.states), -1.0)
-        if not deterministic:
-            for index, state in enumerate(batch.states):
-                draws[index] = draw_of(options.seed, live.version, state)
+        if deterministic:
+            draws = np.full(len(batch.states), -1.0)
+        else:
+            draws = draws_of(options.seed, live.version, batch.states)
         begin = self._clock()
         decided_by: DecidedBy = "model"
         try:
@@ -194,7 +199,7 @@ class DecisionService:
         self.measurements.took(door, "model of a batch", self._clock() - begin)
         return BatchDecided(actions, log_probs, live.version, decided_by, deterministic)
 
-    def health(self) -> Health:
+    def health(self, learning: bool) -> Health:
         """That the service answers, and with what."""
         return Health(
             status="draining" if self.draining else "ok",
@@ -202,7 +207,7 @@ class DecisionService:
             state_dim=self.options.dimensions.state,
             action_dim=self.options.dimensions.actions,
             deterministic=self.options.deterministic,
-            learning=False,
+            learning=learning,
             uptime_seconds=round(self._clock() - self._began, 3),
         )
 

@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError, Message
 from proreus.cluster.columns import F64, Bool
 from proreus.serving.checks import Dimensions, as_block, as_mask, as_masks
 from proreus.serving.core import Batch, BatchDecided, Question
+from proreus.serving.feedback import UpdateAnswer
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
 from proreus.serving.values import DecidedBy, PredictAnswer, Refused, UpdateRequest, invalid
@@ -142,6 +143,17 @@ def batch_bytes(decided: BatchDecided) -> bytes:
         model_version=decided.version,
         decided_by=_decided_by(decided.decided_by),
         deterministic=decided.deterministic,
+    ).SerializeToString()
+
+
+def update_bytes(answer: UpdateAnswer) -> bytes:
+    """An UpdateResponse."""
+    return decision.UpdateResponse(
+        status=answer.status,
+        logged=answer.logged,
+        learnable=answer.learnable,
+        buffered=answer.buffered,
+        model_version=answer.model_version,
     ).SerializeToString()
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, assert_never
+from typing import Any, NoReturn, TypeAlias, assert_never
 
 import grpc
 from grpc_health.v1 import health_pb2
@@ -24,8 +24,9 @@ from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION
 from grpc_reflection.v1alpha.reflection import ReflectionServicer
 
 from proreus.model.errors import WorkError
-from proreus.serving.core import DecisionService, Question
 from proreus.serving.admission import Admission
+from proreus.serving.application import Application
+from proreus.serving.core import Question
 from proreus.serving.grpc_messages import (
     action_bytes,
     answer_bytes,
@@ -34,7 +35,9 @@ from proreus.serving.grpc_messages import (
     read_batch,
     read_question,
     read_state,
+    read_update,
     refusal_bytes,
+    update_bytes,
 )
 from proreus.serving.values import Refusal, Refused
 
@@ -43,7 +46,7 @@ SCHEDULER, DECISION, HEALTH = "scheduler.Scheduler", "proreus.decision.v1.Decisi
 VERSION_KEY = "proreus-model-version"
 """Trailing metadata of document 000's Predict, whose message has no room for the version."""
 _log = logging.getLogger(__name__)
-Context = grpc.ServicerContext
+Context: TypeAlias = Any  # grpcio has no types: a grpc.ServicerContext
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,10 @@ class GrpcOptions:
 class GrpcDoor:
     """A gRPC server over one service."""
 
-    def __init__(self, service: DecisionService, admission: Admission, options: GrpcOptions | None = None) -> None:
-        self.service, self.admission = service, admission
+    def __init__(
+        self, application: Application, admission: Admission, options: GrpcOptions | None = None
+    ) -> None:
+        self._application, self.service, self.admission = application, application.service, admission
         options = options or GrpcOptions()
         self._streams = threading.BoundedSemaphore(max(1, options.threads // 2))
         self._server = grpc.server(
@@ -111,6 +116,7 @@ class GrpcDoor:
             {
                 "Predict": unary(self._guarded(self.predict)),
                 "PredictBatch": unary(self._guarded(self.predict_batch)),
+                "Update": unary(self._guarded(self.update)),
                 "PredictStream": grpc.stream_stream_rpc_method_handler(self._streamed(self.predict_stream)),
             },
         )
@@ -138,7 +144,9 @@ class GrpcDoor:
     def predict_batch(self, data: bytes, context: Context) -> bytes:
         """Decision/PredictBatch."""
         del context
-        return batch_bytes(self.service.predict_batch(read_batch(data, self.service.options.dimensions), DOOR))
+        return batch_bytes(
+            self.service.predict_batch(read_batch(data, self.service.options.dimensions), DOOR)
+        )
 
     def predict_stream(self, requests: Iterator[bytes], context: Context) -> Iterator[bytes]:
         """Decision/PredictStream: an answer or a refusal per request."""
@@ -152,6 +160,11 @@ class GrpcDoor:
                 self._count(refused)
                 yield refusal_bytes(refused)
             self.service.measurements.took(DOOR, "whole", time.perf_counter() - began)
+
+    def update(self, data: bytes, context: Context) -> bytes:
+        """Decision/Update; answered when the experience is on the disk."""
+        del context
+        return update_bytes(self._application.feedback.take(read_update(data)))
 
     def check(self, data: bytes, context: Context) -> bytes:
         """Health/Check."""
@@ -224,16 +237,16 @@ class GrpcDoor:
     def _refuse(self, refused: Refused, context: Context) -> NoReturn:
         self._count(refused)
         context.abort(code_of(refused.refusal), str(refused))
+        raise AssertionError("abort raises")
 
     def _count(self, refused: Refused) -> None:
         self.service.measurements.count("proreus_refusals", door=DOOR, reason=refused.refusal.value)
 
     def _fail(self, error: Exception, context: Context) -> NoReturn:
         self.service.measurements.count("proreus_failures", door=DOOR)
-        _log.error(
-            "request failed", exc_info=error, extra={"fields": {"door": DOOR, "peer": context.peer()}}
-        )
+        _log.error("request failed", exc_info=error, extra={"fields": {"door": DOOR, "peer": context.peer()}})
         context.abort(grpc.StatusCode.INTERNAL, "the service failed; its log says why")
+        raise AssertionError("abort raises")
 
 
 def code_of(refusal: Refusal) -> grpc.StatusCode:

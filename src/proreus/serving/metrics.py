@@ -41,6 +41,7 @@ class Measurements:
         self._latency: dict[tuple[str, str], _Histogram] = {}
         self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._totals: dict[str, Callable[[], dict[str, float]]] = {}
         self._version: Callable[[], str] = str
 
     def took(self, door: str, part: str, seconds: float) -> None:
@@ -67,6 +68,10 @@ class Measurements:
     def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
         """Export the number that `read` gives whenever someone asks."""
         self._gauges[name] = (help_text, read)
+
+    def totals(self, name: str, read: Callable[[], dict[str, float]]) -> None:
+        """Export counts that someone else keeps, by the one label of the counter `name`."""
+        self._totals[name] = read
 
     def version(self, read: Callable[[], str]) -> None:
         """Export which model version is live."""
@@ -99,6 +104,8 @@ class Measurements:
                 if known == name:
                     values = dict(has)
                     family.add_metric(tuple(values.get(label, "") for label in labels), amount)
+            for value, total in self._totals.get(name, dict)().items():
+                family.add_metric((value,), total)
             yield family
         for name, (help_text, read) in self._gauges.items():
             gauge = GaugeMetricFamily(name, help_text)
@@ -110,12 +117,11 @@ class Measurements:
 
 
 COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "proreus_decisions": ("Decisions by who made them.", ("door", "decided_by")),
     "proreus_fallbacks": ("Decisions that the rule made for the model, by reason.", ("reason",)),
     "proreus_refusals": ("Requests refused, by reason.", ("door", "reason")),
     "proreus_failures": ("Requests that failed by the service's own fault.", ("door",)),
     "proreus_experience": ("Steps of experience received, by use.", ("use",)),
-    "proreus_updates": ("Results of learning.", ("result",)),
+    "proreus_updates": ("Rounds of learning, by result.", ("result",)),
     "proreus_swaps": ("Changes of the live version.", ("result",)),
 }
 

@@ -25,7 +25,7 @@ class Decided(NamedTuple):
 
 
 def digest(state: F64) -> int:
-    """What a state is known by: 64 bits, keyed anew in every process, so that nobody can aim at a collision."""
+    """What a state is known by: 64 bits, keyed anew in each process: collisions cannot be aimed at."""
     return hash(state.tobytes())
 
 

@@ -6,10 +6,23 @@ import msgspec
 import numpy as np
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from proreus.serving.application import Application
 from proreus.serving.checks import as_block, as_mask, as_masks
-from proreus.serving.core import Batch, BatchDecided, DecisionService, Question
+from proreus.serving.core import Batch, BatchDecided, Question
 from proreus.serving.http import BYTES, JSON, Reply, Request, Route, decode
-from proreus.serving.values import ENCODER, BatchAnswer, BatchRequest, PredictRequest, invalid
+from proreus.serving.named import request_digest
+from proreus.serving.named_wire import DecideRequest
+from proreus.serving.openapi import openapi_document
+from proreus.serving.values import (
+    ENCODER,
+    BatchAnswer,
+    BatchRequest,
+    PredictRequest,
+    Refusal,
+    Refused,
+    UpdateRequest,
+    invalid,
+)
 
 DOOR = "rest"
 DECIDED_RECORD = np.dtype([("action", "<i8"), ("log_prob", "<f8")])
@@ -17,25 +30,39 @@ DECIDED_RECORD = np.dtype([("action", "<i8"), ("log_prob", "<f8")])
 
 _predict = msgspec.json.Decoder(PredictRequest)
 _batch = msgspec.json.Decoder(BatchRequest)
+_update = msgspec.json.Decoder(UpdateRequest)
+_decide = msgspec.json.Decoder(DecideRequest)
+_LARGEST_VERSION = 2**62
 
 
 class RestApi:
-    """The handlers, over one service."""
+    """The handlers, over one application."""
 
-    def __init__(self, service: DecisionService) -> None:
-        self.service = service
+    def __init__(self, application: Application, body_bytes: int) -> None:
+        """body_bytes: the largest body, for the description of the interface."""
+        self._application, self.service = application, application.service
+        self._described = ENCODER.encode(openapi_document(application.service.options.dimensions, body_bytes))
 
     def routes(self) -> dict[str, dict[str, Route]]:
-        """Every path and method, except the description of them all."""
+        """Every path and method; `openapi` describes the same ones, and a test compares the two."""
         predict = Route(self.predict, (JSON,))
+        update = Route(self.update, (JSON,), blocking=True)
         metrics = Route(self.metrics)
         return {
             "/predict": {"POST": predict},
+            "/update": {"POST": update},
             "/health": {"GET": Route(self.health, open=True)},
             "/metrics": {"GET": metrics},
+            "/openapi.json": {"GET": Route(self.describe)},
             "/v1/predict": {"POST": predict},
             "/v1/predict/batch": {"POST": Route(self.predict_batch, (JSON, BYTES), blocking=True)},
+            "/v1/update": {"POST": update},
+            "/v1/decide": {"POST": Route(self.decide, (JSON,), blocking=True)},
             "/v1/metrics": {"GET": metrics},
+            "/v1/models": {"GET": Route(self.models, blocking=True)},
+            "/v1/models/rollback": {"POST": Route(self.rollback, blocking=True)},
+            "/v1/models/{}": {"GET": Route(self.model, blocking=True)},
+            "/v1/models/{}/promote": {"POST": Route(self.promote, blocking=True)},
         }
 
     def predict(self, request: Request) -> Reply:
@@ -63,7 +90,7 @@ class RestApi:
         return Reply(ENCODER.encode(batch_answer(decided)))
 
     def _predict_bytes(self, request: Request) -> Reply:
-        """A block of little-endian doubles, [B, --state_dim]; answered with records of action and log_prob."""
+        """A block of little-endian doubles, [B, state_dim]; answered with records of action and log_prob."""
         width = self.service.options.dimensions.state
         states, rest = divmod(len(request.body), 8 * width)
         if rest or not states:
@@ -79,10 +106,43 @@ class RestApi:
         )
         return Reply(answer.tobytes(), headers=headers)
 
+    def update(self, request: Request) -> Reply:
+        """Experience; answered when it is on the disk."""
+        return Reply(ENCODER.encode(self._application.feedback.take(decode(_update, request.body))))
+
+    def decide(self, request: Request) -> Reply:
+        """A pod and a cluster in named fields."""
+        asked = decode(_decide, request.body)
+        decided = self._application.named.decide(asked, request_digest(request.body), request.seconds_left)
+        return Reply(ENCODER.encode(decided))
+
+    def models(self, request: Request) -> Reply:
+        """All versions."""
+        del request
+        return Reply(ENCODER.encode(self._application.versions.all()))
+
+    def model(self, request: Request) -> Reply:
+        """One version."""
+        return Reply(ENCODER.encode(self._application.versions.one(_version(request.part))))
+
+    def promote(self, request: Request) -> Reply:
+        """Make a version live."""
+        return Reply(ENCODER.encode(self._application.versions.promote(_version(request.part))))
+
+    def rollback(self, request: Request) -> Reply:
+        """Make the version before live again."""
+        del request
+        return Reply(ENCODER.encode(self._application.versions.rollback()))
+
+    def describe(self, request: Request) -> Reply:
+        """The description of this interface."""
+        del request
+        return Reply(self._described)
+
     def health(self, request: Request) -> Reply:
         """That the service answers."""
         del request
-        return Reply(ENCODER.encode(self.service.health()))
+        return Reply(ENCODER.encode(self._application.health()))
 
     def metrics(self, request: Request) -> Reply:
         """What was counted, for Prometheus."""
@@ -100,3 +160,10 @@ def batch_answer(decided: BatchDecided) -> BatchAnswer:
         decided.decided_by,
         decided.deterministic,
     )
+
+
+def _version(part: str) -> int:
+    """The version in a path."""
+    if not (part.isascii() and part.isdecimal()) or len(part) > 19 or int(part) > _LARGEST_VERSION:
+        raise Refused(Refusal.NOT_FOUND, f"{part!r} is not the number of a version", "version")
+    return int(part)

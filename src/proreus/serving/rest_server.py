@@ -1,4 +1,4 @@
-"""The REST door as a running server: uvicorn in a thread of its own, started and stopped by whoever holds it."""
+"""The REST door as a running server: uvicorn in a thread of its own, started and stopped from outside."""
 
 from __future__ import annotations
 

@@ -50,20 +50,22 @@ class PredictRequest(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     state: Annotated[
         list[float],
         Meta(
-            description="Per node the used share of CPU and of memory (2n numbers), then, optionally, the CPU "
-            "of the task in thousandths of a core / 100,000 and its memory in GiB (2n + 2 numbers)."
+            description="Per node the used share of CPU and of memory (2n numbers), then, optionally, the "
+            "CPU of the task in thousandths of a core / 100,000 and its memory in GiB (2n + 2 numbers)."
         ),
     ]
     deterministic: Annotated[
         bool | None,
-        Meta(description="true: the best action; false: one drawn from the policy; null: as the service runs."),
+        Meta(
+            description="true: the best action; false: one drawn from the policy; null: as the service runs."
+        ),
     ] = None
     mask: Annotated[
         list[bool] | None, Meta(description="Per action, whether it is allowed; null: all are.")
     ] = None
-    top_k: Annotated[
-        int | None, Meta(description="Also answer with the so many most probable actions.")
-    ] = None
+    top_k: Annotated[int | None, Meta(description="Also answer with the so many most probable actions.")] = (
+        None
+    )
 
 
 class Choice(Struct, frozen=True, gc=False):
@@ -79,7 +81,8 @@ class PredictAnswer(Struct, frozen=True, omit_defaults=True, gc=False):
     action: int
     model_version: Annotated[int, Meta(description="The version that was live when this was decided.")]
     log_prob: Annotated[
-        float, Meta(description="Natural logarithm of the probability with which the policy takes the action.")
+        float,
+        Meta(description="Natural logarithm of the probability with which the policy takes the action."),
     ]
     decided_by: Annotated[DecidedBy, Meta(description="The model, or the rule that stands in for it.")]
     deterministic: Annotated[bool, Meta(description="Whether the best action was taken, and none drawn.")]
@@ -89,7 +92,9 @@ class PredictAnswer(Struct, frozen=True, omit_defaults=True, gc=False):
 class BatchRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Many states, all of one length, decided by one version."""
 
-    states: Annotated[list[list[float]], Meta(description="As `state` of a single prediction, all of one length.")]
+    states: Annotated[
+        list[list[float]], Meta(description="As `state` of a single prediction, all of one length.")
+    ]
     deterministic: bool | None = None
     masks: Annotated[list[list[bool]] | None, Meta(description="Per state, as `mask`.")] = None
 
