@@ -80,7 +80,7 @@ class ServeArguments:
     """Flags of `proreus serve`."""
 
     state_dim: int
-    """Numbers of a state: 2n for n nodes, or 2n + 2 with the task's demand. Both are understood either way."""
+    """Numbers of a state: 2n for n nodes, 2n + 2 with the task's demand. Both are understood either way."""
     action_dim: int
     """Number of actions: 2n + 2 (place on each node, preempt on each node, delay, reject)."""
     host: str = "127.0.0.1"

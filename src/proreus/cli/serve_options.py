@@ -21,7 +21,8 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
     limits, security = arguments.limits, arguments.security
     learning = None
     if learner:
-        learning = Learning(learner, OnlineSettings(learner={} if arguments.device == "cpu" else {"device": arguments.device}))
+        settings = {} if arguments.device == "cpu" else {"device": arguments.device}
+        learning = Learning(learner, OnlineSettings(learner=settings))
     return ServingOptions(
         service=ServiceOptions(
             Dimensions(arguments.state_dim, arguments.action_dim),

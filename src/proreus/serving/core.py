@@ -143,8 +143,11 @@ class DecisionService:
                 model.decide(state, dimensions.actions, self._everything, -1.0)
                 model.chances(state, dimensions.actions, None)
                 model.decide_batch(state[None], dimensions.actions, None, draws_of(0, version, state[None]))
-        fullest_with_room(np.full(dimensions.state, 0.5), self._everything)
-        return Live(version, model)
+        state = np.full(dimensions.state, 0.5)
+        fullest_with_room(state, self._everything)
+        live = Live(version, model)
+        live.guard.learn_pace(lambda: model.decide(state, dimensions.actions, None, 0.5))
+        return live
 
     def predict(self, question: Question, door: str) -> PredictAnswer:
         """Decide on one state."""
@@ -223,7 +226,9 @@ class DecisionService:
     def _fell_back(self, error: Exception, live: Live) -> None:
         reason = "deadline" if isinstance(error, TooSlow) else "error"
         self.measurements.count("proreus_fallbacks", reason=reason)
-        _log.warning("the rule decided for version %s: %s", live.version, error)
+        so_far = self.measurements.counted("proreus_fallbacks")
+        if so_far & (so_far - 1) == 0:  # the 1st, 2nd, 4th, 8th: a model that stays broken fills no disk
+            _log.warning("the rule decided for version %d (%d times so far): %s", live.version, so_far, error)
 
     def _top(self, live: Live, question: Question, action: int, decided_by: DecidedBy) -> list[Choice]:
         """The most probable actions, equal ones in order of their number."""

@@ -13,10 +13,8 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
 
 import numpy as np
-from msgspec import Struct
 
 from proreus.cluster.columns import F64, Bool
 from proreus.policies.experience import Experience
@@ -25,21 +23,10 @@ from proreus.serving.core import DecisionService
 from proreus.serving.experience import ExperienceLog
 from proreus.serving.online import LearnerStatus
 from proreus.serving.recent import Decided
-from proreus.serving.values import UpdateRequest, invalid
+from proreus.serving.values import UpdateAnswer, UpdateRequest, invalid
 
 MOST_STEPS = 100_000
 """Of one report."""
-
-
-class UpdateAnswer(Struct, frozen=True):
-    """That the experience is safe on disk, and how learning stands."""
-
-    status: Literal["buffering", "updated"]
-    """`updated` when a round of learning ended since the report before this one."""
-    logged: int
-    learnable: int
-    buffered: int
-    model_version: int
 
 
 @dataclass(frozen=True, eq=False)

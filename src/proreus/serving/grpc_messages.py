@@ -16,10 +16,9 @@ from google.protobuf.message import DecodeError, Message
 from proreus.cluster.columns import F64, Bool
 from proreus.serving.checks import Dimensions, as_block, as_mask, as_masks
 from proreus.serving.core import Batch, BatchDecided, Question
-from proreus.serving.feedback import UpdateAnswer
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
-from proreus.serving.values import DecidedBy, PredictAnswer, Refused, UpdateRequest, invalid
+from proreus.serving.values import DecidedBy, PredictAnswer, Refused, UpdateAnswer, UpdateRequest, invalid
 
 Parsed = TypeVar("Parsed", bound=Message)
 _PACKED_FIRST_FIELD = 0x0A

@@ -8,49 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
 
 from proreus.model.errors import InputError, ProreusError, UsageError
 from proreus.serving.core import DecisionService
-from proreus.serving.values import Refusal, Refused
+from proreus.serving.values import ModelsAnswer, Refusal, Refused, SwapAnswer, VersionAnswer
 from proreus.serving.versions import ModelStore, VersionRecord
 
 _POLL_SECONDS = 0.5
 _log = logging.getLogger(__name__)
-
-
-class VersionAnswer(Struct, frozen=True):
-    """One version of the model."""
-
-    version: int
-    state: Annotated[str, Meta(description="live, kept or rejected")]
-    note: str
-    created: str
-    scores: Mapping[str, float]
-    parent: int | None
-    sha256: str
-    bytes: int
-    kind: str
-    steps: int
-
-
-class ModelsAnswer(Struct, frozen=True):
-    """All versions of the model that is served."""
-
-    name: str
-    live: int
-    versions: list[VersionAnswer]
-
-
-class SwapAnswer(Struct, frozen=True):
-    """Which version decides now, and which did before."""
-
-    live: int
-    before: int
 
 
 class LiveVersions:

@@ -47,8 +47,10 @@ class NamedDecisions:
         """Compile before the first request asks."""
         pod = Pod("pod", PodSpec(Resources(cpu=100)))
         node = NodeNow(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
-        for policy in (self.policy, self._rule):
+        for policy in (self._rule, self.policy):
             answer(policy, observe([node], pod), "policy", explain=True)
+        observation = observe([node], pod)
+        self._guard.learn_pace(lambda: answer(_alone(self.policy, 0), observation, "policy", explain=True))
 
     def decide(self, request: DecideRequest, digest: int, seconds_left: float) -> DecideAnswer:
         """Decide about the pod; `digest` stands for the request's bytes."""

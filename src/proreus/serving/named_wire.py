@@ -22,9 +22,14 @@ from proreus.serving.values import invalid
 from proreus.traces.podspec import to_resources
 
 MOST_NODES, MOST_PODS = 20_000, 200_000
-Quantity = Annotated[str | int | float, Meta(description="A Kubernetes quantity: 500m, 2, 1Gi.")]
+_WRITTEN = {"pattern": r"^[0-9]{1,9}(\.[0-9]{1,3})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$", "minimum": 0}
+Quantity = Annotated[
+    str | int | float,
+    Meta(description="A Kubernetes quantity: 500m, 2, 1Gi.", extra_json_schema=_WRITTEN),
+]
 Amounts = dict[str, Quantity]
 _SmallInt = Annotated[int, Meta(ge=-(2**31), le=2**31)]
+_Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Model = TypeVar("Model")
 
 
@@ -130,6 +135,17 @@ class PodWire(_Strict, frozen=True):
     spread: list[SpreadWire] = field(default_factory=list)
     host_ports: list[tuple[str, str, Annotated[int, Meta(ge=1, le=65_535)]]] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
+    scoring: Annotated[
+        tuple[_Amount, _Amount] | None,
+        Meta(
+            description="CPU (thousandths) and memory (bytes) as kube scores them; null: the requests."
+        ),
+    ] = None
+    cpu_limit: Annotated[_Amount, Meta(description="Thousandths of a core; 0: none.")] = 0
+    usage: Annotated[
+        float, Meta(ge=0, le=1e6, description="Mean measured CPU use as a share of the request.")
+    ] = 1.0
+    usage_deviation: Annotated[float, Meta(ge=0, le=1e6, description="Its standard deviation.")] = 0.0
     devices: Annotated[
         list[Annotated[int, Meta(ge=0, lt=62)]],
         Meta(description="Of a running pod: the GPUs it holds, by index; empty: the tightest that fit."),
@@ -256,6 +272,10 @@ def to_pod(wire: PodWire, path: str) -> Pod:
             spread=tuple(_model(s, SpreadConstraint, path) for s in wire.spread),
             host_ports=tuple(sorted(wire.host_ports)),
             images=tuple(wire.images),
+            scoring=wire.scoring,
+            cpu_limit=wire.cpu_limit,
+            usage=wire.usage,
+            usage_deviation=wire.usage_deviation,
         ),
     )
 

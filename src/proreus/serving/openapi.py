@@ -9,19 +9,22 @@ from typing import Any
 import msgspec
 
 from proreus.serving.checks import Dimensions
-from proreus.serving.feedback import MOST_STEPS, UpdateAnswer
+from proreus.serving.feedback import MOST_STEPS
 from proreus.serving.http import BYTES, JSON, status_of
-from proreus.serving.live import ModelsAnswer, SwapAnswer, VersionAnswer
 from proreus.serving.named_wire import DecideAnswer, DecideRequest
 from proreus.serving.values import (
     BatchAnswer,
     BatchRequest,
     ErrorAnswer,
     Health,
+    ModelsAnswer,
     PredictAnswer,
     PredictRequest,
     Refusal,
+    SwapAnswer,
+    UpdateAnswer,
     UpdateRequest,
+    VersionAnswer,
 )
 from proreus.version import __version__
 

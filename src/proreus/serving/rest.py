@@ -14,6 +14,7 @@ from proreus.serving.named import request_digest
 from proreus.serving.named_wire import DecideRequest
 from proreus.serving.openapi import openapi_document
 from proreus.serving.values import (
+    DECIDED_RECORD,
     ENCODER,
     BatchAnswer,
     BatchRequest,
@@ -25,9 +26,6 @@ from proreus.serving.values import (
 )
 
 DOOR = "rest"
-DECIDED_RECORD = np.dtype([("action", "<i8"), ("log_prob", "<f8")])
-"""One decision of a batch answered in bytes."""
-
 _predict = msgspec.json.Decoder(PredictRequest)
 _batch = msgspec.json.Decoder(BatchRequest)
 _update = msgspec.json.Decoder(UpdateRequest)

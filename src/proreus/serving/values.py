@@ -6,15 +6,17 @@ is made of them), so that a field is described once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
 
 DecidedBy = Literal["model", "rule"]
-MOST_STATES = 1_000_000
-"""States of one batch; the limit on the size of a body comes first for all but the smallest clusters."""
+DECIDED_RECORD = np.dtype([("action", "<i8"), ("log_prob", "<f8")])
+"""One decision of a batch that is answered in bytes."""
 
 
 class Refusal(Enum):
@@ -126,6 +128,49 @@ class UpdateRequest(Struct, frozen=True, forbid_unknown_fields=True):
     model_version: Annotated[
         int | None, Meta(description="The version that decided; null: as recorded, else unknown.")
     ] = None
+
+
+class UpdateAnswer(Struct, frozen=True):
+    """That the experience is safe on disk, and how learning stands."""
+
+    status: Annotated[
+        Literal["buffering", "updated"],
+        Meta(description="updated: a round of learning ended since the report before this one."),
+    ]
+    logged: Annotated[int, Meta(description="Steps of this report that are on the disk.")]
+    learnable: Annotated[int, Meta(description="Of these, steps that the policy can learn from.")]
+    buffered: Annotated[int, Meta(description="Steps that wait to be learned from.")]
+    model_version: Annotated[int, Meta(description="The version that decides now.")]
+
+
+class VersionAnswer(Struct, frozen=True):
+    """One version of the model."""
+
+    version: int
+    state: Annotated[str, Meta(description="live, kept or rejected")]
+    note: str
+    created: str
+    scores: Mapping[str, float]
+    parent: int | None
+    sha256: str
+    bytes: int
+    kind: str
+    steps: int
+
+
+class ModelsAnswer(Struct, frozen=True):
+    """All versions of the model that is served."""
+
+    name: str
+    live: int
+    versions: list[VersionAnswer]
+
+
+class SwapAnswer(Struct, frozen=True):
+    """Which version decides now, and which did before."""
+
+    live: int
+    before: int
 
 
 class Health(Struct, frozen=True):
