@@ -31,6 +31,8 @@ class Running:
 
     pod: Pod
     devices: int = 0
+    since: float = 0.0
+    """When it was placed, on any clock: of equals, preemption spares those that run longest."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,16 @@ class NodeNow:
 def observe(nodes: Sequence[NodeNow], pod: Pod, waiting: int = 0) -> PodObservation:
     """The observation of `pod` in that cluster; an InputError names the node whose GPUs do not add up."""
     listed = [(n, running) for n, now in enumerate(nodes) for running in now.running]
-    workload = Workload("snapshot", tuple(now.node for now in nodes), (pod, *(r.pod for _, r in listed)))
+    # When they arrived does not matter any more.
+    pods = tuple(Pod(known.name, known.spec) for known in (pod, *(running.pod for _, running in listed)))
+    workload = Workload("snapshot", tuple(now.node for now in nodes), pods)
     compiled = compile_workload(workload)
     state = empty_state(compiled.cluster)
     for n, now in enumerate(nodes):
         _subtract(compiled, state, n, now)
     for index, (n, running) in enumerate(listed, start=1):
         devices = _devices(state, nodes[n], n, running)
-        place(compiled.cluster, state, index, n, devices, 0.0)
+        place(compiled.cluster, state, index, n, devices, running.since)
     return PodObservation(compiled, state, new_scratch(compiled.cluster), 0, 0.0, waiting)
 
 

@@ -137,9 +137,7 @@ class PodWire(_Strict, frozen=True):
     images: list[str] = field(default_factory=list)
     scoring: Annotated[
         tuple[_Amount, _Amount] | None,
-        Meta(
-            description="CPU (thousandths) and memory (bytes) as kube scores them; null: the requests."
-        ),
+        Meta(description="CPU (thousandths) and memory (bytes) as kube scores them; null: the requests."),
     ] = None
     cpu_limit: Annotated[_Amount, Meta(description="Thousandths of a core; 0: none.")] = 0
     usage: Annotated[
@@ -150,6 +148,9 @@ class PodWire(_Strict, frozen=True):
         list[Annotated[int, Meta(ge=0, lt=62)]],
         Meta(description="Of a running pod: the GPUs it holds, by index; empty: the tightest that fit."),
     ] = field(default_factory=list)
+    since: Annotated[
+        float, Meta(ge=-1e15, le=1e15, description="Of a running pod: when it was placed, in seconds.")
+    ] = 0.0
 
 
 class NodeWire(_Strict, frozen=True):
@@ -239,7 +240,7 @@ def _node(wire: NodeWire, path: str) -> NodeNow:
     except ValueError as error:
         raise invalid(path, str(error)) from error
     running = tuple(
-        Running(to_pod(pod, f"{path}.pods[{k}]"), sum(1 << d for d in set(pod.devices)))
+        Running(to_pod(pod, f"{path}.pods[{k}]"), sum(1 << d for d in set(pod.devices)), pod.since)
         for k, pod in enumerate(wire.pods)
     )
     return NodeNow(node, running, to_resources(used), tuple(wire.gpu_used))
@@ -270,7 +271,7 @@ def to_pod(wire: PodWire, path: str) -> Pod:
             affinity=_model(wire.affinity, PodAffinity, path),
             anti_affinity=_model(wire.anti_affinity, PodAffinity, path),
             spread=tuple(_model(s, SpreadConstraint, path) for s in wire.spread),
-            host_ports=tuple(sorted(wire.host_ports)),
+            host_ports=tuple(wire.host_ports),
             images=tuple(wire.images),
             scoring=wire.scoring,
             cpu_limit=wire.cpu_limit,

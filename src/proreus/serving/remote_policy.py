@@ -1,17 +1,18 @@
 """A running service as a policy: what a simulator, an engine or a comparison asks goes to /v1/decide.
 
 The request describes the cluster as it stands, pod by pod, so that the service sees what a policy in this
-process would see. Only the pods that are yet to come stay behind.
+process would see. Pods that are yet to come and disruption budgets stay behind.
 """
 
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
 from proreus.cluster.observation import PodObservation
 from proreus.model.decision import Decision, Place, from_action
 from proreus.model.node import Node
-from proreus.model.pod import Pod
+from proreus.model.pod import GPU_WHOLE, Pod
 from proreus.model.resources import BASE_COLUMNS, CPU, GPU, Resources
 from proreus.policies.protocol import Explanation, NodeVerdict
 from proreus.serving.client import RestClient
@@ -62,9 +63,36 @@ def request_of(observation: PodObservation, *, explain: bool) -> DecideRequest:
     # In order of placement, so that the service's cluster has the same history.
     for index in sorted(placed.nonzero()[0].tolist(), key=lambda pod: int(state.pod_rank[pod])):
         wire = pod_wire(workload.pods[index], int(state.pod_devices[index]))
-        running.setdefault(int(state.pod_node[index]), []).append(wire)
-    nodes = [node_wire(node, running.get(n, [])) for n, node in enumerate(workload.nodes)]
+        since = float(state.pod_since[index])
+        running.setdefault(int(state.pod_node[index]), []).append(msgspec.structs.replace(wire, since=since))
+    nodes = [
+        msgspec.structs.replace(node_wire(node, running.get(n, [])), **_unlisted(observation, n))
+        for n, node in enumerate(workload.nodes)
+    ]
     return DecideRequest(pod_wire(observation.subject), nodes, observation.waiting, explain)
+
+
+def _unlisted(observation: PodObservation, n: int) -> dict[str, Amounts | list[int]]:
+    """What is in use on node n without belonging to a pod: `used` and `gpu_used`, where there is any."""
+    cluster, state = observation.cluster, observation.state
+    here = np.flatnonzero(state.pod_node == n)
+    classes = cluster.pod_class[here]
+    used = cluster.nodes.allocatable[n] - state.free[n] - cluster.classes.request[classes].sum(axis=0)
+    gpus = int(cluster.nodes.gpu_count[n])
+    held = GPU_WHOLE - state.gpu_left[n, :gpus]
+    for pod, kind in zip(here.tolist(), classes.tolist(), strict=True):
+        mask = int(state.pod_devices[pod])
+        held -= int(cluster.classes.gpu_milli[kind]) * (mask >> np.arange(gpus) & 1)
+    found: dict[str, Amounts | list[int]] = {}
+    if used.any():
+        found["used"] = {
+            name: f"{amount}m" if name == CPU else amount
+            for name, amount in zip(observation.compiled.columns, used.tolist(), strict=True)
+            if amount
+        }
+    if held.any():
+        found["gpu_used"] = held.tolist()
+    return found
 
 
 def node_wire(node: Node, pods: list[PodWire]) -> NodeWire:

@@ -75,12 +75,12 @@ class RunningService:
         except Refused as refused:
             raise UsageError(f"{self.name}@{version}: {refused}") from refused
         self.kind = model.kind
+        named = NamedDecisions(options.policy, options.service.deadline_seconds, service.measurements)
+        named.warm_up()
         self.log = ExperienceLog(options.store / self.name / EXPERIENCE)
         versions = LiveVersions(store, self.name, service)
         self._learner = self._new_learner(versions)
         status = None if self._learner is None else self._learner.status
-        named = NamedDecisions(options.policy, options.service.deadline_seconds, service.measurements)
-        named.warm_up()
         self.application = Application(
             service, Feedback(service, self.log, status, versions.knows), versions, named
         )
