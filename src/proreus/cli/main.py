@@ -44,6 +44,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "print the speed claims beside their peers",
         "proreus bench pods",
     ),
+    "models": (
+        "proreus.cli.models",
+        "list, promote, roll back and train the service's models",
+        "proreus models list --store models",
+    ),
     "data": (
         "proreus.cli.data",
         "list the datasets that a data folder holds",

@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
+from proreus.encoding.pods import VERSION
 from proreus.learning.runs import JOURNAL, RunFolder, code_version
 from proreus.model.errors import InputError
 from proreus.model.files import write_atomically
@@ -38,6 +39,8 @@ class Identity:
     scenarios: tuple[str, ...]
     config: Mapping[str, Any]
     seed: int
+    encoding: str = VERSION
+    """What the policy sees."""
 
 
 class GradientRun:
@@ -93,6 +96,7 @@ class GradientRun:
             algorithm=self._identity.algorithm,
             config=self._identity.config,
             seed=self._identity.seed,
+            encoding=self._identity.encoding,
             commit=code_version(),
             trained_on=self._identity.scenarios,
             scores={f"gain over the strongest rule, {name}": value for name, value in validation.items()},

@@ -10,19 +10,20 @@ policy would move further from the one it started with than `target_kl`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from proreus.cluster.columns import F64
+from proreus.cluster.columns import F64, I64, Bool
+from proreus.cluster.compiled import compiled
+from proreus.encoding.context import F32
+from proreus.learning.optimiser import adam
+from proreus.learning.vector_gradient import gradient_of
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.experience import Experience
 from proreus.policies.vector import Candidate, Weights
-from proreus.policies.vector_networks import network_of
 
 RETURNS = "returns"
 """A tensor beside the weights: mean, spread and number of the returns that the value is measured in."""
@@ -58,6 +59,8 @@ class VectorPPOSettings:
     """The memory of nodes learns so many times as fast as the weights."""
     seed: int = 0
     """Of the order of minibatches."""
+    threads: int = 0
+    """0: one per core. Does not change the result."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.minibatch < 1:
@@ -86,33 +89,28 @@ def improve(parameters: Weights, experiences: Sequence[Experience], settings: Ma
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Decisions over vectors of one length, as tensors."""
+    """Decisions over vectors of one length. B of them, A actions."""
 
-    states: Tensor
-    actions_dim: int
-    actions: Tensor
-    behaviour: Tensor
-    advantages: Tensor
-    targets: Tensor
-    teaches: Tensor
-    """[B]: 1 where the decision counts for the policy."""
-    masks: Tensor | None
-    before: Tensor
-    """[B, A]: log-probabilities before the update."""
+    states: F64  # [B, S]
+    actions: I64  # [B]
+    behaviour: F32  # [B] logarithm of the chance when the decision was made
+    advantages: F32  # [B]
+    targets: F32  # [B] of the value
+    teaches: Bool  # [B] counts for the policy
+    masks: Bool  # [B, A], or [0, A] where all actions are allowed
+    before: F32  # [B, A] log-probabilities before the update
 
-    def some(self, rows: Tensor) -> _Batch:
+    def some(self, rows: I64) -> _Batch:
         """Those rows."""
-        masks = None if self.masks is None else self.masks[rows]
         return _Batch(
-            self.states[rows],
-            self.actions_dim,
-            self.actions[rows],
-            self.behaviour[rows],
-            self.advantages[rows],
-            self.targets[rows],
-            self.teaches[rows],
-            masks,
-            self.before[rows],
+            states=self.states[rows],
+            actions=self.actions[rows],
+            behaviour=self.behaviour[rows],
+            advantages=self.advantages[rows],
+            targets=self.targets[rows],
+            teaches=self.teaches[rows],
+            masks=self.masks[rows] if len(self.masks) else self.masks,
+            before=self.before[rows],
         )
 
 
@@ -122,67 +120,54 @@ class VectorPPO:
     def __init__(self, parameters: Weights, settings: VectorPPOSettings) -> None:
         self.settings = settings
         self.kind = parameters.kind
-        self.network = network_of(parameters.kind, parameters.tensors)
-        named = dict(self.network.named_parameters())
-        memory = [named.pop("memory")] if "memory" in named else []
-        self._optimiser = torch.optim.Adam(
-            [
-                {"params": list(named.values()), "share": 1.0},
-                {"params": memory, "share": settings.memory_rate},
-            ],
-            lr=settings.learning_rate,
-            eps=1e-5,
-        )
-        self.set_rate(settings.learning_rate)
+        self.network = gradient_of(parameters.kind, parameters.tensors, settings.threads)
+        self.rate = settings.learning_rate
+        self._moments = np.zeros((2, len(self.network.flat)))
+        self._slopes = np.zeros(len(self.network.flat))
+        self._steps = 0
         kept = parameters.tensors.get(RETURNS, np.array([0.0, 1.0, 0.0]))
         self._mean, self._spread, self._seen = (float(x) for x in kept)
-        self._random = torch.Generator().manual_seed(settings.seed)
-
-    def set_rate(self, rate: float) -> None:
-        """The learning rate from now on."""
-        for group in self._optimiser.param_groups:
-            group["lr"] = rate * group["share"]
+        self._random = np.random.default_rng(settings.seed)
 
     def weights(self) -> Weights:
         """As a checkpoint keeps them."""
-        returns = np.array([self._mean, self._spread, self._seen], dtype=np.float64)
+        returns = np.array([self._mean, self._spread, self._seen])
         return Weights(self.kind, {**self.network.tensors(), RETURNS: returns})
 
     def update(self, experiences: Sequence[Experience]) -> dict[str, float]:
         """Learn from stretches of consecutive decisions; returns figures about it."""
         batches = self._batches(experiences)
-        sums = np.zeros(4)
-        steps, stopped = 0, False
-        for _ in range(self.settings.epochs):
-            for batch in self._minibatches(batches):
-                last = {name: value.clone() for name, value in self.network.state_dict().items()}
-                sums += self._step(batch)
-                steps += 1
-                if not self.settings.target_kl:
-                    continue
-                if self._moved(batches) > self.settings.target_kl:
-                    self._step_back(last, batches)
-                    stopped = True
-                    break
-            if stopped:
+        sums, steps, stopped = np.zeros(len(_FIGURES)), 0, False
+        flat = self.network.flat
+        last = flat.copy()
+        for batch in self._minibatches(batches):
+            figures, length = self._slopes_by(batch)
+            if not np.isfinite(figures).all() or not math.isfinite(length):
+                flat[:] = last
+                raise WorkError(
+                    "the loss is not a number: look for rewards that are not finite, or learn slower"
+                )
+            if 0.0 < self.settings.target_kl < figures[_KL]:
+                stopped = True
                 break
-        kl = self._moved(batches)
-        teaching = sum(float(batch.teaches.sum()) for batch in batches)
+            sums += figures
+            last = flat.copy()
+            self._descend(length)
+            steps += 1
+        if self.settings.target_kl and self._moved(batches) > self.settings.target_kl:
+            self._step_back(last, batches)
+            stopped = True
         decisions = sum(len(batch.actions) for batch in batches)
-        loss, value_loss, entropy, clipped = sums / max(steps, 1)
-        if not all(map(math.isfinite, (loss, value_loss, entropy, kl))):
-            raise WorkError("the loss is not a number: look for rewards that are not finite, or learn slower")
+        teaching = sum(int(batch.teaches.sum()) for batch in batches)
+        means = dict(zip(_FIGURES, (sums / max(steps, 1)).tolist(), strict=True))
         return {
+            **means,
+            "kl": self._moved(batches),
             "decisions": float(decisions),
-            "teaching": teaching,
-            "unusable": decisions - teaching,
+            "teaching": float(teaching),
+            "unusable": float(decisions - teaching),
             "steps": float(steps),
             "stopped": float(stopped),
-            "kl": kl,
-            "policy_loss": float(loss),
-            "value_loss": float(value_loss),
-            "entropy": float(entropy),
-            "clip_fraction": float(clipped),
         }
 
     def _batches(self, experiences: Sequence[Experience]) -> list[_Batch]:
@@ -193,59 +178,46 @@ class VectorPPO:
                 groups.setdefault(key, []).append(stretch)
         if not groups:
             raise UsageError("there are no decisions to learn from")
-        advantages = {key: [self._advantages(s) for s in found] for key, found in groups.items()}
-        returns = np.concatenate([r for found in advantages.values() for _, r in found])
-        teaching = [(np.isfinite(s.log_probs) & ~s.greedy) for found in groups.values() for s in found]
-        flat = np.concatenate([a for found in advantages.values() for a, _ in found])
-        usable = flat[np.concatenate(teaching)]
-        centre, width = (float(usable.mean()), float(usable.std()) + 1e-8) if len(usable) else (0.0, 1.0)
-        self._measure_returns(returns)
-        return [self._batch(found, advantages[key], (centre, width)) for key, found in groups.items()]
+        found = [self._joined(stretches) for stretches in groups.values()]
+        usable = np.concatenate([batch.advantages[batch.teaches] for batch in found])
+        centre, width = (usable.mean(), usable.std() + 1e-8) if len(usable) else (0.0, 1.0)
+        self._measure_returns(np.concatenate([batch.targets for batch in found]).astype(np.float64))
+        return [
+            replace(
+                batch,
+                advantages=((batch.advantages - centre) / width).astype(np.float32),
+                targets=((batch.targets - self._mean) / self._spread).astype(np.float32),
+            )
+            for batch in found
+        ]
 
-    def _batch(
-        self, found: list[Experience], estimated: list[tuple[F64, F64]], scale: tuple[float, float]
-    ) -> _Batch:
-        states = torch.from_numpy(np.concatenate([s.states for s in found]))
-        masks = None
-        if found[0].masks is not None:
-            masks = torch.from_numpy(np.concatenate([s.masks for s in found if s.masks is not None]))
-        behaviour = np.concatenate([s.log_probs for s in found])
-        greedy = np.concatenate([s.greedy for s in found])
-        teaches = np.isfinite(behaviour) & ~greedy
-        advantages = (np.concatenate([a for a, _ in estimated]) - scale[0]) / scale[1]
-        targets = (np.concatenate([r for _, r in estimated]) - self._mean) / self._spread
-        batch = _Batch(
-            states,
-            found[0].actions_dim,
-            torch.from_numpy(np.concatenate([s.actions for s in found])),
-            torch.from_numpy(np.where(teaches, behaviour, 0.0)).float(),
-            torch.from_numpy(advantages).float(),
-            torch.from_numpy(targets).float(),
-            torch.from_numpy(teaches).float(),
-            masks,
-            torch.empty(0),
+    def _joined(self, stretches: list[Experience]) -> _Batch:
+        """Stretches over vectors of one length, one behind the other; advantages and targets as estimated."""
+        actions_dim = stretches[0].actions_dim
+        states = np.concatenate([np.asarray(s.states, dtype=np.float64) for s in stretches])
+        known = [s.masks for s in stretches if s.masks is not None]
+        masks = np.concatenate(known) if known else np.zeros((0, actions_dim), dtype=np.bool_)
+        logits, values = self.network.forward(states, actions_dim)
+        values = values * self._spread + self._mean
+        edges = np.cumsum([0, *map(len, stretches)]).tolist()
+        settings = self.settings
+        estimated = [
+            estimate(stretch, values[start:end], settings.discount, settings.trace)
+            for stretch, start, end in zip(stretches, edges, edges[1:], strict=False)
+        ]
+        log_chances(logits, masks)
+        recorded = np.concatenate([s.log_probs for s in stretches])
+        teaches = np.isfinite(recorded) & ~np.concatenate([s.greedy for s in stretches])
+        return _Batch(
+            states=states,
+            actions=np.concatenate([s.actions for s in stretches]),
+            behaviour=np.where(teaches, recorded, 0.0).astype(np.float32),
+            advantages=np.concatenate([a for a, _ in estimated]).astype(np.float32),
+            targets=np.concatenate([r for _, r in estimated]).astype(np.float32),
+            teaches=teaches,
+            masks=masks,
+            before=logits,
         )
-        with torch.no_grad():
-            parts = [self._logs(batch.states[k : k + 1024], batch, k)[0] for k in range(0, len(states), 1024)]
-        return _Batch(**{**vars(batch), "before": torch.cat(parts)})
-
-    def _logs(self, states: Tensor, batch: _Batch, start: int = 0) -> tuple[Tensor, Tensor]:
-        """(log-probabilities [B, A], values [B]); minus infinity where the mask forbids."""
-        logits, values = self.network(states, batch.actions_dim)
-        if batch.masks is not None:
-            logits = logits.masked_fill(~batch.masks[start : start + len(states)], -math.inf)
-        return torch.log_softmax(logits, 1), values
-
-    def _advantages(self, stretch: Experience) -> tuple[F64, F64]:
-        """(generalised advantages, the returns they imply) of one stretch."""
-        with torch.no_grad():
-            states = torch.from_numpy(np.array(stretch.states))
-            parts = [
-                self.network(states[k : k + 1024], stretch.actions_dim)[1]
-                for k in range(0, len(states), 1024)
-            ]
-            values = torch.cat(parts).double().numpy() * self._spread + self._mean
-        return estimate(stretch, values, self.settings.discount, self.settings.trace)
 
     def _measure_returns(self, returns: F64) -> None:
         """Merge mean and spread of the returns; the head is rescaled so that its value stays what it was."""
@@ -254,79 +226,143 @@ class VectorPPO:
         share = count / (seen + count)
         change = float(returns.mean()) - self._mean
         mean = self._mean + change * share
-        variance = (
-            (1 - share) * self._spread**2 + share * float(returns.var()) + share * (1 - share) * change**2
-        )
-        if seen == 0.0:
-            mean, variance = float(returns.mean()), float(returns.var())
+        old = self._spread**2 if seen else 0.0
+        variance = (1.0 - share) * old + share * float(returns.var()) + share * (1.0 - share) * change**2
         spread = max(math.sqrt(variance), 1e-4)
-        weight, bias = self._value_head()
-        with torch.no_grad():
-            weight *= self._spread / spread
-            bias.copy_((bias * self._spread + self._mean - mean) / spread)
+        self.network.scale_value(self._spread / spread, (self._mean - mean) / spread)
         self._mean, self._spread, self._seen = mean, spread, seen + count
 
-    def _value_head(self) -> tuple[Tensor, Tensor]:
-        if self.kind == "vector-mlp":
-            return (
-                self.network.get_parameter("network.critic.4.weight"),
-                self.network.get_parameter("network.critic.4.bias"),
-            )
-        return self.network.get_parameter("value"), self.network.get_parameter("offsets")[2]
+    def _minibatches(self, batches: list[_Batch]) -> Iterator[_Batch]:
+        for _ in range(self.settings.epochs):
+            pieces: list[tuple[_Batch, I64]] = []
+            for batch in batches:
+                order = self._random.permutation(len(batch.actions))
+                parts = max(1, round(len(order) / self.settings.minibatch))
+                pieces += [(batch, rows) for rows in np.array_split(order, parts)]
+            for k in self._random.permutation(len(pieces)):
+                batch, rows = pieces[k]
+                yield batch.some(rows)
 
-    def _minibatches(self, batches: list[_Batch]) -> list[_Batch]:
-        found = []
-        for batch in batches:
-            order = torch.randperm(len(batch.actions), generator=self._random)
-            parts = max(1, round(len(order) / self.settings.minibatch))
-            found += [batch.some(rows) for rows in torch.tensor_split(order, parts)]
-        order = torch.randperm(len(found), generator=self._random)
-        return [found[int(k)] for k in order]
+    def _slopes_by(self, batch: _Batch) -> tuple[F64, float]:
+        """(mean figures of a minibatch, the length of its slopes, which are left in `_slopes`)."""
+        settings, actions = self.settings, batch.before.shape[1]
+        logits, values = self.network.forward(batch.states, actions)
+        log_chances(logits, batch.masks)
+        bonus = settings.entropy / math.log(actions)
+        weights = (settings.clip, settings.value_weight, bonus, 1.0 / max(int(batch.teaches.sum()), 1))
+        d_values, figures = np.zeros(len(values)), np.zeros(len(_FIGURES))
+        recorded = (batch.actions, batch.behaviour, batch.advantages, batch.targets, batch.teaches)
+        fill_slopes((logits, values, batch.before), recorded, weights, d_values, figures)
+        return figures, self.network.backward(batch.states, logits, d_values, self._slopes)
 
-    def _step(self, batch: _Batch) -> F64:
-        """One step of the optimiser; (policy loss, value loss, entropy, share clipped)."""
-        settings = self.settings
-        logs, values = self._logs(batch.states, batch)
-        chosen = logs.gather(1, batch.actions[:, None]).squeeze(1)
-        teaching = batch.teaches.sum().clamp(min=1.0)
-        ratio = torch.exp((chosen - batch.behaviour).clamp(-20.0, 20.0))
-        bounded = ratio.clamp(1.0 - settings.clip, 1.0 + settings.clip)
-        gain = torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
-        policy_loss = -(gain * batch.teaches).sum() / teaching
-        value_loss = (values - batch.targets).square().mean()
-        entropy = -(logs.exp() * logs.clamp(min=-100.0)).sum(1).mean()
-        bonus = settings.entropy / math.log(batch.actions_dim)
-        loss = policy_loss + settings.value_weight * value_loss - bonus * entropy
-        self._optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.longest_slope)
-        self._optimiser.step()
-        clipped = (((ratio - 1.0).abs() > settings.clip) * batch.teaches).sum() / teaching
-        return np.array([policy_loss.item(), value_loss.item(), entropy.item(), clipped.item()])
+    def _descend(self, length: float) -> None:
+        if length > self.settings.longest_slope:
+            self._slopes *= self.settings.longest_slope / length
+        self._steps += 1
+        cut, network = self.network.memory_from, self.network
+        for piece, rate in (
+            (slice(0, cut), self.rate),
+            (slice(cut, len(network.flat)), self.rate * self.settings.memory_rate),
+        ):
+            moments = self._moments[:, piece].copy()
+            adam(network.flat[piece], self._slopes[piece], moments, self._steps, rate)
+            self._moments[:, piece] = moments
 
-    def _step_back(self, last: dict[str, Tensor], batches: list[_Batch]) -> None:
+    def _step_back(self, last: F32, batches: list[_Batch]) -> None:
         """Shorten the last step until the policy is within the distance allowed."""
-        now = {name: value.clone() for name, value in self.network.state_dict().items()}
+        flat = self.network.flat
+        step = flat - last
         for halvings in range(1, _MOST_HALVINGS + 1):
-            share = 0.5**halvings
-            self.network.load_state_dict({name: torch.lerp(last[name], now[name], share) for name in now})
+            flat[:] = last + step * np.float32(0.5**halvings)
             if self._moved(batches) <= self.settings.target_kl:
                 return
-        self.network.load_state_dict(last)
+        flat[:] = last
 
     def _moved(self, batches: list[_Batch]) -> float:
-        """Mean KL divergence of the policy now from the one before the update."""
+        """Mean KL divergence of the policy now from the one before the update, over some of the decisions."""
         total, count = 0.0, 0
-        with torch.no_grad():
-            for batch in batches:
-                rows = torch.arange(0, len(batch.actions), max(1, len(batch.actions) // 512))
-                some = batch.some(rows)
-                logs = self._logs(some.states, some)[0]
-                before = some.before
-                gap = torch.where(before.isfinite(), before - logs, torch.zeros_like(logs))
-                total += float((before.exp() * gap).sum())
-                count += len(rows)
+        for batch in batches:
+            some = batch.some(np.arange(0, len(batch.actions), max(1, len(batch.actions) // 256)))
+            logits, _ = self.network.forward(some.states, some.before.shape[1])
+            log_chances(logits, some.masks)
+            total += divergence(some.before, logits)
+            count += len(logits)
         return total / max(count, 1)
+
+
+_FIGURES = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction")
+_POLICY_LOSS, _VALUE_LOSS, _ENTROPY, _KL, _CLIPPED = range(len(_FIGURES))
+_FORBIDDEN = np.float32(-1e30)  # the logarithm of the chance of what a mask forbids: its exponential is 0
+
+
+@compiled
+def log_chances(logits: F32, masks: Bool) -> None:
+    """Logits, float32[B, A], become log-probabilities in place; masks: bool[B, A], or [0, A]."""
+    rows, actions = logits.shape
+    for b in range(rows):
+        if masks.shape[0] > 0:
+            for k in range(actions):
+                if not masks[b, k]:
+                    logits[b, k] = _FORBIDDEN
+        most = logits[b].max()
+        total = 0.0
+        for k in range(actions):
+            total += math.exp(logits[b, k] - most)
+        shift = most + math.log(total)
+        for k in range(actions):
+            logits[b, k] = max(logits[b, k] - shift, _FORBIDDEN)
+
+
+@compiled
+def divergence(before: F32, now: F32) -> float:
+    """Sum over rows of the KL divergence of log-probabilities now, float32[B, A], from those before."""
+    total = 0.0
+    for b in range(before.shape[0]):
+        for k in range(before.shape[1]):
+            total += math.exp(before[b, k]) * (before[b, k] - now[b, k])
+    return total
+
+
+@compiled
+def fill_slopes(
+    outputs: tuple[F32, F64, F32],
+    recorded: tuple[I64, F32, F32, F32, Bool],
+    weights: tuple[float, float, float, float],
+    d_values: F64,
+    figures: F64,
+) -> None:
+    """The clipped loss: log-probabilities, float32[B, A], become the slopes by the logits, in place.
+
+    outputs: log-probabilities, values [B], log-probabilities before the update; recorded: actions, behaviour,
+    advantages, targets, teaches, all [B]; weights: clip, value, entropy, share of one decision that teaches.
+    """
+    logs, values, before = outputs
+    actions, behaviour, advantages, targets, teaches = recorded
+    clip, value_weight, bonus, share = weights
+    rows = logs.shape[0]
+    for b in range(rows):
+        entropy = kl = 0.0
+        for k in range(logs.shape[1]):
+            entropy -= math.exp(logs[b, k]) * logs[b, k]
+            kl += math.exp(before[b, k]) * (before[b, k] - logs[b, k])
+        slope = 0.0  # by the logarithm of the action's chance
+        action = actions[b]
+        if teaches[b]:
+            ratio = math.exp(min(max(logs[b, action] - behaviour[b], -20.0), 20.0))
+            gain = ratio * advantages[b]
+            bounded = min(max(ratio, 1.0 - clip), 1.0 + clip) * advantages[b]
+            slope = -gain * share if gain <= bounded else 0.0
+            figures[_POLICY_LOSS] -= min(gain, bounded) * share
+            figures[_CLIPPED] += share if abs(ratio - 1.0) > clip else 0.0
+        for k in range(logs.shape[1]):
+            chance = math.exp(logs[b, k])
+            logs[b, k] = chance * (bonus / rows * (logs[b, k] + entropy) - slope)
+        logs[b, action] += slope
+        error = values[b] - targets[b]
+        d_values[b] = 2.0 * value_weight * error / rows
+        figures[_VALUE_LOSS] += error * error / rows
+        figures[_ENTROPY] += entropy / rows
+        figures[_KL] += kl / rows
 
 
 def estimate(stretch: Experience, values: F64, discount: float, trace: float) -> tuple[F64, F64]:

@@ -15,7 +15,7 @@ particular cluster may therefore carry a memory, float32[n, K], of figures per n
 serves clusters of that n alone.
 
 Parameters are one flat float32 vector; `LAYOUT` says what stands where. Kernels take nodes in blocks, so that
-they run in vectors. `policies.vector_networks` holds the same network in torch, and a test keeps them equal.
+they run in vectors. `learning.vector_gradient` has the slopes.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ LAYOUT: dict[str, tuple[int, ...]] = {
 }
 _ENDS = np.cumsum([math.prod(shape) for shape in LAYOUT.values()]).tolist()
 PARAMETERS: int = _ENDS[-1]
-_START: dict[str, int] = dict(zip(LAYOUT, [0, *_ENDS], strict=False))
-_NODE, _REMEMBERED, _CONTEXT, _BIAS, _SECOND, _SECOND_BIAS, _PLACE, _PREEMPT = list(_START.values())[:8]
-_POOLED, _POOLED_CONTEXT, _POOLED_BIAS, _DELAY, _REJECT, _VALUE, _OFFSETS = list(_START.values())[8:]
+START: dict[str, int] = dict(zip(LAYOUT, [0, *_ENDS], strict=False))
+_NODE, _REMEMBERED, _CONTEXT, _BIAS, _SECOND, _SECOND_BIAS, _PLACE, _PREEMPT = list(START.values())[:8]
+_POOLED, _POOLED_CONTEXT, _POOLED_BIAS, _DELAY, _REJECT, _VALUE, _OFFSETS = list(START.values())[8:]
 
-_BLOCK = 16  # nodes that a kernel takes at once
+BLOCK = 16  # nodes that a kernel takes at once
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 MOST_SHARE = np.float32(4.0)  # inputs beyond what can be are clipped, so that everything stays finite
 MOST_TASK = 1e6
@@ -83,7 +83,7 @@ _LEAST_CHANCE = np.float32(-80.0)  # the logarithm of the smallest chance that a
 
 def part(vector: F32, name: str) -> F32:
     """The named part of a flat vector in its shape; a view."""
-    start = _START[name]
+    start = START[name]
     return vector[start : start + math.prod(LAYOUT[name])].reshape(LAYOUT[name])
 
 
@@ -129,45 +129,53 @@ def fill_context(state: F64, nodes: int, g: F32) -> None:
 
 
 @compiled_arithmetic
-def _bid_block(params: F32, base: F32, x: F32, layers: tuple[F32, F32], out: tuple[F32, F32]) -> None:
-    """One block of nodes. x: float32[F + K, 16]; layers: twice float32[H, 16]; out: twice float32[16]."""
+def fill_nodes(state: F64, memory: F32, start: int, count: int, x: F32) -> None:
+    """x: float32[F + K, 16], the features of `count` nodes from `start` on; what is behind them stays."""
+    for k in range(count):
+        cpu = min(max(np.float32(state[2 * (start + k)]), _ZERO), MOST_SHARE)
+        mem = min(max(np.float32(state[2 * (start + k) + 1]), _ZERO), MOST_SHARE)
+        fuller = max(cpu, mem)
+        x[0, k], x[1, k], x[2, k] = cpu, mem, fuller
+        x[3, k] = _ONE if fuller == _ZERO else _ZERO
+    if memory.shape[0] > 0:
+        for k in range(count):
+            for i in range(_K):
+                x[_F + i, k] = memory[start + k, i]
+
+
+@compiled_arithmetic
+def fill_layers(params: F32, base: F32, x: F32, layers: tuple[F32, F32]) -> None:
+    """The hidden layers of one block of nodes, twice float32[H, 16], from x: float32[F + K, 16]."""
     first, second = layers
-    place, preempt = out
     node = params[_NODE:_CONTEXT].reshape(_F + _K, _H)  # W above M
     across = params[_SECOND:_SECOND_BIAS].reshape(_H, _H)
     for j in range(_H):
-        for k in range(_BLOCK):
+        for k in range(BLOCK):
             total = base[j]
             for i in range(_F + _K):
                 total += node[i, j] * x[i, k]
             first[j, k] = max(total, _ZERO)
-    for k in range(_BLOCK):
-        place[k] = _ZERO
-        preempt[k] = _ZERO
     for j in range(_H):
-        bias, by_place, by_preempt = params[_SECOND_BIAS + j], params[_PLACE + j], params[_PREEMPT + j]
-        for k in range(_BLOCK):
+        bias = params[_SECOND_BIAS + j]
+        for k in range(BLOCK):
             total = bias
             for i in range(_H):
                 total += across[i, j] * first[i, k]
-            total = max(total, _ZERO)
-            second[j, k] = total
-            place[k] += by_place * total
-            preempt[k] += by_preempt * total
+            second[j, k] = max(total, _ZERO)
 
 
 @compiled_arithmetic
 def fill_logits(params: F32, memory: F32, state: F64, nodes: int, out: tuple[F32, F32]) -> float:
-    """Fill the logits, float32[2n + 2 + padding], with working space float32[WORK]; returns the value.
+    """Fill the logits, float32[2n + 2], with working space float32[WORK]; returns the value.
 
     memory: float32[n, K], or [0, K] where there is none.
     """
     logits, work = out
     g, base, pooled, layer = work[:_G], work[16:32], work[32:48], work[48:64]
-    x = work[64 : 64 + 8 * _BLOCK].reshape(_F + _K, _BLOCK)
-    first = work[192 : 192 + _H * _BLOCK].reshape(_H, _BLOCK)
-    second = work[448 : 448 + _H * _BLOCK].reshape(_H, _BLOCK)
-    bids = work[704 : 704 + 2 * _BLOCK].reshape(2, _BLOCK)
+    x = work[64 : 64 + (_F + _K) * BLOCK].reshape(_F + _K, BLOCK)
+    first = work[192 : 192 + _H * BLOCK].reshape(_H, BLOCK)
+    second = work[448 : 448 + _H * BLOCK].reshape(_H, BLOCK)
+    place, preempt = work[704 : 704 + BLOCK], work[720 : 720 + BLOCK]
     fill_context(state, nodes, g)
     for j in range(_H):
         total, cluster = params[_BIAS + j], params[_POOLED_BIAS + j]
@@ -175,24 +183,22 @@ def fill_logits(params: F32, memory: F32, state: F64, nodes: int, out: tuple[F32
             total += g[i] * params[_CONTEXT + i * _H + j]
             cluster += g[i] * params[_POOLED_CONTEXT + i * _H + j]
         base[j], layer[j], pooled[j] = total, cluster, _ZERO
-    remembers = memory.shape[0] > 0
     x[:] = _ZERO
-    for start in range(0, nodes, _BLOCK):
-        count = min(_BLOCK, nodes - start)
+    for start in range(0, nodes, BLOCK):
+        count = min(BLOCK, nodes - start)
+        fill_nodes(state, memory, start, count, x)
+        fill_layers(params, base, x, (first, second))
+        for k in range(BLOCK):
+            place[k] = _ZERO
+            preempt[k] = _ZERO
+        for j in range(_H):
+            by_place, by_preempt = params[_PLACE + j], params[_PREEMPT + j]
+            for k in range(BLOCK):
+                place[k] += by_place * second[j, k]
+                preempt[k] += by_preempt * second[j, k]
         for k in range(count):
-            cpu = min(max(np.float32(state[2 * (start + k)]), _ZERO), MOST_SHARE)
-            mem = min(max(np.float32(state[2 * (start + k) + 1]), _ZERO), MOST_SHARE)
-            fuller = max(cpu, mem)
-            x[0, k], x[1, k], x[2, k] = cpu, mem, fuller
-            x[3, k] = _ONE if fuller == _ZERO else _ZERO
-        if remembers:
-            for k in range(count):
-                for i in range(_K):
-                    x[_F + i, k] = memory[start + k, i]
-        _bid_block(params, base, x, (first, second), (bids[0], bids[1]))
-        for k in range(count):
-            logits[start + k] = bids[0, k]
-            logits[nodes + start + k] = bids[1, k]
+            logits[start + k] = place[k]
+            logits[nodes + start + k] = preempt[k]
         for j in range(_H):
             total = pooled[j]
             for k in range(count):
@@ -211,7 +217,7 @@ def fill_logits(params: F32, memory: F32, state: F64, nodes: int, out: tuple[F32
         value += h * params[_VALUE + j]
     logits[2 * nodes] = delay
     logits[2 * nodes + 1] = reject
-    return value
+    return float(value)
 
 
 WORK = 768
@@ -266,8 +272,8 @@ def pick(chances: F32, actions: int, total: float, draw: float) -> int:
                 best = k
         return best
     aim, passed, last = draw * total, 0.0, -1
-    for start in range(0, actions, _BLOCK):
-        end = min(start + _BLOCK, actions)
+    for start in range(0, actions, BLOCK):
+        end = min(start + BLOCK, actions)
         block = 0.0
         for k in range(start, end):
             block += chances[k]
