@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,30 @@ def test_chunked_bodies_and_slow_ones(doors: Doors) -> None:
             plain.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
         plain.sendall(b"0\r\n\r\n")
         assert plain.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def test_pieces_and_queues_of_requests_are_answered_alike(doors: Doors) -> None:
+    body = json.dumps({"state": STATE, "deterministic": True}).encode()
+    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    bad = whole.replace(b'"state"', b'"stage"')
+    expected = ask(doors.rest, "/predict", body).body
+    for pieces in (
+        [whole],
+        [whole[:10], whole[10:]],
+        [whole[:-5], whole[-5:]],
+        [whole + whole + bad + whole],
+        [whole + whole[:-7], whole[-7:] + bad],
+    ):
+        with socket.create_connection(("127.0.0.1", doors.rest), timeout=10) as plain:
+            for piece in pieces:
+                plain.sendall(piece)
+                time.sleep(0.02)
+            plain.shutdown(socket.SHUT_WR)
+            heard = b"".join(iter(lambda: plain.recv(65_536), b""))
+        sent = b"".join(pieces)
+        assert heard.count(b"HTTP/1.1 200") == heard.count(expected) == sent.count(b'"state"')
+        assert heard.count(b"HTTP/1.1 400") == sent.count(b'"stage"')
 
 
 def test_metrics_and_description(doors: Doors) -> None:

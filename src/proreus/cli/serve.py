@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import ipaddress
 import json
 import os
@@ -24,7 +23,7 @@ from proreus.policies.catalogue import POLICIES
 
 DOORS = ("rest", "grpc", "all")
 LEARNER = "proreus.learning.vector_ppo:improve"
-"""What improves the model; named, not imported: serving needs no torch."""
+"""What improves the model; named, not imported: the learner's process imports it."""
 _REST_PORT, _GRPC_PORT = 5000, 50051
 
 
@@ -102,7 +101,8 @@ class ServeArguments:
     learn: bool = True
     """Learn from what /update reports; without it experience is logged only."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
-    """Where the learner computes; decisions are always made on the CPU, where they take microseconds."""
+    """For document 000's commands. Decisions take microseconds and updates milliseconds on the CPU, which
+    both use whatever is said here: a GPU would be slower at this size."""
     security: Security = field(default_factory=Security)
     limits: Limits = field(default_factory=Limits)
     common: Common = field(default_factory=Common)
@@ -129,7 +129,9 @@ def run(words: Sequence[str]) -> int:
         from proreus.serving.running import RunningService
     except ImportError as error:
         raise UsageError(f"serve needs the extra serve (pip install 'proreus[serve]'): {error}") from error
-    options = serving_options(arguments, _learner(arguments))
+    if arguments.device == "cuda":
+        print("proreus: note: deciding and learning online take the CPU; a GPU is not used", file=sys.stderr)
+    options = serving_options(arguments, LEARNER if arguments.learn else "")
     print("proreus: loading (the first start compiles for a minute)", file=sys.stderr, flush=True)
     service = RunningService(options)
     with _told_to_end() as ending:
@@ -142,20 +144,6 @@ def run(words: Sequence[str]) -> int:
             print("proreus: draining", file=sys.stderr, flush=True)
             service.stop(arguments.limits.drain_seconds)
     return 0
-
-
-def _learner(arguments: ServeArguments) -> str:
-    """The learner's name; "" where nothing is to learn or torch is missing."""
-    if not arguments.learn:
-        return ""
-    if importlib.util.find_spec("torch") is None:
-        print(
-            "proreus: warning: torch is missing, experience is logged and not learned from "
-            "(pip install 'proreus[learn]')",
-            file=sys.stderr,
-        )
-        return ""
-    return LEARNER
 
 
 def _open(service: object, door: str, arguments: ServeArguments) -> dict[str, object]:

@@ -9,7 +9,6 @@ from proreus.serving.checks import Dimensions
 from proreus.serving.core import ServiceOptions
 from proreus.serving.grpc_server import GrpcOptions
 from proreus.serving.http import HttpLimits
-from proreus.serving.online import OnlineSettings
 from proreus.serving.running import Learning, ServingOptions, check_credentials
 
 if TYPE_CHECKING:
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
     """What the flags mean; `learner` is "" where nothing learns."""
     limits, security = arguments.limits, arguments.security
-    learning = None
-    if learner:
-        settings = {} if arguments.device == "cpu" else {"device": arguments.device}
-        learning = Learning(learner, OnlineSettings(learner=settings))
     return ServingOptions(
         service=ServiceOptions(
             Dimensions(arguments.state_dim, arguments.action_dim),
@@ -33,7 +28,7 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
         store=arguments.store,
         model=arguments.model,
         policy=arguments.policy,
-        learning=learning,
+        learning=Learning(learner) if learner else None,
         token=None if security.token_file is None else read_token(security.token_file),
         rate=limits.rate,
         http=HttpLimits(limits.max_body, limits.max_concurrency, log_every=limits.log_sample),

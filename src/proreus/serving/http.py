@@ -6,7 +6,6 @@ Bare ASGI: the hot path makes one pass over the headers and one over the body, a
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 import re
@@ -16,9 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NoReturn, TypeVar, assert_never
-
-import msgspec
+from typing import Any, assert_never
 
 from proreus.serving.admission import Admission
 from proreus.serving.metrics import Measurements
@@ -28,7 +25,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
-Value = TypeVar("Value")
 
 JSON, BYTES = "application/json", "application/octet-stream"
 _JSON_HEADER: Header = (b"content-type", b"application/json")
@@ -41,7 +37,6 @@ class Request:
 
     body: bytes
     media_type: str
-    query: str
     part: str
     """What stands in the path where the route has `{}`."""
     seconds_left: float
@@ -54,6 +49,11 @@ class Reply:
     body: bytes
     status: int = 200
     headers: tuple[Header, ...] = (_JSON_HEADER,)
+
+    @property
+    def closes(self) -> bool:
+        """Whether the connection ends with it."""
+        return (b"connection", b"close") in self.headers
 
 
 @dataclass(frozen=True)
@@ -120,66 +120,85 @@ class HttpApp:
         self._threads.shutdown(wait=True)
 
     async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began = time.perf_counter()
-        heads = _Heads(scope["headers"])
-        request_id = heads.request_id or next(self._ids)
+        client = scope.get("client")
+        asked = Asked(scope["method"], scope["path"], scope["headers"], client[0] if client else "")
         self._under_way += 1
         try:
-            reply = await self._answer(scope, receive, heads)
-        except Refused as refused:
-            self.measurements.count("proreus_refusals", door="rest", reason=refused.refusal.value)
-            reply = _refusal(refused, request_id)
-            _report(logging.INFO, scope, request_id, reply, str(refused))
+            route, part = self._find(asked.path, asked.method)
+            self._admit(route, asked)
+            body = await self._body(receive, asked.heads) if route.media_types else b""
+            request = Request(body, asked.heads.media_type or JSON, part, asked.heads.seconds_left())
+            if route.blocking:
+                loop = asyncio.get_running_loop()
+                reply = await loop.run_in_executor(self._threads, route.handle, request)
+            else:
+                reply = route.handle(request)
         except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
-            self.measurements.count("proreus_failures", door="rest")
-            answer = ErrorAnswer("the service failed; its log says why", "failed", "", request_id.decode())
-            reply = Reply(ENCODER.encode(answer), 500)
-            _log.exception("request failed", extra={"fields": _fields(scope, request_id, reply, str(error))})
+            reply = self._failed(error, asked)
         finally:
             self._under_way -= 1
-        await send(
-            {
-                "type": "http.response.start",
-                "status": reply.status,
-                "headers": [
-                    *reply.headers,
-                    (b"content-length", b"%d" % len(reply.body)),
-                    (b"x-request-id", request_id),
-                ],
-            }
-        )
+        headers = self._finished(reply, asked)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
-        took = time.perf_counter() - began
-        self.measurements.took("rest", "whole", took)
-        every = self.limits.log_every
-        if every and reply.status < 400 and secrets.randbelow(every) == 0:
-            _report(logging.INFO, scope, request_id, reply, f"{took * 1e3:.3f} ms")
 
-    async def _answer(self, scope: Scope, receive: Receive, heads: _Heads) -> Reply:
-        route, part = self._find(scope["path"], scope["method"])
+    def quick(self, method: str, path: str) -> Route | None:
+        """The route that answers at once, if this is such a request: see `quick`."""
+        route = self.routes.get(path, {}).get(method)
+        return None if route is None or route.blocking or not route.media_types else route
+
+    def answer_now(self, route: Route, asked: Asked, body: bytes) -> tuple[Reply, list[Header]]:
+        """The reply to a whole request of a route that does not block, and its headers."""
+        try:
+            self._admit(route, asked)
+            if len(body) > self.limits.body_bytes:
+                raise self._too_large()
+            request = Request(body, asked.heads.media_type or JSON, "", asked.heads.seconds_left())
+            reply = route.handle(request)
+        except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
+            reply = self._failed(error, asked)
+        return reply, self._finished(reply, asked)
+
+    def _admit(self, route: Route, asked: Asked) -> None:
         if not route.open:
             if not self.admission.open:
-                client = scope.get("client")
-                self.admission.admit(heads.authorization, client[0] if client else "")
+                self.admission.admit(asked.heads.authorization, asked.client)
             if self._under_way > self.limits.concurrency:
-                raise Refused(
-                    Refusal.EXHAUSTED, f"more than {self.limits.concurrency} requests are under way"
-                )
-        body, media_type = b"", ""
-        if route.media_types:
-            media_type = heads.media_type or JSON
-            if media_type not in route.media_types:
-                raise Refused(
-                    Refusal.WRONG_TYPE,
-                    f"{media_type!r} is not {' or '.join(route.media_types)}",
-                    "content-type",
-                )
-            body = await self._body(receive, heads)
-        query = scope["query_string"].decode("latin-1") if scope["query_string"] else ""
-        request = Request(body, media_type, query, part, heads.seconds_left())
-        if route.blocking:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, route.handle, request)
-        return route.handle(request)
+                says = f"more than {self.limits.concurrency} requests are under way"
+                raise Refused(Refusal.EXHAUSTED, says)
+        media_type = asked.heads.media_type or JSON
+        if route.media_types and media_type not in route.media_types:
+            says = f"{media_type!r} is not {' or '.join(route.media_types)}"
+            raise Refused(Refusal.WRONG_TYPE, says, "content-type")
+
+    def _failed(self, error: Exception, asked: Asked) -> Reply:
+        """What to answer where there is no answer."""
+        request_id = self._id_of(asked)
+        if isinstance(error, Refused):
+            self.measurements.count("proreus_refusals", door="rest", reason=error.refusal.value)
+            reply = _refusal(error, request_id)
+            _report(asked, reply, str(error))
+            return reply
+        self.measurements.count("proreus_failures", door="rest")
+        says = ErrorAnswer("the service failed; its log says why", "failed", "", request_id.decode())
+        reply = Reply(ENCODER.encode(says), 500)
+        _log.error("request failed", exc_info=error, extra={"fields": _fields(asked, reply, str(error))})
+        return reply
+
+    def _finished(self, reply: Reply, asked: Asked) -> list[Header]:
+        """The headers of a reply; its time is taken."""
+        took = time.perf_counter() - asked.began
+        self.measurements.took("rest", "whole", took)
+        request_id = self._id_of(asked)
+        every = self.limits.log_every
+        if every and reply.status < 400 and secrets.randbelow(every) == 0:
+            _report(asked, reply, f"{took * 1e3:.3f} ms")
+        length = b"%d" % len(reply.body)
+        return [*reply.headers, (b"content-length", length), (b"x-request-id", request_id)]
+
+    def _id_of(self, asked: Asked) -> bytes:
+        if not asked.heads.request_id:
+            asked.heads.request_id = next(self._ids)
+        return asked.heads.request_id
 
     def _find(self, path: str, method: str) -> tuple[Route, str]:
         methods, part = self.routes.get(path), ""
@@ -199,22 +218,16 @@ class HttpApp:
     async def _body(self, receive: Receive, heads: _Heads) -> bytes:
         if heads.length > self.limits.body_bytes:
             raise self._too_large()
-        message = await receive()
-        body: bytes = message.get("body", b"")
-        if message.get("more_body", False):
-            try:
-                async with asyncio.timeout(self.limits.body_seconds):
-                    body = await self._rest_of_body(body, receive)
-            except TimeoutError:
-                seconds = f"{self.limits.body_seconds:g} s"
-                raise Refused(Refusal.TOO_SLOW, f"did not come within {seconds}", "body") from None
-        if len(body) > self.limits.body_bytes:
-            raise self._too_large()
-        return body
+        try:
+            async with asyncio.timeout(self.limits.body_seconds):
+                return await self._whole_body(receive)
+        except TimeoutError:
+            says = f"did not come within {self.limits.body_seconds:g} s"
+            raise Refused(Refusal.TOO_SLOW, says, "body") from None
 
-    async def _rest_of_body(self, first: bytes, receive: Receive) -> bytes:
-        chunks, size = [first], len(first)
-        more = True
+    async def _whole_body(self, receive: Receive) -> bytes:
+        chunks: list[bytes] = []
+        size, more = 0, True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -229,6 +242,17 @@ class HttpApp:
 
     def _too_large(self) -> Refused:
         return Refused(Refusal.TOO_LARGE, f"is larger than {self.limits.body_bytes} bytes", "body")
+
+
+class Asked:
+    """What is known of a request before its body is read."""
+
+    __slots__ = ("began", "client", "heads", "method", "path")
+
+    def __init__(self, method: str, path: str, headers: list[Header], client: str) -> None:
+        self.began = time.perf_counter()
+        self.method, self.path, self.client = method, path, client
+        self.heads = _Heads(headers)
 
 
 class _WrongMethod(Refused):
@@ -320,73 +344,26 @@ def _refusal(refused: Refused, request_id: bytes) -> Reply:
     return Reply(ENCODER.encode(answer), status_of(refused.refusal), tuple(headers))
 
 
-def decode(decoder: msgspec.json.Decoder[Value], body: bytes) -> Value:
-    """A JSON body as a value; the refusal names the field."""
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        _refuse_value(str(error))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        _refuse_text(body, str(error))
-
-
-def _refuse_value(message: str) -> NoReturn:
-    """msgspec's complaint with the field in front: `state[2]: expected float, got str`."""
-    message, _, path = message.replace("`", "").partition(" - at ")
-    path = path.removeprefix("$").removeprefix(".")
-    for lead, says in (
-        ("Object missing required field ", "is missing"),
-        ("Object contains unknown field ", "is not a field of this request"),
-    ):
-        if message.startswith(lead):
-            name = message.removeprefix(lead)
-            raise invalid(f"{path}.{name}" if path else name, says)
-    raise invalid(path or "body", message[:1].lower() + message[1:])
-
-
-def _refuse_text(body: bytes, problem: str) -> NoReturn:
-    """Not JSON. Where it is because of NaN or Infinity, which some programs write, say in which field."""
-    try:
-        place = _not_finite(json.loads(body))
-    except (ValueError, RecursionError):
-        place = None
-    if place is not None:
-        raise invalid(place or "body", "is not a finite number; JSON has no NaN and no Infinity")
-    raise invalid("body", f"is not JSON: {problem}")
-
-
-def _not_finite(value: Any, path: str = "") -> str | None:
-    """Where the first NaN or infinity stands; None where there is none."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return path
-    children: Iterator[tuple[str, Any]] = iter(())
-    if isinstance(value, dict):
-        children = ((f"{path}.{key}" if path else key, item) for key, item in value.items())
-    elif isinstance(value, list):
-        children = ((f"{path}[{index}]", item) for index, item in enumerate(value))
-    return next((found for at, item in children if (found := _not_finite(item, at)) is not None), None)
-
-
 def _request_ids() -> Iterator[bytes]:
     """Unique and short: a random start, then a number."""
     start = secrets.token_hex(4)
     return (f"{start}-{number:x}".encode() for number in count(1))
 
 
-def _fields(scope: Scope, request_id: bytes, reply: Reply, detail: str) -> dict[str, object]:
+def _fields(asked: Asked, reply: Reply, detail: str) -> dict[str, object]:
     return {
-        "request_id": request_id.decode(),
+        "request_id": asked.heads.request_id.decode(),
         "door": "rest",
-        "method": scope["method"],
-        "path": scope["path"],
+        "method": asked.method,
+        "path": asked.path,
         "status": reply.status,
         "detail": detail,
     }
 
 
-def _report(level: int, scope: Scope, request_id: bytes, reply: Reply, detail: str) -> None:
-    if _log.isEnabledFor(level):
-        _log.log(level, "request", extra={"fields": _fields(scope, request_id, reply, detail)})
+def _report(asked: Asked, reply: Reply, detail: str) -> None:
+    if _log.isEnabledFor(logging.INFO):
+        _log.info("request", extra={"fields": _fields(asked, reply, detail)})
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -9,7 +9,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from proreus.serving.application import Application
 from proreus.serving.checks import as_block, as_mask, as_masks
 from proreus.serving.core import Batch, BatchDecided, Question
-from proreus.serving.http import BYTES, JSON, Reply, Request, Route, decode
+from proreus.serving.http import BYTES, JSON, Reply, Request, Route
+from proreus.serving.json_body import decode
 from proreus.serving.named import request_digest
 from proreus.serving.named_wire import DecideRequest
 from proreus.serving.openapi import openapi_document

@@ -11,6 +11,7 @@ import uvicorn
 
 from proreus.model.errors import WorkError
 from proreus.serving.http import HttpApp
+from proreus.serving.quick import quick_protocol
 
 _STARTUP_SECONDS = 30.0
 
@@ -29,7 +30,7 @@ class RestDoor:
         config = uvicorn.Config(
             self._app,
             loop="auto",
-            http="httptools",
+            http=quick_protocol(self._app),
             ws="none",
             lifespan="off",
             access_log=False,

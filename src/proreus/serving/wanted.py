@@ -15,14 +15,14 @@ from proreus.policies.checkpoint import CARD, load_checkpoint
 from proreus.policies.vector import PRETRAINED_VECTOR, VECTOR_ENCODING, model_of
 from proreus.serving.versions import ModelStore
 
-DEFAULT_NAME = "default"
+DEFAULT_NAME = "vector"
 _PINNED = re.compile(r"(?P<name>[^@/\\]+)@(?P<version>[0-9]{1,18})")
 
 
 def make_live(store: ModelStore, wanted: str) -> str:
     """See that what the user wants is the live version of a stored model; the name of that model.
 
-    "" means the model `default`, which begins as the one that comes with the package. A path means the model
+    "" means the model `vector`, which begins as the one that comes with the package. A path means the model
     named after its folder: added and made live if the store has not seen these weights, else served in the
     version that is live. NAME@VERSION makes that version live.
     """
