@@ -14,7 +14,8 @@ import pytest
 from cli.runner import Ended, assert_refused, run_process
 from proreus.cli.arguments import parse_named
 from proreus.cli.main import main
-from proreus.cli.serve import DOORS, ServeArguments
+from proreus.cli.serve import DOORS, Security, ServeArguments, check_host
+from proreus.model.errors import UsageError
 from proreus.policies.checkpoint import save_checkpoint
 from proreus.policies.vector import checkpoint_of, fresh_mlp
 from proreus.serving.client import ClientOptions, RestClient, ServiceError
@@ -40,6 +41,26 @@ def test_document_000s_commands_are_understood(words: str, host: str, port: int 
     assert door in DOORS
     assert (arguments.host, arguments.port) == (host, port)
     assert (arguments.state_dim, arguments.action_dim) == (14, 16)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "::", "192.0.2.1", "example.org", ""])
+def test_a_wider_host_is_warned_of_loudly(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check_host(ServeArguments(6, 8, host=host))
+    assert "WARNING: anyone who reaches" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="--strict"):
+        check_host(ServeArguments(6, 8, host=host, security=Security(strict=True)))
+    for security in (
+        Security(token_file=Path("token"), strict=True),
+        Security(tls_cert=Path("cert"), tls_key=Path("key"), strict=True),
+    ):
+        check_host(ServeArguments(6, 8, host=host, security=security))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1", "[::1]"])
+def test_this_machine_is_no_wider_host(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check_host(ServeArguments(6, 8, host=host, security=Security(strict=True)))
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -93,22 +114,10 @@ def test_damaged_and_unfitting_models_are_one_line_and_exit_2(
         assert error.startswith("proreus: ") and says in error
 
 
-def test_a_service_process_serves_both_doors_warns_and_drains(tmp_path: Path) -> None:
+def test_a_service_process_serves_both_doors_and_drains(tmp_path: Path) -> None:
     fresh_checkpoint(tmp_path / "fresh")
-    service = ServiceProcess(
-        tmp_path,
-        "all",
-        "--grpc_port",
-        "0",
-        *SIZES,
-        "--model",
-        "fresh/",
-        "--store",
-        "store",
-        "--host",
-        "0.0.0.0",
-    )
-    assert "WARNING: anyone who reaches 0.0.0.0" in (tmp_path / "stderr.txt").read_text()
+    words = ("--grpc_port", "0", *SIZES, "--model", "fresh/", "--store", "store")
+    service = ServiceProcess(tmp_path, "all", *words)
     state = np.linspace(0, 1, 6)
     stop, failures, count = threading.Event(), [], [0]
 

@@ -123,7 +123,7 @@ def run(words: Sequence[str]) -> int:
     )
     door, arguments = parse_named(ServeArguments, "serve", ("door", DOORS), words, description)
     prepare(arguments.common)
-    _check_host(arguments)
+    check_host(arguments)
     try:
         from proreus.cli.serve_options import serving_options
         from proreus.serving.running import RunningService
@@ -178,7 +178,7 @@ def _announce(ready: dict[str, object], arguments: ServeArguments) -> None:
         write_atomically(arguments.common.json, (json.dumps(ready, indent=2) + "\n").encode())
 
 
-def _check_host(arguments: ServeArguments) -> None:
+def check_host(arguments: ServeArguments) -> None:
     """Beyond this machine: refused when strict, else with a warning, unless there is a token or TLS."""
     safe = arguments.security.token_file is not None or arguments.security.tls_cert is not None
     if safe or _is_loopback(arguments.host):
