@@ -145,7 +145,7 @@ def test_a_policy_that_fails_or_is_slow_leaves_it_to_the_rule() -> None:
 @settings(max_examples=15, deadline=None)
 @given(workloads(most_pods=12))
 def test_an_observation_survives_the_journey_in_named_fields(workload: Workload) -> None:
-    policy = make_policy("kube")
+    policy, rule = make_policy("kube"), make_policy("best_fit")
 
     def look(observation: PodObservation) -> None:
         wire = msgspec.json.decode(
@@ -154,8 +154,8 @@ def test_an_observation_survives_the_journey_in_named_fields(workload: Workload)
         told = observe(to_nodes(wire), to_pod(wire.pod, "pod"), wire.waiting)
         assert told.subject.spec == observation.subject.spec
         assert told.refusals().tolist() == observation.refusals().tolist()
-        here = answer(make_policy("best_fit"), observation, "policy", explain=False)
-        there = answer(make_policy("best_fit"), told, "policy", explain=False)
+        here = answer(rule, observation, rule.decide(observation), explain=False)
+        there = answer(rule, told, rule.decide(told), explain=False)
         assert (here.decision, here.node, here.devices) == (there.decision, there.node, there.devices)
 
     simulate(compile_workload(workload), policy, inspect=look)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -224,7 +225,7 @@ def test_sizes_rates_and_numbers_at_once_are_limited(tmp_path: Any) -> None:
 
     limited = open_doors(
         serving_options(
-            tmp_path, rate=5.0, http=HttpLimits(body_bytes=2000, concurrency=1024, body_seconds=0.3)
+            tmp_path, rate=5.0, http=HttpLimits(body_bytes=2000, connections=20, body_seconds=0.5)
         )
     )
     try:
@@ -235,6 +236,21 @@ def test_sizes_rates_and_numbers_at_once_are_limited(tmp_path: Any) -> None:
                 b"Content-Length: 100\r\n\r\n{"
             )
             assert plain.recv(1000).startswith(b"HTTP/1.1 408")
+        for nothing in (b"", b"POST /predict HTTP/1.1\r\nHost"):
+            with socket.create_connection(("127.0.0.1", limited.rest), timeout=10) as plain:
+                plain.sendall(nothing)
+                assert plain.recv(1000) == b""
+        with socket.create_connection(("127.0.0.1", limited.rest), timeout=10) as plain:
+            plain.sendall(b"GET /health HTTP/1.1\r\n")
+            for _ in range(70):
+                plain.sendall(b"x-filler: " + b"y" * 1000 + b"\r\n")
+            assert b"at most 65536 bytes" in plain.recv(1000)
+        with contextlib.ExitStack() as stack:
+            crowd = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", limited.rest), timeout=10))
+                for _ in range(40)
+            ]
+            assert crowd[-1].recv(1) == b""
         codes = [ask(limited.rest, "/predict", {"state": STATE}).status for _ in range(8)]
         assert codes.count(429) >= 2 and set(codes) == {200, 429}
         assert all(ask(limited.rest, "/health").status == 200 for _ in range(10))

@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 _REMEMBERED_BYTES = 1 << 26
 """Memory for decisions that wait for their outcome, at most: a mask is as long as the cluster is large."""
 
+_SHARE_OF_WAIT = 0.8
+"""Of the time that a client waits, for the model; the rest is for the way back."""
+
 
 @dataclass(frozen=True)
 class ServiceOptions:
@@ -162,7 +165,7 @@ class DecisionService:
         try:
             action, log_prob = live.guard.run(
                 lambda: live.model.decide(state, options.dimensions.actions, question.mask, draw),
-                min(options.deadline_seconds, question.seconds_left),
+                min(options.deadline_seconds, _SHARE_OF_WAIT * question.seconds_left),
             )
             self._check_sound(action, log_prob, question.mask)
         except Exception as error:  # noqa: BLE001 - whatever a model does, there is an answer

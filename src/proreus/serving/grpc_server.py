@@ -236,6 +236,8 @@ class GrpcDoor:
 
     def _refuse(self, refused: Refused, context: Context) -> NoReturn:
         self._count(refused)
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("request", extra={"fields": {**_fields(context), "detail": str(refused)}})
         context.abort(code_of(refused.refusal), str(refused))
         raise AssertionError("abort raises")
 
@@ -244,7 +246,7 @@ class GrpcDoor:
 
     def _fail(self, error: Exception, context: Context) -> NoReturn:
         self.service.measurements.count("proreus_failures", door=DOOR)
-        _log.error("request failed", exc_info=error, extra={"fields": {"door": DOOR, "peer": context.peer()}})
+        _log.error("request failed", exc_info=error, extra={"fields": _fields(context)})
         context.abort(grpc.StatusCode.INTERNAL, "the service failed; its log says why")
         raise AssertionError("abort raises")
 
@@ -268,6 +270,12 @@ def code_of(refusal: Refusal) -> grpc.StatusCode:
             return grpc.StatusCode.RESOURCE_EXHAUSTED
         case _:
             assert_never(refusal)
+
+
+def _fields(context: Context) -> dict[str, object]:
+    """For the log: who asked, and the id that the client gave its request."""
+    given = next((value for key, value in context.invocation_metadata() if key == "x-request-id"), "")
+    return {"request_id": str(given)[:128], "door": DOOR, "peer": context.peer()}
 
 
 def _seconds_left(context: Context) -> float:

@@ -76,8 +76,10 @@ class HttpLimits:
     body_bytes: int = 32 * 1024 * 1024
     concurrency: int = 1024
     """Requests under way at once."""
+    connections: int = 4096
+    """Connections at once; more are closed at once."""
     body_seconds: float = 10.0
-    """How long a body may take to come."""
+    """How long the head of a request may take to come, and how long its body."""
     log_every: int = 0
     """Log one of so many answered requests; 0: none."""
 

@@ -12,6 +12,8 @@ import zlib
 from dataclasses import replace
 from typing import Literal, assert_never
 
+import msgspec
+
 from proreus.cluster.observation import PodObservation
 from proreus.cluster.snapshot import NodeNow, observe
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, to_action
@@ -45,12 +47,11 @@ class NamedDecisions:
 
     def warm_up(self) -> None:
         """Compile before the first request asks."""
-        pod = Pod("pod", PodSpec(Resources(cpu=100)))
         node = NodeNow(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
+        observation = observe([node], Pod("pod", PodSpec(Resources(cpu=100))))
         for policy in (self._rule, self.policy):
-            answer(policy, observe([node], pod), "policy", explain=True)
-        observation = observe([node], pod)
-        self._guard.learn_pace(lambda: answer(_alone(self.policy, 0), observation, "policy", explain=True))
+            answer(policy, observation, policy.decide(observation), explain=True)
+        self._guard.learn_pace(lambda: _alone(self.policy, 0).decide(observation))
 
     def decide(self, request: DecideRequest, digest: int, seconds_left: float) -> DecideAnswer:
         """Decide about the pod; `digest` stands for the request's bytes."""
@@ -59,18 +60,20 @@ class NamedDecisions:
             observation = observe(nodes, to_pod(request.pod, "pod"), request.waiting)
         except InputError as error:
             raise invalid("nodes", str(error)) from error
+        policy = _alone(self.policy, digest)
         try:
-            return self._guard.run(
-                lambda: answer(_alone(self.policy, digest), observation, "policy", explain=request.explain),
-                min(self._deadline, seconds_left),
-            )
+            # The deadline is for the decision; its reasons take as long as they take.
+            decision = self._guard.run(lambda: policy.decide(observation), min(self._deadline, seconds_left))
+            return answer(_alone(self.policy, digest), observation, decision, explain=request.explain)
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is an answer
             reason = "deadline" if isinstance(error, TooSlow) else "error"
             self._measurements.count("proreus_fallbacks", reason=reason)
             _log.warning("%s decided for %s: %s", RULE, self.policy.name, error)
-            # What is too slow may still be at work on its observation.
-            again = observe(nodes, observation.subject, request.waiting)
-            return answer(_alone(self._rule, digest), again, "rule", explain=request.explain)
+        # What is too slow may still be at work on its observation.
+        again = observe(nodes, observation.subject, request.waiting)
+        decision = _alone(self._rule, digest).decide(again)
+        found = answer(_alone(self._rule, digest), again, decision, explain=request.explain)
+        return msgspec.structs.replace(found, decided_by="rule")
 
 
 def _alone(policy: Policy, digest: int) -> Policy:
@@ -89,22 +92,19 @@ def request_digest(body: bytes) -> int:
     return zlib.crc32(body)
 
 
-def answer(
-    policy: Policy, observation: PodObservation, decided_by: Literal["policy", "rule"], *, explain: bool
-) -> DecideAnswer:
-    """What the policy decides, checked against the rules, in words."""
-    explanation = policy.explain(observation) if explain else None
-    decision = policy.decide(observation) if explanation is None else explanation.decision
+def answer(policy: Policy, observation: PodObservation, decision: Decision, *, explain: bool) -> DecideAnswer:
+    """A decision in words, checked against the rules, with the reasons of the policy that made it."""
     names = [node.name for node in observation.compiled.workload.nodes]
     node, victims, devices = _carried_out(decision, observation)
+    explanation = policy.explain(observation) if explain else None
     return DecideAnswer(
-        decision=_word(decision),  # type: ignore[arg-type]
+        decision=_word(decision),
         node=None if node is None else names[node],
         action=to_action(decision, len(names)),
         devices=devices,
         victims=victims,
         policy=policy.name,
-        decided_by=decided_by,
+        decided_by="policy",
         note="" if explanation is None else explanation.note,
         verdicts=None if explanation is None else _verdicts(explanation),
     )
@@ -129,8 +129,18 @@ def _carried_out(decision: Decision, observation: PodObservation) -> tuple[int |
             assert_never(decision)
 
 
-def _word(decision: Decision) -> str:
-    return type(decision).__name__.lower()
+def _word(decision: Decision) -> Literal["place", "preempt", "delay", "reject"]:
+    match decision:
+        case Place():
+            return "place"
+        case Preempt():
+            return "preempt"
+        case Delay():
+            return "delay"
+        case Reject():
+            return "reject"
+        case _:
+            assert_never(decision)
 
 
 def _verdicts(explanation: Explanation) -> list[VerdictWire]:

@@ -8,6 +8,7 @@ own fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -289,11 +290,16 @@ def _model(wire: Struct, kind: type[Model], path: str) -> Model:
         raise invalid(path, str(error)) from error
 
 
+@lru_cache(maxsize=16_384)  # the nodes of a cluster are much alike
+def _quantity(amount: str | int | float, scale: int) -> int:
+    return parse_quantity(amount, scale=scale)
+
+
 def _amounts(amounts: Mapping[str, str | int | float], path: str) -> dict[str, int]:
     parsed = {}
     for name, amount in amounts.items():
         try:
-            parsed[name] = parse_quantity(amount, scale=1000 if name == CPU else 1)
+            parsed[name] = _quantity(amount, 1000 if name == CPU else 1)
         except ValueError as error:
             raise invalid(f"{path}.{name}", str(error)) from error
     return parsed

@@ -1,18 +1,23 @@
-"""A short cut for the requests that matter: whole ones, on routes that answer at once.
+"""The connection of the REST door: a short cut for the requests that matter, and limits on the heads of all.
 
 uvicorn runs every request as a task, with events for its body and messages for its answer. That costs more
 than a decision does. A request of a route that does not block, and that has arrived in one piece, needs
 none of it: it is answered within the call that delivered its last byte. Everything else (bodies in pieces,
 other routes, requests that overtake an unfinished one) goes the ordinary way, which answers the same.
+
+A head must come within a time and a size, and there are only so many connections: uvicorn has no such limits.
 """
 
 from __future__ import annotations
 
+from asyncio.events import TimerHandle
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from proreus.serving.http import Asked, HttpApp, Reply, Route
+
+_LARGEST_HEAD = 64 * 1024
 
 
 def quick_protocol(app: HttpApp) -> type[HttpToolsProtocol]:
@@ -25,6 +30,19 @@ def quick_protocol(app: HttpApp) -> type[HttpToolsProtocol]:
             super().__init__(*arguments, **named)
             self._route: Route | None = None
             self._body = b""
+            self._in_head = True
+            self._head_bytes = 0
+            self._impatience: TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > app.limits.connections:
+                transport.close()
+            self._wait_for_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._head_is_there()
+            super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -33,8 +51,28 @@ def quick_protocol(app: HttpApp) -> type[HttpToolsProtocol]:
                 super().on_headers_complete()
                 if self._body:
                     super().on_body(self._body)
+            if self._in_head:
+                self._head_bytes += len(data)
+                if self._head_bytes > _LARGEST_HEAD and not self.transport.is_closing():
+                    self.send_400_response(f"The head of a request is at most {_LARGEST_HEAD} bytes long.")
+                elif self._impatience is None:
+                    self._wait_for_head()
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self._in_head, self._head_bytes = True, 0
+
+        def _wait_for_head(self) -> None:
+            self._impatience = self.loop.call_later(app.limits.body_seconds, self.transport.close)
+
+        def _head_is_there(self) -> None:
+            self._in_head = False
+            if self._impatience is not None:
+                self._impatience.cancel()
+                self._impatience = None
 
         def on_headers_complete(self) -> None:
+            self._head_is_there()
             if (
                 (self.cycle is None or self.cycle.response_complete)
                 and not self.pipeline
