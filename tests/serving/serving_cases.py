@@ -1,136 +1,79 @@
-"""Small services for the tests: models that misbehave on purpose, a running service, and bare requests."""
+"""Small models and experiences that tests of the service share."""
 
 from __future__ import annotations
 
-import http.client
-import json
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from proreus.cluster.columns import F64, I64, Bool
-from proreus.policies.checkpoint import save_checkpoint
-from proreus.policies.vector import checkpoint_of, fresh_scorer
-from proreus.serving.checks import Dimensions
-from proreus.serving.core import DecisionService, ServiceOptions
-from proreus.serving.running import RunningService, ServingOptions
+from proreus.cluster.columns import F64, I64
+from proreus.policies.experience import Experience
+from proreus.policies.vector import VectorModel, checkpoint_of, fresh_scorer
+from proreus.serving.versions import ModelStore
 
-NODES = 3
-DIMENSIONS = Dimensions(2 * NODES, 2 * NODES + 2)
+NODES = 7
+STATE, ACTIONS = 2 * NODES, 2 * NODES + 2
 
 
-@dataclass
-class Scripted:
-    """A model that does what a test tells it to; otherwise takes the action `choice` for sure."""
-
-    choice: int = 0
-    seconds: float = 0.0
-    error: Exception | None = None
-    log_prob: float = -0.5
-    kind: str = "scripted"
-    tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
-    calls: int = 0
-    once: Callable[[], None] | None = None
-
-    def accepts(self, state_length: int, actions: int) -> str | None:
-        return None
-
-    def chances(self, state: F64, actions: int, mask: Bool | None) -> F64:
-        chances = np.zeros(actions)
-        chances[self.choice] = 1.0
-        return chances
-
-    def decide(self, state: F64, actions: int, mask: Bool | None, draw: float) -> tuple[int, float]:
-        self.calls += 1
-        time.sleep(self.seconds)
-        if self.error is not None:
-            raise self.error
-        return self.choice, self.log_prob
-
-    def decide_batch(self, states: F64, actions: int, masks: Bool | None, draws: F64) -> tuple[I64, F64]:
-        if self.error is not None:
-            raise self.error
-        return np.full(len(states), self.choice), np.full(len(states), self.log_prob)
-
-
-def new_service(model: Any = None, version: int = 1, **options: Any) -> DecisionService:
-    """A service of three nodes without doors."""
-    return DecisionService(ServiceOptions(DIMENSIONS, **options), version, model or fresh_scorer(0))
-
-
-def fresh_checkpoint(folder: Path, seed: int = 0) -> Path:
-    """An untrained model on disk."""
-    save_checkpoint(folder, checkpoint_of(fresh_scorer(seed), "none"))
-    return folder
-
-
-def serving_options(folder: Path, **changes: Any) -> ServingOptions:
-    """A service of three nodes over an untrained model, with its store in `folder`."""
-    service = {"dimensions": DIMENSIONS, **changes.pop("service", {})}
-    model = fresh_checkpoint(folder / "fresh")
-    return ServingOptions(
-        **{
-            "service": ServiceOptions(**service),
-            "store": folder / "store",
-            "model": str(model),
-            "policy": "best_fit",
-            **changes,
-        }
+def an_experience(seed: int, decisions: int = 5, *, masked: bool = False, version: int = 1) -> Experience:
+    """Random decisions over 7 nodes; some chances unknown, some greedy."""
+    random = np.random.default_rng(seed)
+    log_probs = np.log(random.uniform(0.01, 1.0, decisions))
+    log_probs[random.random(decisions) < 0.2] = np.nan
+    return Experience(
+        states=random.random((decisions, STATE)),
+        actions=random.integers(0, ACTIONS, decisions),
+        rewards=random.normal(size=decisions),
+        dones=random.random(decisions) < 0.2,
+        log_probs=log_probs,
+        greedy=random.random(decisions) < 0.3,
+        model_version=version,
+        actions_dim=ACTIONS,
+        masks=random.random((decisions, ACTIONS)) < 0.7 if masked else None,
     )
 
 
-@dataclass
-class Doors:
-    """A running service with both doors open."""
-
-    running: RunningService
-    rest: int
-    grpc: int
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.rest}"
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.grpc}"
+def same(one: Experience, other: Experience) -> bool:
+    """Equal bit for bit."""
+    arrays = ("states", "actions", "rewards", "dones", "log_probs", "greedy")
+    if any(getattr(one, name).tobytes() != getattr(other, name).tobytes() for name in arrays):
+        return False
+    masks = (one.masks is None) == (other.masks is None) and (
+        one.masks is None or other.masks is None or np.array_equal(one.masks, other.masks)
+    )
+    return masks and (one.model_version, one.actions_dim) == (other.model_version, other.actions_dim)
 
 
-def open_doors(options: ServingOptions) -> Doors:
-    """Start a service and both of its doors on free ports."""
-    running = RunningService(options)
-    running.start()
-    return Doors(running, running.open_rest("127.0.0.1", 0), running.open_grpc("127.0.0.1", 0))
+def bandit_worth(states: F64, actions: I64) -> F64:
+    """The rewards of a world in which the least full node is the right one: 15 for it, else 5."""
+    best = states[:, :STATE].reshape(len(states), NODES, 2).max(axis=2).argmin(axis=1)
+    return np.where(actions == best, 15.0, 5.0)
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What the REST door answered."""
+def played(model: VectorModel, seed: int, decisions: int, version: int = 1) -> Experience:
+    """Decisions that the model drew in that world."""
+    random = np.random.default_rng(seed)
+    states = random.random((decisions, STATE))
+    actions, log_probs = model.decide_batch(states, ACTIONS, None, random.random(decisions))
+    return Experience(
+        states=states,
+        actions=actions,
+        rewards=bandit_worth(states, actions),
+        dones=np.ones(decisions, dtype=np.bool_),
+        log_probs=log_probs,
+        greedy=np.zeros(decisions, dtype=np.bool_),
+        model_version=version,
+        actions_dim=ACTIONS,
+    )
 
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
 
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
+def true_worth(model: VectorModel, decisions: int = 4000) -> float:
+    """The mean reward of a model in that world, measured by playing."""
+    return float(played(model, 99, decisions).rewards.mean())
 
 
-def ask(port: int, path: str, body: Any = None, method: str = "", **headers: str) -> Reply:
-    """One REST request; a body that is not bytes is sent as JSON."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        if sent is not None:
-            named = {"content-type": "application/json", **named}
-        connection.request(method or ("GET" if body is None else "POST"), path, sent, named)
-        response = connection.getresponse()
-        return Reply(response.status, response.read(), {k.lower(): v for k, v in response.getheaders()})
-    finally:
-        connection.close()
+def a_store(folder: Path, seed: int = 0) -> ModelStore:
+    """A store with one fresh model, "vector"."""
+    store = ModelStore.open(folder)
+    store.add("vector", checkpoint_of(fresh_scorer(seed), "none"), "fresh")
+    return store

@@ -18,7 +18,7 @@ from proreus.serving.http import HttpApp
 from proreus.serving.named_wire import DecideRequest
 from proreus.serving.rest import RestApi
 from proreus.serving.rest_server import RestDoor
-from serving.serving_cases import Doors
+from serving.door_cases import Doors
 from serving.test_named import REQUEST
 
 STATE = np.linspace(0.0, 1.0, 6)

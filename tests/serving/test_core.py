@@ -19,7 +19,7 @@ from proreus.serving.checks import Dimensions, as_mask
 from proreus.serving.core import Batch, Question
 from proreus.serving.recent import Decided, RecentDecisions
 from proreus.serving.values import Refusal, Refused
-from serving.serving_cases import DIMENSIONS, NODES, Scripted, new_service
+from serving.door_cases import DIMENSIONS, NODES, Scripted, new_service
 
 STATE = np.full(2 * NODES, 0.25)
 shares = st.floats(0.0, 1.2, allow_nan=False)

@@ -14,7 +14,7 @@ from proreus.serving.experience import ExperienceLog, LogReader
 from proreus.serving.feedback import Feedback
 from proreus.serving.online import LearnerStatus
 from proreus.serving.values import Refused, UpdateRequest
-from serving.serving_cases import DIMENSIONS, new_service
+from serving.door_cases import DIMENSIONS, new_service
 
 rng = np.random.default_rng(0)
 

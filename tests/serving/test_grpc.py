@@ -16,7 +16,7 @@ from proreus.serving.application import Application
 from proreus.serving.grpc_server import GrpcDoor
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
-from serving.serving_cases import Doors, Scripted, new_service
+from serving.door_cases import Doors, Scripted, new_service
 
 STATE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 V1 = "/proreus.decision.v1.Decision"

@@ -17,7 +17,7 @@ from proreus.serving.client import ClientOptions, RestClient, ServiceError
 from proreus.serving.experience import LogReader
 from proreus.serving.versions import ModelStore
 from serving.service_process import ServiceProcess
-from serving.serving_cases import fresh_checkpoint
+from serving.door_cases import fresh_checkpoint
 
 KILLS = int(os.environ.get("PROREUS_KILLS", "2"))
 REPORTERS = 3

@@ -22,7 +22,7 @@ from proreus.serving.metrics import Measurements
 from proreus.serving.named import NamedDecisions, answer
 from proreus.serving.named_wire import DecideRequest, to_nodes, to_pod
 from proreus.serving.remote_policy import RemotePolicy, request_of
-from serving.serving_cases import Doors, ask
+from serving.door_cases import Doors, ask
 from strategies import workloads
 
 REQUEST: dict[str, Any] = {

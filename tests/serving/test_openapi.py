@@ -21,7 +21,7 @@ from proreus.serving.admission import Admission
 from proreus.serving.http import HttpApp
 from proreus.serving.openapi import openapi_document
 from proreus.serving.rest import RestApi
-from serving.serving_cases import DIMENSIONS, Doors
+from serving.door_cases import DIMENSIONS, Doors
 
 OPERATIONS = [
     (path, method) for path, methods in openapi_document(DIMENSIONS, 1)["paths"].items() for method in methods

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from serving.serving_cases import Doors, ask, open_doors, serving_options
+from serving.door_cases import Doors, ask, open_doors, serving_options
 
 STATE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 STEP = {"states": [STATE], "actions": [0], "rewards": [1.0], "dones": [True]}

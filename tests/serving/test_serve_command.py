@@ -23,7 +23,7 @@ from proreus.serving.client_grpc import GrpcClient
 from proreus.serving.experience import LogReader
 from proreus.serving.versions import ModelStore
 from serving.service_process import ServiceProcess
-from serving.serving_cases import fresh_checkpoint
+from serving.door_cases import fresh_checkpoint
 
 SIZES = ("--state_dim", "6", "--action_dim", "8", "--policy", "first_fit", "--no-learn")
 

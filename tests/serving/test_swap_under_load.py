@@ -14,7 +14,7 @@ from proreus.serving.client_grpc import GrpcClient
 from proreus.serving.online import OnlineSettings
 from proreus.serving.running import Learning
 from proreus.serving.values import PredictAnswer
-from serving.serving_cases import DIMENSIONS, Doors, open_doors, serving_options
+from serving.door_cases import DIMENSIONS, Doors, open_doors, serving_options
 
 CLIENTS = 64
 SECONDS = 4.0

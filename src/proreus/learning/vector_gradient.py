@@ -18,24 +18,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.cluster.columns import F64
-from proreus.cluster.compiled import compiled, compiled_arithmetic
+from proreus.cluster.compiled import compiled_arithmetic
 from proreus.encoding.context import F32
 from proreus.learning.optimiser import add_slopes
 from proreus.learning.threads import Threads
 from proreus.policies.vector_mlp import MOST_INPUT, TENSORS
 from proreus.policies.vector_scorer import (
+    BIAS,
     BLOCK,
     CONTEXT,
+    CONTEXT_WEIGHTS,
+    DELAY,
     HIDDEN,
     MEMORY,
+    NODE,
     NODE_FEATURES,
+    OFFSETS,
     PARAMETERS,
-    START,
-    WORK,
+    PLACE,
+    POOLED,
+    POOLED_BIAS,
+    POOLED_CONTEXT,
+    PREEMPT,
+    REJECT,
+    REMEMBERED,
+    SECOND,
+    SECOND_BIAS,
+    VALUE,
+    add_sums,
+    fill_base,
+    fill_cluster,
     fill_context,
     fill_layers,
-    fill_logits,
     fill_nodes,
+    logits_of,
+    new_work,
     part,
 )
 
@@ -94,7 +111,7 @@ class ScorerGradient:
 
         def task(thread: int, i: int) -> None:
             rows = slice(edges[i], edges[i + 1])
-            logits_of(self._model, states[rows], (logits[rows], values[rows]))
+            logits_of(self._model, states[rows], logits[rows], values[rows])
 
         self._threads.each(task, _CHUNKS)
         return logits, values
@@ -127,165 +144,138 @@ def _edges(count: int) -> list[int]:
     return [count * i // _CHUNKS for i in range(_CHUNKS + 1)]
 
 
-@compiled
-def logits_of(model: tuple[F32, F32], states: F64, out: tuple[F32, F64]) -> None:
-    """out: (float32[B, A] logits, float64[B] values) of states: float64[B, S]."""
-    logits, values = out
-    work = np.empty(WORK, dtype=np.float32)
-    for b in range(states.shape[0]):
-        values[b] = fill_logits(model[0], model[1], states[b], (logits.shape[1] - 2) // 2, (logits[b], work))
-
-
-_NODE, _CONTEXT, _BIAS, _SECOND, _SECOND_BIAS = (
-    START[name] for name in ("node", "context", "bias", "second", "second_bias")
-)
-_PLACE, _PREEMPT, _POOLED, _POOLED_CONTEXT, _POOLED_BIAS = (
-    START[name] for name in ("place", "preempt", "pooled", "pooled_context", "pooled_bias")
-)
-_DELAY, _REJECT, _VALUE, _OFFSETS = (START[name] for name in ("delay", "reject", "value", "offsets"))
-
-
 @compiled_arithmetic
 def add_scorer_slopes(model: tuple[F32, F32], states: F64, d_logits: F32, d_values: F64, slopes: F32) -> None:
     """Add to slopes, float32[P + n K], those of states: float64[B, S], d_logits: [B, A], d_values: [B]."""
-    params, memory = model
+    params, memory, work = model[0], model[1], new_work()
+    g, base, mean, layer, sums = work.context, work.base, work.mean, work.layer, work.sums
     nodes = (d_logits.shape[1] - 2) // 2
-    padded = (nodes + BLOCK - 1) // BLOCK * BLOCK
-    x = np.zeros((padded // BLOCK, _F + _K, BLOCK), dtype=np.float32)
-    first = np.empty((padded // BLOCK, _H, BLOCK), dtype=np.float32)
-    second = np.empty((padded // BLOCK, _H, BLOCK), dtype=np.float32)
-    small = np.empty((6, 16), dtype=np.float32)
-    bids = np.empty((2, BLOCK), dtype=np.float32)
-    d_first = np.empty((_H, BLOCK), dtype=np.float32)
+    blocks = (nodes + BLOCK - 1) // BLOCK
+    x = np.zeros((blocks, _F + _K, BLOCK), dtype=np.float32)
+    first = np.empty((blocks, _H, BLOCK), dtype=np.float32)
+    second = np.empty((blocks, _H, BLOCK), dtype=np.float32)
+    bids = np.empty((3, BLOCK), dtype=np.float32)
+    d_mean, d_base = np.empty(_H, dtype=np.float32), np.empty(_H, dtype=np.float32)
     for b in range(states.shape[0]):
-        _forward(params, memory, states[b], nodes, (x, first, second, small))
-        _backward_heads(params, small, d_logits[b], np.float32(d_values[b]), slopes)
-        for start in range(0, nodes, BLOCK):
+        fill_context(states[b], nodes, g)
+        fill_base(params, g, base)
+        sums[:] = _ZERO
+        for at in range(blocks):
+            count = min(BLOCK, nodes - at * BLOCK)
+            fill_nodes(states[b], memory, at * BLOCK, count, x[at])
+            fill_layers(params, base, x[at], first[at], second[at])
+            add_sums(second[at], count, sums)
+        fill_cluster(params, g, sums, nodes, (mean, layer))
+        by = (d_logits[b, 2 * nodes], d_logits[b, 2 * nodes + 1], np.float32(d_values[b]))
+        _backward_heads(params, (g, mean, layer), by, d_mean, slopes)
+        for j in range(_H):
+            d_mean[j] /= np.float32(nodes)
+            d_base[j] = _ZERO
+        for at in range(blocks):
+            start = at * BLOCK
             count = min(BLOCK, nodes - start)
             bids[:] = _ZERO
             for k in range(count):
                 bids[0, k] = d_logits[b, start + k]
                 bids[1, k] = d_logits[b, nodes + start + k]
-            at = start // BLOCK
-            small[5, 0] = np.float32(count)
-            _backward_block(params, (x[at], first[at], second[at]), (bids, small), d_first, slopes)
+                bids[2, k] = _ONE
+            _backward_block(params, (bids, d_mean), (x[at], first[at], second[at]), d_base, slopes)
             if memory.shape[0] > 0:
                 for i in range(_K):
                     for k in range(count):
                         total = _ZERO
                         for j in range(_H):
-                            total += params[_NODE + (_F + i) * _H + j] * d_first[j, k]
+                            total += params[REMEMBERED + i * _H + j] * first[at, j, k]
                         slopes[PARAMETERS + (start + k) * _K + i] += total
         for j in range(_H):
-            slopes[_BIAS + j] += small[4, j]
-            for i in range(_G):
-                slopes[_CONTEXT + i * _H + j] += small[0, i] * small[4, j]
-
-
-@compiled_arithmetic
-def _forward(params: F32, memory: F32, state: F64, nodes: int, out: tuple[F32, F32, F32, F32]) -> None:
-    """Fill features and hidden layers by block, and small: context, base, mean of the second layer, heads."""
-    x, first, second, small = out
-    g, base, mean, layer, d_base = small[0], small[1], small[2], small[3], small[4]
-    fill_context(state, nodes, g)
-    for j in range(_H):
-        total, cluster = params[_BIAS + j], params[_POOLED_BIAS + j]
+            slopes[BIAS + j] += d_base[j]
         for i in range(_G):
-            total += g[i] * params[_CONTEXT + i * _H + j]
-            cluster += g[i] * params[_POOLED_CONTEXT + i * _H + j]
-        base[j], layer[j], mean[j], d_base[j] = total, cluster, _ZERO, _ZERO
-    for start in range(0, nodes, BLOCK):
-        count = min(BLOCK, nodes - start)
-        at = start // BLOCK
-        fill_nodes(state, memory, start, count, x[at])
-        fill_layers(params, base, x[at], (first[at], second[at]))
-        for j in range(_H):
-            total = mean[j]
-            for k in range(count):
-                total += second[at, j, k]
-            mean[j] = total
-    share = _ONE / np.float32(nodes)
-    for i in range(_H):
-        mean[i] *= share
-        for j in range(_H):
-            layer[j] += mean[i] * params[_POOLED + i * _H + j]
-    for j in range(_H):
-        layer[j] = np.float32(math.tanh(layer[j]))
+            for j in range(_H):
+                slopes[CONTEXT_WEIGHTS + i * _H + j] += g[i] * d_base[j]
 
 
 @compiled_arithmetic
-def _backward_heads(params: F32, small: F32, d_logits: F32, d_value: np.float32, slopes: F32) -> None:
-    """Slopes of the heads; small[1] becomes the slope by the second layer's mean, of each node's share."""
-    nodes = (d_logits.shape[0] - 2) // 2
-    g, d_mean, mean, layer = small[0], small[1], small[2], small[3]
-    delay, reject = d_logits[2 * nodes], d_logits[2 * nodes + 1]
-    slopes[_OFFSETS] += delay
-    slopes[_OFFSETS + 1] += reject
-    slopes[_OFFSETS + 2] += d_value
+def _backward_heads(
+    params: F32,
+    layers: tuple[F32, F32, F32],
+    by: tuple[np.float32, np.float32, np.float32],
+    d_mean: F32,
+    slopes: F32,
+) -> None:
+    """Slopes of the heads and, in d_mean, by the mean of h; layers: g, that mean, q, which becomes a slope.
+
+    by: the slopes of delay, reject and value.
+    """
+    g, mean, layer = layers
+    delay, reject, value = by
+    slopes[OFFSETS] += delay
+    slopes[OFFSETS + 1] += reject
+    slopes[OFFSETS + 2] += value
     for j in range(_H):
-        slopes[_DELAY + j] += delay * layer[j]
-        slopes[_REJECT + j] += reject * layer[j]
-        slopes[_VALUE + j] += d_value * layer[j]
-        by_layer = delay * params[_DELAY + j] + reject * params[_REJECT + j] + d_value * params[_VALUE + j]
-        layer[j] = by_layer * (_ONE - layer[j] * layer[j])
-        slopes[_POOLED_BIAS + j] += layer[j]
+        q = layer[j]
+        slopes[DELAY + j] += delay * q
+        slopes[REJECT + j] += reject * q
+        slopes[VALUE + j] += value * q
+        by_layer = delay * params[DELAY + j] + reject * params[REJECT + j] + value * params[VALUE + j]
+        layer[j] = by_layer * (_ONE - q * q)
+        slopes[POOLED_BIAS + j] += layer[j]
     for i in range(_G):
         for j in range(_H):
-            slopes[_POOLED_CONTEXT + i * _H + j] += g[i] * layer[j]
-    share = _ONE / np.float32(nodes)
+            slopes[POOLED_CONTEXT + i * _H + j] += g[i] * layer[j]
     for i in range(_H):
         total = _ZERO
         for j in range(_H):
-            slopes[_POOLED + i * _H + j] += mean[i] * layer[j]
-            total += params[_POOLED + i * _H + j] * layer[j]
-        d_mean[i] = total * share
+            slopes[POOLED + i * _H + j] += mean[i] * layer[j]
+            total += params[POOLED + i * _H + j] * layer[j]
+        d_mean[i] = total
 
 
 @compiled_arithmetic
 def _backward_block(
-    params: F32, layers: tuple[F32, F32, F32], by: tuple[F32, F32], d_first: F32, slopes: F32
+    params: F32, by: tuple[F32, F32], layers: tuple[F32, F32, F32], d_base: F32, slopes: F32
 ) -> None:
-    """One block of nodes. layers: x [F + K, 16], first, second [H, 16]; by: slopes of the bids, `small`."""
+    """Slopes through one block of nodes.
+
+    by: the slopes of the bids to place and to preempt, and 1 where there is a node, [3, 16]; the slope by h
+    as part of the mean, [H]. layers: x, first, second; the latter two become slopes by what went into them.
+    """
+    bids, d_mean = by
     x, first, second = layers
-    bids, small = by
-    d_mean, d_base, count = small[1], small[4], int(small[5, 0])
-    for i in range(_H):
-        for k in range(BLOCK):
-            d_first[i, k] = _ZERO
     for j in range(_H):
-        place, preempt = params[_PLACE + j], params[_PREEMPT + j]
+        place, preempt, within = params[PLACE + j], params[PREEMPT + j], d_mean[j]
         s_place = s_preempt = s_bias = _ZERO
         for k in range(BLOCK):
             h = second[j, k]
             s_place += bids[0, k] * h
             s_preempt += bids[1, k] * h
-            within = d_mean[j] if k < count else _ZERO
-            slope = bids[0, k] * place + bids[1, k] * preempt + within
+            slope = bids[0, k] * place + bids[1, k] * preempt + bids[2, k] * within
             slope = slope if h > _ZERO else _ZERO
             second[j, k] = slope
             s_bias += slope
-        slopes[_PLACE + j] += s_place
-        slopes[_PREEMPT + j] += s_preempt
-        slopes[_SECOND_BIAS + j] += s_bias
+        slopes[PLACE + j] += s_place
+        slopes[PREEMPT + j] += s_preempt
+        slopes[SECOND_BIAS + j] += s_bias
     for i in range(_H):
         for j in range(_H):
-            weight = params[_SECOND + i * _H + j]
             total = _ZERO
             for k in range(BLOCK):
                 total += first[i, k] * second[j, k]
-                d_first[i, k] += weight * second[j, k]
-            slopes[_SECOND + i * _H + j] += total
-        total = _ZERO
+            slopes[SECOND + i * _H + j] += total
+        by_base = _ZERO
         for k in range(BLOCK):
-            d_first[i, k] = d_first[i, k] if first[i, k] > _ZERO else _ZERO
-            total += d_first[i, k]
-        d_base[i] += total
+            total = _ZERO
+            for j in range(_H):
+                total += params[SECOND + i * _H + j] * second[j, k]
+            total = total if first[i, k] > _ZERO else _ZERO
+            first[i, k] = total
+            by_base += total
+        d_base[i] += by_base
     for i in range(_F + _K):
         for j in range(_H):
             total = _ZERO
             for k in range(BLOCK):
-                total += x[i, k] * d_first[j, k]
-            slopes[_NODE + i * _H + j] += total
+                total += x[i, k] * first[j, k]
+            slopes[NODE + i * _H + j] += total
 
 
 class MLPGradient:

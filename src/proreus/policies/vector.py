@@ -104,24 +104,19 @@ class VectorScorer:
 
     def chances(self, state: F64, actions: int, mask: Bool | None) -> F64:
         """See `VectorModel`."""
-        found: F64 = vector_scorer.chances_of(self._model, state, actions, _NO_MASK if mask is None else mask)
+        found: F64 = vector_scorer.chances_of(self._model, state, actions, _rows(mask, actions))
         return found
 
     def decide(self, state: F64, actions: int, mask: Bool | None, draw: float) -> tuple[int, float]:
         """See `VectorModel`."""
         out = (np.empty(1, dtype=np.int64), np.empty(1))
-        masks = _NO_MASK if mask is None else mask
-        rows = masks.reshape(-1, actions)
+        rows = _rows(mask, actions)
         vector_scorer.decide_rows(self._model, state.reshape(1, -1), actions, rows, np.array([draw]), out)
         return int(out[0][0]), float(out[1][0])
 
     def decide_batch(self, states: F64, actions: int, masks: Bool | None, draws: F64) -> tuple[I64, F64]:
         """See `VectorModel`."""
         return _in_threads(vector_scorer.decide_rows, self._model, (states, actions, masks, draws))
-
-    def values(self, states: F64, actions: int) -> F64:
-        """float64[B]: what the model expects of each state."""
-        return np.array([vector_scorer.value_of(self._model, state, actions) for state in states])
 
 
 class VectorMLP:
@@ -151,20 +146,24 @@ class VectorMLP:
 
     def chances(self, state: F64, actions: int, mask: Bool | None) -> F64:
         """See `VectorModel`."""
-        found: F64 = vector_mlp.chances_of(self._actor, state, actions, _NO_MASK if mask is None else mask)
+        found: F64 = vector_mlp.chances_of(self._actor, state, actions, _rows(mask, actions))
         return found
 
     def decide(self, state: F64, actions: int, mask: Bool | None, draw: float) -> tuple[int, float]:
         """See `VectorModel`."""
         out = (np.empty(1, dtype=np.int64), np.empty(1))
-        masks = _NO_MASK if mask is None else mask
-        rows = masks.reshape(-1, actions)
+        rows = _rows(mask, actions)
         vector_mlp.decide_rows(self._actor, state.reshape(1, -1), actions, rows, np.array([draw]), out)
         return int(out[0][0]), float(out[1][0])
 
     def decide_batch(self, states: F64, actions: int, masks: Bool | None, draws: F64) -> tuple[I64, F64]:
         """See `VectorModel`."""
         return _in_threads(vector_mlp.decide_rows, self._actor, (states, actions, masks, draws))
+
+
+def _rows(mask: Bool | None, actions: int) -> Bool:
+    """bool[1, A], or [0, A] for no mask."""
+    return (_NO_MASK if mask is None else mask).reshape(-1, actions)
 
 
 @lru_cache(maxsize=1)
@@ -178,7 +177,7 @@ def _in_threads(kernel: Any, model: Any, asked: tuple[F64, int, Bool | None, F64
     states = np.ascontiguousarray(states)
     count = len(states)
     out = (np.empty(count, dtype=np.int64), np.empty(count))
-    rows = _NO_MASK.reshape(0, actions) if masks is None else np.ascontiguousarray(masks)
+    rows = _rows(None, actions) if masks is None else np.ascontiguousarray(masks)
     parts = max(1, min(os.cpu_count() or 1, count // _ROWS_PER_THREAD))
     edges = np.linspace(0, count, parts + 1).astype(np.int64).tolist()
 
@@ -212,9 +211,18 @@ def _draw(key: np.uint64, state: F64) -> float:
     """A number from 0 to just below 1 for state: float64[S]."""
     plus = state + 0.0  # minus zero is zero
     words = plus.view(np.uint64)
-    total = _mix(key + _GOLDEN)
-    for i in range(words.shape[0]):
-        total = _mix((total ^ words[i]) + _GOLDEN)
+    count = words.shape[0]
+    a, b = _mix(key + _GOLDEN), _mix(key ^ _FIRST)
+    c, d = _mix(a ^ _SECOND), _mix(b + _SECOND)
+    whole = count // 4 * 4
+    for i in range(0, whole, 4):  # four chains, so that none waits for the others
+        a = _mix((a ^ words[i]) + _GOLDEN)
+        b = _mix((b ^ words[i + 1]) + _GOLDEN)
+        c = _mix((c ^ words[i + 2]) + _GOLDEN)
+        d = _mix((d ^ words[i + 3]) + _GOLDEN)
+    for i in range(whole, count):
+        a = _mix((a ^ words[i]) + _GOLDEN)
+    total = _mix(_mix(_mix(_mix(a) ^ b) ^ c) ^ d + np.uint64(count))
     return float(np.int64(total >> _R11)) * 2.0**-53
 
 

@@ -103,11 +103,9 @@ def decide_rows(
     logits = np.empty(actions, dtype=np.float32)
     chances = np.empty(actions, dtype=np.float32)
     bits = np.empty(actions, dtype=np.int32)
-    none = np.empty(0, dtype=np.bool_)
     for b in range(states.shape[0]):
         run_layers(actor, states[b], logits)
-        mask = masks[b] if masks.shape[0] > 0 else none
-        most, total = fill_chances(logits, mask, actions, chances, bits)
+        most, total = fill_chances(logits, masks, b, chances, bits)
         k = pick(chances, actions, total, draws[b])
         chosen[b] = k
         logs[b] = log_chance(logits[k], most, total)
@@ -115,9 +113,9 @@ def decide_rows(
 
 @compiled
 def chances_of(actor: Layers, state: F64, actions: int, mask: Bool) -> F64:
-    """float64[A]: the probability of every action."""
+    """float64[A]: the probability of every action; mask: bool[1, A], or [0, A] for none."""
     logits = np.empty(actions, dtype=np.float32)
     chances = np.empty(actions, dtype=np.float32)
     run_layers(actor, state, logits)
-    _, total = fill_chances(logits, mask, actions, chances, np.empty(actions, dtype=np.int32))
+    _, total = fill_chances(logits, mask, 0, chances, np.empty(actions, dtype=np.int32))
     return chances.astype(np.float64) / total

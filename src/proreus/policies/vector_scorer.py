@@ -14,13 +14,14 @@ node is, whether it has GPUs, how fast it is), and nodes that look the same get 
 particular cluster may therefore carry a memory, float32[n, K], of figures per node that it learned; it then
 serves clusters of that n alone.
 
-Parameters are one flat float32 vector; `LAYOUT` says what stands where. Kernels take nodes in blocks, so that
-they run in vectors. `learning.vector_gradient` has the slopes.
+Parameters are one flat float32 vector; `LAYOUT` says what stands where. `learning.vector_gradient` has the
+slopes.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from proreus.cluster.columns import F64, I64, Bool
 from proreus.cluster.compiled import compiled, compiled_arithmetic
 from proreus.encoding.context import F32
+from proreus.policies.scorer import tanh_of
 
 NODE_FEATURES = ("cpu", "memory", "fuller", "empty")
 CONTEXT = (
@@ -70,10 +72,8 @@ LAYOUT: dict[str, tuple[int, ...]] = {
 _ENDS = np.cumsum([math.prod(shape) for shape in LAYOUT.values()]).tolist()
 PARAMETERS: int = _ENDS[-1]
 START: dict[str, int] = dict(zip(LAYOUT, [0, *_ENDS], strict=False))
-_NODE, _REMEMBERED, _CONTEXT, _BIAS, _SECOND, _SECOND_BIAS, _PLACE, _PREEMPT = list(START.values())[:8]
-_POOLED, _POOLED_CONTEXT, _POOLED_BIAS, _DELAY, _REJECT, _VALUE, _OFFSETS = list(START.values())[8:]
-
-BLOCK = 16  # nodes that a kernel takes at once
+BLOCK = 16
+"""Nodes that a kernel takes at once, so that it runs in vectors."""
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 MOST_SHARE = np.float32(4.0)  # inputs beyond what can be are clipped, so that everything stays finite
 MOST_TASK = 1e6
@@ -97,6 +97,58 @@ def initial_parameters(seed: int) -> F32:
     for name in ("place", "preempt", "delay", "reject", "value"):
         part(vector, name)[:] = random.normal(0.0, 0.01, LAYOUT[name])
     return vector
+
+
+(
+    NODE,
+    REMEMBERED,
+    CONTEXT_WEIGHTS,
+    BIAS,
+    SECOND,
+    SECOND_BIAS,
+    PLACE,
+    PREEMPT,
+    POOLED,
+    POOLED_CONTEXT,
+    POOLED_BIAS,
+    DELAY,
+    REJECT,
+    VALUE,
+    OFFSETS,
+) = START.values()  # where each part starts in the flat vector; M stands right behind W
+
+
+class Work(NamedTuple):
+    """Working space of one forward pass."""
+
+    context: F32  # [G] g
+    base: F32  # [H] g U + b
+    features: F32  # [F + K, 16] of a block of nodes
+    first: F32  # [H, 16] their a
+    second: F32  # [H, 16] their h
+    sums: F32  # [H, 16] of the h of all blocks
+    mean: F32  # [H] of h over all nodes
+    layer: F32  # [H] q
+
+
+@compiled
+def new_work() -> Work:
+    """Working space, not yet filled."""
+    kind = np.float32
+    return Work(
+        np.empty(_G, kind),
+        np.empty(_H, kind),
+        np.zeros((_F + _K, BLOCK), kind),
+        np.empty((_H, BLOCK), kind),
+        np.empty((_H, BLOCK), kind),
+        np.empty((_H, BLOCK), kind),
+        np.empty(_H, kind),
+        np.empty(_H, kind),
+    )
+
+
+# In the loops below the innermost has a fixed length and the one around it runs over neighbours in memory:
+# the compiler then unrolls the one and runs the other in vectors.
 
 
 @compiled_arithmetic
@@ -129,6 +181,16 @@ def fill_context(state: F64, nodes: int, g: F32) -> None:
 
 
 @compiled_arithmetic
+def fill_base(params: F32, g: F32, base: F32) -> None:
+    """base: float32[H], what the context adds to the first layer of every node."""
+    for j in range(_H):
+        total = params[BIAS + j]
+        for i in range(_G):
+            total += g[i] * params[CONTEXT_WEIGHTS + i * _H + j]
+        base[j] = total
+
+
+@compiled_arithmetic
 def fill_nodes(state: F64, memory: F32, start: int, count: int, x: F32) -> None:
     """x: float32[F + K, 16], the features of `count` nodes from `start` on; what is behind them stays."""
     for k in range(count):
@@ -144,84 +206,93 @@ def fill_nodes(state: F64, memory: F32, start: int, count: int, x: F32) -> None:
 
 
 @compiled_arithmetic
-def fill_layers(params: F32, base: F32, x: F32, layers: tuple[F32, F32]) -> None:
-    """The hidden layers of one block of nodes, twice float32[H, 16], from x: float32[F + K, 16]."""
-    first, second = layers
-    node = params[_NODE:_CONTEXT].reshape(_F + _K, _H)  # W above M
-    across = params[_SECOND:_SECOND_BIAS].reshape(_H, _H)
+def fill_layers(params: F32, base: F32, x: F32, first: F32, second: F32) -> None:
+    """The hidden layers of one block of nodes, float32[H, 16] each, from x: float32[F + K, 16]."""
     for j in range(_H):
         for k in range(BLOCK):
             total = base[j]
             for i in range(_F + _K):
-                total += node[i, j] * x[i, k]
+                total += params[NODE + i * _H + j] * x[i, k]
             first[j, k] = max(total, _ZERO)
     for j in range(_H):
-        bias = params[_SECOND_BIAS + j]
         for k in range(BLOCK):
-            total = bias
+            total = params[SECOND_BIAS + j]
             for i in range(_H):
-                total += across[i, j] * first[i, k]
+                total += params[SECOND + i * _H + j] * first[i, k]
             second[j, k] = max(total, _ZERO)
 
 
 @compiled_arithmetic
-def fill_logits(params: F32, memory: F32, state: F64, nodes: int, out: tuple[F32, F32]) -> float:
-    """Fill the logits, float32[2n + 2], with working space float32[WORK]; returns the value.
+def add_sums(second: F32, count: int, sums: F32) -> None:
+    """Add the h of the first `count` nodes of a block to sums: float32[H, 16]."""
+    if count == BLOCK:
+        for j in range(_H):
+            for k in range(BLOCK):
+                sums[j, k] += second[j, k]
+    else:
+        for j in range(_H):
+            for k in range(BLOCK):
+                sums[j, k] += second[j, k] if k < count else _ZERO
 
-    memory: float32[n, K], or [0, K] where there is none.
-    """
-    logits, work = out
-    g, base, pooled, layer = work[:_G], work[16:32], work[32:48], work[48:64]
-    x = work[64 : 64 + (_F + _K) * BLOCK].reshape(_F + _K, BLOCK)
-    first = work[192 : 192 + _H * BLOCK].reshape(_H, BLOCK)
-    second = work[448 : 448 + _H * BLOCK].reshape(_H, BLOCK)
-    place, preempt = work[704 : 704 + BLOCK], work[720 : 720 + BLOCK]
-    fill_context(state, nodes, g)
+
+@compiled_arithmetic
+def fill_cluster(params: F32, g: F32, sums: F32, nodes: int, out: tuple[F32, F32]) -> None:
+    """out: the mean of h over the nodes and q, float32[H] each; see the module's text."""
+    mean, layer = out
+    share = _ONE / np.float32(nodes)
     for j in range(_H):
-        total, cluster = params[_BIAS + j], params[_POOLED_BIAS + j]
+        total = _ZERO
+        for k in range(BLOCK):
+            total += sums[j, k]
+        mean[j] = total * share
+    for j in range(_H):
+        total = params[POOLED_BIAS + j]
         for i in range(_G):
-            total += g[i] * params[_CONTEXT + i * _H + j]
-            cluster += g[i] * params[_POOLED_CONTEXT + i * _H + j]
-        base[j], layer[j], pooled[j] = total, cluster, _ZERO
-    x[:] = _ZERO
+            total += g[i] * params[POOLED_CONTEXT + i * _H + j]
+        layer[j] = total
+    for j in range(_H):
+        total = layer[j]
+        for i in range(_H):
+            total += mean[i] * params[POOLED + i * _H + j]
+        layer[j] = total
+    tanh_of(layer)
+
+
+@compiled_arithmetic
+def head(params: F32, layer: F32, start: int, offset: int) -> float:
+    """Delay, reject or value: q times the weights at `start`, plus its offset."""
+    total = params[OFFSETS + offset]
+    for j in range(_H):
+        total += layer[j] * params[start + j]
+    return total
+
+
+@compiled_arithmetic
+def fill_logits(params: F32, memory: F32, state: F64, logits: F32, work: Work) -> float:
+    """Fill the logits, float32[2n + 2]; returns the value. memory: float32[n, K], or [0, K] for none."""
+    nodes = (logits.shape[0] - 2) // 2
+    g, base, x, second, sums = work.context, work.base, work.features, work.second, work.sums
+    fill_context(state, nodes, g)
+    fill_base(params, g, base)
+    sums[:] = _ZERO
     for start in range(0, nodes, BLOCK):
         count = min(BLOCK, nodes - start)
         fill_nodes(state, memory, start, count, x)
-        fill_layers(params, base, x, (first, second))
-        for k in range(BLOCK):
-            place[k] = _ZERO
-            preempt[k] = _ZERO
-        for j in range(_H):
-            by_place, by_preempt = params[_PLACE + j], params[_PREEMPT + j]
-            for k in range(BLOCK):
-                place[k] += by_place * second[j, k]
-                preempt[k] += by_preempt * second[j, k]
+        fill_layers(params, base, x, work.first, second)
+        add_sums(second, count, sums)
         for k in range(count):
-            logits[start + k] = place[k]
-            logits[nodes + start + k] = preempt[k]
-        for j in range(_H):
-            total = pooled[j]
-            for k in range(count):
-                total += second[j, k]
-            pooled[j] = total
-    share = _ONE / np.float32(nodes)
-    for i in range(_H):
-        mean = pooled[i] * share
-        for j in range(_H):
-            layer[j] += mean * params[_POOLED + i * _H + j]
-    delay, reject, value = params[_OFFSETS], params[_OFFSETS + 1], params[_OFFSETS + 2]
-    for j in range(_H):
-        h = np.float32(math.tanh(layer[j]))
-        delay += h * params[_DELAY + j]
-        reject += h * params[_REJECT + j]
-        value += h * params[_VALUE + j]
-    logits[2 * nodes] = delay
-    logits[2 * nodes + 1] = reject
-    return float(value)
+            place = preempt = _ZERO
+            for j in range(_H):
+                place += params[PLACE + j] * second[j, k]
+                preempt += params[PREEMPT + j] * second[j, k]
+            logits[start + k] = place
+            logits[nodes + start + k] = preempt
+    layer = work.layer
+    fill_cluster(params, g, sums, nodes, (work.mean, layer))
+    logits[2 * nodes] = head(params, layer, DELAY, 0)
+    logits[2 * nodes + 1] = head(params, layer, REJECT, 1)
+    return float(head(params, layer, VALUE, 2))
 
-
-WORK = 768
-"""Length of the working space of `fill_logits`."""
 
 _LOG2_E, _LN_2, _HALF = (np.float32(x) for x in (1.4426950408889634, math.log(2.0), 0.5))
 _E2, _E3, _E4, _E5, _E6 = (np.float32(1.0 / math.factorial(n)) for n in (2, 3, 4, 5, 6))
@@ -229,17 +300,19 @@ _E2, _E3, _E4, _E5, _E6 = (np.float32(1.0 / math.factorial(n)) for n in (2, 3, 4
 
 @compiled_arithmetic
 def fill_chances(
-    logits: F32, mask: Bool, actions: int, chances: F32, bits: NDArray[np.int32]
+    logits: F32, masks: Bool, row: int, chances: F32, bits: NDArray[np.int32]
 ) -> tuple[float, float]:
-    """Chances, not yet divided by their sum, and (the highest allowed logit, that sum).
+    """Chances, float32[A], not yet divided by their sum, and (the highest allowed logit, that sum).
 
-    mask: bool[A], or [0] where all actions are allowed. The chance of an action that is not allowed is 0.
+    masks: bool[B, A], of which `row` counts, or [0, A] where all actions are allowed. The chance of an action
+    that is not allowed is 0. bits: working space, int32[A].
     """
+    actions = logits.shape[0]
     most = np.float32(-math.inf)
-    masked = mask.shape[0] > 0
+    masked = masks.shape[0] > 0
     if masked:
         for k in range(actions):
-            most = max(most, logits[k] if mask[k] else np.float32(-math.inf))
+            most = max(most, logits[k] if masks[row, k] else np.float32(-math.inf))
     else:
         for k in range(actions):
             most = max(most, logits[k])
@@ -250,13 +323,13 @@ def fill_chances(
         chances[k] = ((((((_E6 * r + _E5) * r + _E4) * r + _E3) * r + _E2) * r) + _ONE) * r + _ONE
         bits[k] = (np.int32(n) + np.int32(127)) << np.int32(23)
     powers = bits.view(np.float32)
-    total = _ZERO
     if masked:
         for k in range(actions):
-            chances[k] = chances[k] * powers[k] if mask[k] else _ZERO
+            chances[k] = chances[k] * powers[k] if masks[row, k] else _ZERO
     else:
         for k in range(actions):
             chances[k] *= powers[k]
+    total = _ZERO
     for k in range(actions):
         total += chances[k]
     return float(most), float(total)
@@ -308,18 +381,14 @@ def decide_rows(
 
     masks: bool[B, A], or [0, A] for none.
     """
-    params, memory = model
     chosen, logs = out
+    params, memory, work = model[0], model[1], new_work()
     logits = np.empty(actions, dtype=np.float32)
     chances = np.empty(actions, dtype=np.float32)
     bits = np.empty(actions, dtype=np.int32)
-    work = np.empty(WORK, dtype=np.float32)
-    nodes = (actions - 2) // 2
-    none = np.empty(0, dtype=np.bool_)
     for b in range(states.shape[0]):
-        fill_logits(params, memory, states[b], nodes, (logits, work))
-        mask = masks[b] if masks.shape[0] > 0 else none
-        most, total = fill_chances(logits, mask, actions, chances, bits)
+        fill_logits(params, memory, states[b], logits, work)
+        most, total = fill_chances(logits, masks, b, chances, bits)
         k = pick(chances, actions, total, draws[b])
         chosen[b] = k
         logs[b] = log_chance(logits[k], most, total)
@@ -327,19 +396,17 @@ def decide_rows(
 
 @compiled
 def chances_of(model: tuple[F32, F32], state: F64, actions: int, mask: Bool) -> F64:
-    """float64[A]: the probability of every action."""
-    params, memory = model
+    """float64[A]: the probability of every action; mask: bool[1, A], or [0, A] for none."""
     logits = np.empty(actions, dtype=np.float32)
     chances = np.empty(actions, dtype=np.float32)
-    work = np.empty(WORK, dtype=np.float32)
-    fill_logits(params, memory, state, (actions - 2) // 2, (logits, work))
-    _, total = fill_chances(logits, mask, actions, chances, np.empty(actions, dtype=np.int32))
+    fill_logits(model[0], model[1], state, logits, new_work())
+    _, total = fill_chances(logits, mask, 0, chances, np.empty(actions, dtype=np.int32))
     return chances.astype(np.float64) / total
 
 
 @compiled
-def value_of(model: tuple[F32, F32], state: F64, actions: int) -> float:
-    """What the model expects of this state."""
-    params, memory = model
-    logits = np.empty(actions, dtype=np.float32)
-    return fill_logits(params, memory, state, (actions - 2) // 2, (logits, np.empty(WORK, dtype=np.float32)))
+def logits_of(model: tuple[F32, F32], states: F64, logits: F32, values: F64) -> None:
+    """Fill float32[B, A] logits and float64[B] values of states: float64[B, S]."""
+    work = new_work()
+    for b in range(states.shape[0]):
+        values[b] = fill_logits(model[0], model[1], states[b], logits[b], work)
