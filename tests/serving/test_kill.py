@@ -16,8 +16,8 @@ import numpy as np
 from proreus.serving.client import ClientOptions, RestClient, ServiceError
 from proreus.serving.experience import LogReader
 from proreus.serving.versions import ModelStore
-from serving.service_process import ServiceProcess
 from serving.door_cases import fresh_checkpoint
+from serving.service_process import ServiceProcess
 
 KILLS = int(os.environ.get("PROREUS_KILLS", "2"))
 REPORTERS = 3

@@ -26,6 +26,8 @@ from serving.door_cases import DIMENSIONS, Doors
 OPERATIONS = [
     (path, method) for path, methods in openapi_document(DIMENSIONS, 1)["paths"].items() for method in methods
 ]
+EXAMPLES = int(os.environ.get("PROREUS_FUZZ", "8"))
+"""Per call and mode; some hundred find more, in minutes."""
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
 
 
@@ -46,7 +48,7 @@ def test_everything_described_behaves_as_described(schema: Any, path: str, metho
         return  # there is nothing to get wrong
 
     @settings(
-        max_examples=int(os.environ.get("PROREUS_FUZZ", "12")) if takes_input else 2,
+        max_examples=EXAMPLES if takes_input else 2,
         deadline=None,
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=list(HealthCheck),

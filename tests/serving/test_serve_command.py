@@ -11,19 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.runner import Ended, assert_refused, run_process
+from cli.runner import Ended, assert_refused
 from proreus.cli.arguments import parse_named
 from proreus.cli.main import main
 from proreus.cli.serve import DOORS, Security, ServeArguments, check_host
-from proreus.model.errors import UsageError
+from proreus.model.errors import UsageError, WorkError
 from proreus.policies.checkpoint import save_checkpoint
 from proreus.policies.vector import checkpoint_of, fresh_mlp
+from proreus.serving.admission import Admission
 from proreus.serving.client import ClientOptions, RestClient, ServiceError
 from proreus.serving.client_grpc import GrpcClient
 from proreus.serving.experience import LogReader
+from proreus.serving.grpc_server import GrpcDoor
+from proreus.serving.rest_server import listen
+from proreus.serving.running import RunningService
 from proreus.serving.versions import ModelStore
+from serving.door_cases import Doors, fresh_checkpoint
 from serving.service_process import ServiceProcess
-from serving.door_cases import fresh_checkpoint
 
 SIZES = ("--state_dim", "6", "--action_dim", "8", "--policy", "first_fit", "--no-learn")
 
@@ -177,14 +181,11 @@ def test_a_version_that_is_promoted_in_the_store_is_followed_and_a_damaged_one_i
     assert service.end(signal.SIGINT) == 0
 
 
-def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
-    fresh_checkpoint(tmp_path / "fresh")
-    service = ServiceProcess(tmp_path, "all", "--grpc_port", "0", *SIZES, "--model", "fresh/", "--store", "a")
-    for door, port in (("rest", service.rest), ("grpc", service.grpc)):
-        words = ("serve", door, "--port", str(port), *SIZES, "--model", "fresh/", "--store", "b")
-        ended = run_process(*words, cwd=tmp_path)
-        assert ended.code == 1
-        assert "cannot listen" in ended.err and "Traceback" not in ended.err
-    ended = run_process("serve", "rest", *SIZES, "--model", "fresh/", "--store", "a", cwd=tmp_path)
-    assert ended.code == 2 and "another process writes this log" in ended.err
-    assert service.end() == 0
+def test_a_port_or_a_log_in_use_is_one_line(doors: Doors) -> None:
+    with pytest.raises(WorkError, match=f"REST cannot listen on 127.0.0.1:{doors.rest}"):
+        listen("127.0.0.1", doors.rest)
+    door = GrpcDoor(doors.running.application, Admission())
+    with pytest.raises(WorkError, match=f"gRPC cannot listen on {doors.address}"):
+        door.start(doors.address)
+    with pytest.raises(UsageError, match="another process writes this log"):
+        RunningService(doors.running.options)

@@ -47,6 +47,8 @@ class LoadResult:
     """What came of it."""
 
     requests: int
+    warmed: int
+    """Requests before the measurement began."""
     seconds: float
     failures: int
     p50: float
@@ -158,7 +160,7 @@ def generate_load(plan: LoadPlan) -> LoadResult:
         for client in clients:
             selector.register(client.socket, selectors.EVENT_READ, client)
             client.ask(selector)
-        _go_round(selector, time.perf_counter() + plan.warm_seconds)
+        warm, _ = _go_round(selector, time.perf_counter() + plan.warm_seconds)
         began, cpu = time.perf_counter(), time.process_time()
         times, failures = _go_round(selector, began + plan.seconds)
         took, spent = time.perf_counter() - began, time.process_time() - cpu
@@ -167,6 +169,7 @@ def generate_load(plan: LoadPlan) -> LoadResult:
     times.sort()
     return LoadResult(
         requests=len(times),
+        warmed=len(warm),
         seconds=took,
         failures=failures,
         p50=times[len(times) // 2] if times else float("inf"),

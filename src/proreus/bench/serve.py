@@ -6,7 +6,8 @@ gRPC the generator writes HTTP/2 frames itself, since a gRPC library would cost 
 Flask service speaks HTTP alone, closes its connection after every answer (werkzeug's way), and is given new
 ones.
 
-What is measured: requests per second of 64 clients at 14 inputs, rounds of the servers in turn; answer
+What is measured: requests per second of 64 clients, and the CPU that a server spends on each (which, unlike
+the rate, hardly depends on what else the machine does) at 14 inputs, rounds of the servers in turn; answer
 times of one client at four cluster sizes, and the model's own time apart, taken in this process without any
 wire; states per second through the batch call in bytes.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 import os
 import socket
 import statistics
@@ -66,17 +68,22 @@ def bench_serve(data: Path | None, tell: Callable[[str], None]) -> Iterator[Benc
 
 def _rates(folder: Path, tell: Callable[[str], None]) -> Iterator[BenchRow]:
     nodes = SIZES[0]
-    with _service(folder, nodes) as ports, _flask(nodes) as flask_port:
+    with _service(folder, nodes) as ports, _flask(nodes) as (flask_port, flask_pid):
         plans = {
             "flask": _plan(flask_port, nodes),
             "rest": _plan(ports["rest"], nodes),
             "grpc": _plan(ports["grpc"], nodes, grpc=True),
         }
+        pids = {"flask": flask_pid, "rest": ports["pid"], "grpc": ports["pid"]}
         rates: dict[str, list[float]] = {name: [] for name in plans}
+        costs: dict[str, list[float]] = {name: [] for name in plans}
         for number in range(_ROUNDS):
             for name, plan in plans.items():
                 tell(f"{CLIENTS} clients, round {number + 1} of {_ROUNDS}: {name}")
-                rates[name].append(_load(plan).rate)
+                before = _cpu_seconds(pids[name])
+                result = _load(plan)
+                rates[name].append(result.rate)
+                costs[name].append((_cpu_seconds(pids[name]) - before) / (result.requests + result.warmed))
         flask = statistics.mean(rates["flask"])
         for name, times in (("rest", REST_TIMES_FLASK), ("grpc", GRPC_TIMES_FLASK)):
             yield claim(
@@ -85,6 +92,14 @@ def _rates(folder: Path, tell: Callable[[str], None]) -> Iterator[BenchRow]:
                 statistics.mean(rates[name]),
                 goal=times * flask,
                 peer=(flask, "Flask + eager torch"),
+            )
+        for name in ("rest", "grpc"):
+            yield claim(
+                f"{name}, {CLIENTS} clients, CPU of the server per request",
+                "us",
+                1e6 * statistics.mean(costs[name]),
+                better="lower",
+                peer=(1e6 * statistics.mean(costs["flask"]), "Flask + eager torch"),
             )
         tell("batches")
         yield claim(
@@ -213,19 +228,19 @@ def _load(plan: LoadPlan) -> LoadResult:
 
 @contextlib.contextmanager
 def _service(folder: Path, nodes: int) -> Iterator[dict[str, int]]:
-    """`proreus serve all`, as a user would start it; the ports."""
+    """`proreus serve all`, as a user would start it; the ports, and the process."""
     ready = folder / f"ready-{nodes}.json"
     words = ["serve", "all", "--port", "0", "--grpc_port", "0", "--json", str(ready), "--no-learn"]
     words += ["--state_dim", str(2 * nodes), "--action_dim", str(2 * nodes + 2)]
     with _process("-m", "proreus", *words, "--store", str(folder / f"store-{nodes}")) as process:
         _wait(process, ready.exists)
         about = json.loads(ready.read_bytes())
-        yield {door: int(about[door]["port"]) for door in ("rest", "grpc")}
+        yield {"pid": process.pid, **{door: int(about[door]["port"]) for door in ("rest", "grpc")}}
 
 
 @contextlib.contextmanager
-def _flask(nodes: int) -> Iterator[int]:
-    """The peer; its port."""
+def _flask(nodes: int) -> Iterator[tuple[int, int]]:
+    """The peer; its port and process."""
     port = _free_port()
     sizes = (str(2 * nodes), str(2 * nodes + 2))
     with _process("-m", "proreus.bench.serve_peer", str(port), *sizes) as process:
@@ -238,7 +253,7 @@ def _flask(nodes: int) -> Iterator[int]:
                 return False
 
         _wait(process, answers)
-        yield port
+        yield port, process.pid
 
 
 @contextlib.contextmanager
@@ -251,6 +266,15 @@ def _process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         process.terminate()
         process.wait(30)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU that a process has used so far, its threads included; unknown (NaN) where there is no /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return math.nan
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _wait(process: subprocess.Popen[bytes], ready: Callable[[], bool]) -> None:
