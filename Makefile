@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base-installed
 FULL := $(VENV)/.full-installed
 
-.PHONY: help demo test check golden bench clean
+.PHONY: help demo test check golden bench protos clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -40,6 +40,9 @@ check: $(FULL) ## lint, types, import contracts
 
 bench: $(FULL) ## print the speed claims beside their peers
 	$(BIN)/proreus bench pods
+
+protos: $(FULL) ## generate the gRPC message types from their .proto files
+	cd src && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. proreus/serving/protos/*.proto
 
 clean: ## remove what the set-up and the runs made
 	rm -rf $(VENV) runs reports .pytest_cache .mypy_cache .ruff_cache .hypothesis

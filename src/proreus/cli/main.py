@@ -34,10 +34,20 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "draw the learning curves of runs",
         "proreus curve runs/x --out curve.png",
     ),
+    "serve": (
+        "proreus.cli.serve",
+        "answer decisions over REST and gRPC, and learn from what comes of them",
+        "proreus serve rest --state_dim 14 --action_dim 16",
+    ),
     "bench": (
         "proreus.cli.bench",
         "print the speed claims beside their peers",
         "proreus bench pods",
+    ),
+    "models": (
+        "proreus.cli.models",
+        "list, promote, roll back and train the service's models",
+        "proreus models list --store models",
     ),
     "data": (
         "proreus.cli.data",

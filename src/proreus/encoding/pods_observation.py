@@ -85,8 +85,8 @@ def fill_pairs(cluster: Cluster, state: State, scale: F64, c: int, into: tuple[B
             devices[n] = encode_pair(cluster, state, scale, c, n, features[n])
 
 
-def document_vector(observation: PodObservation) -> F32:
-    """float32[2N + 2], the state of document 000 as the k8s simulator sends it.
+def document_vector(observation: PodObservation) -> F64:
+    """float64[2N + 2], the state of document 000 as the k8s simulator sends it.
 
     Per node the shares of CPU and memory in use, then the pod's milli-CPU / 100,000 and bytes / 1 GiB.
     """
@@ -96,4 +96,4 @@ def document_vector(observation: PodObservation) -> F32:
     request = observation.cluster.classes.request[observation.pod_class]
     shares = used / np.maximum(allocatable, 1)
     task = (request[COL_CPU] / _DOCUMENT_CPU, request[COL_MEMORY] / _DOCUMENT_MEMORY)
-    return np.concatenate((shares.ravel(), task)).astype(np.float32)
+    return np.concatenate((shares.ravel(), task))

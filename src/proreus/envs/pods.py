@@ -233,7 +233,7 @@ class _Episode:
         if self.settings.encoding == "document000":
             if self.observation is None:
                 return np.zeros(2 * nodes + 2, dtype=np.float32)
-            return document_vector(self.observation)
+            return document_vector(self.observation).astype(np.float32)
         if self.observation is None:
             features = np.zeros((nodes, len(PAIR_FEATURES)), dtype=np.float32)
             context = np.zeros(len(CONTEXT_FEATURES), dtype=np.float32)

@@ -23,6 +23,7 @@ import numpy as np
 
 from proreus.compare.scenario import Scenario
 from proreus.compare.scenario_json import scenario_from_json, scenario_to_json
+from proreus.encoding.pods import VERSION
 from proreus.learning.board import Board
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import make_folder, write_atomically
@@ -38,17 +39,24 @@ class Identity:
     algorithm: str
     kind: str
     """Of the policy."""
-    scenarios: tuple[Scenario, ...]
+    scenarios: tuple[Scenario | str, ...]
+    """What it learns from; a name alone where the config says the rest."""
     config: Mapping[str, Any]
     seed: int
+    world: str = "pods"
+    encoding: str = VERSION
+    """What the policy sees."""
 
     def settings(self) -> dict[str, Any]:
         """For `settings.json`: all that the result depends on."""
         return {
-            "world": "pods",
+            "world": self.world,
             "algorithm": self.algorithm,
             "kind": self.kind,
-            "scenarios": [scenario_to_json(scenario) for scenario in self.scenarios],
+            "scenarios": [
+                {"name": scenario} if isinstance(scenario, str) else scenario_to_json(scenario)
+                for scenario in self.scenarios
+            ],
             "config": dict(self.config),
             "seed": self.seed,
         }
@@ -56,13 +64,16 @@ class Identity:
     def card(self, scores: Mapping[str, float], steps: int, seconds: float) -> Card:
         """For a checkpoint after so many steps (or generations); `scores` say what was measured."""
         return Card(
-            world="pods",
+            world=self.world,
             kind=self.kind,
+            encoding=self.encoding,
             algorithm=self.algorithm,
             config=self.config,
             seed=self.seed,
             commit=code_version(),
-            trained_on=tuple(scenario.name for scenario in self.scenarios),
+            trained_on=tuple(
+                scenario if isinstance(scenario, str) else scenario.name for scenario in self.scenarios
+            ),
             scores=scores,
             steps=steps,
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

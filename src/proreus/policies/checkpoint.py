@@ -33,7 +33,7 @@ class Card:
 
     world: str
     kind: str
-    """Which policy the weights are for: "linear", "scorer" or "q"."""
+    """Which policy the weights are for: "linear", "scorer", "q", "vector-scorer" or "vector-mlp"."""
     algorithm: str
     encoding: str = VERSION
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -137,7 +137,7 @@ _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
 
 @compiled_arithmetic
-def _tanh(values: F32) -> None:
+def tanh_of(values: F32) -> None:
     """In place; values: float32[..]."""
     for j in range(values.shape[0]):
         x = min(max(values[j], -_LIMIT), _LIMIT)
@@ -164,7 +164,7 @@ def forward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work
             for i in range(_F):
                 total += rows[k, i] * node[i, j]
             hidden[k, j] = total
-    _tanh(hidden.reshape(-1)[: count * _H])
+    tanh_of(hidden.reshape(-1)[: count * _H])
     padded = (count + _BLOCK - 1) // _BLOCK * _BLOCK
     hidden[count:padded] = _ZERO
     for first in range(0, padded, _BLOCK):
@@ -185,7 +185,7 @@ def forward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work
         for i in range(_H):
             total += pooled[i] * across[i, j]
         layer[j] = total
-    _tanh(layer)
+    tanh_of(layer)
     delay, reject, value = params[_OFF], params[_OFF + 1], params[_OFF + 2]
     for j in range(_H):
         delay += layer[j] * params[_DELAY + j]

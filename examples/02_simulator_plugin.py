@@ -1,0 +1,141 @@
+"""Play the k8s simulator's `ppo` plugin against the decision service, over REST and over gRPC.
+
+    pip install 'proreus[serve]'
+    python examples/02_simulator_plugin.py                       # a generated cluster of 50 nodes
+    python examples/02_simulator_plugin.py --data DIR            # the simulator's own 350 tasks on 500 nodes
+    python examples/02_simulator_plugin.py --rest http://127.0.0.1:5000 --grpc 127.0.0.1:50051 --nodes 7
+
+Without --rest and --grpc it starts a service of its own (`proreus serve all`), for a cluster as large as
+the case. For every task the plugin sends document 000's vector and gets an action; the action becomes a
+score per node (100, 50, -10, -100), and the simulator places the task by the scores. Both doors must lead
+to the same run, task by task; beside it stands the rule `binpack`. With --report the plugin also reports
+what came of its decisions, as the original does at the end of a session, and the service learns from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from proreus.cluster.columns import F64
+from proreus.cluster.compile import Compiled, compile_workload
+from proreus.compare.simulate import simulate
+from proreus.policies.catalogue import make_policy
+from proreus.policies.volcano_plugin import VolcanoPlugin
+from proreus.serving.client import RestClient
+from proreus.serving.client_grpc import GrpcClient
+from proreus.traces.catalogue import load
+from proreus.traces.volcano import volcano_nodes, volcano_workload
+from proreus.worlds.pods.outcome import Outcome
+
+
+def main() -> int:
+    """Run the case over both doors and by the rule; 0 when both doors agree."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="folder that holds k8ssim/; without it a case is generated")
+    parser.add_argument("--nodes", type=int, default=50, help="of a generated cluster")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rest", default="", help="address of a running service, http://host:port")
+    parser.add_argument("--grpc", default="", help="its gRPC address, host:port")
+    parser.add_argument("--deterministic", action="store_true", help="take the best action, do not draw one")
+    parser.add_argument("--report", action="store_true", help="report the decisions and their rewards")
+    arguments = parser.parse_args()
+    case = _case(arguments)
+    nodes = len(case.workload.nodes)
+    print(f"{len(case.workload.pods)} tasks on {nodes} nodes")
+    with contextlib.ExitStack() as stack:
+        rest_url, grpc_address = arguments.rest, arguments.grpc
+        if not (rest_url and grpc_address):
+            rest_url, grpc_address = stack.enter_context(_service(nodes))
+        rest = stack.enter_context(RestClient(rest_url))
+        grpc = stack.enter_context(GrpcClient(grpc_address))
+        asked = {"deterministic": True} if arguments.deterministic else {}
+        seen: list[tuple[F64, int]] = []
+
+        def over_grpc(state: F64) -> int:
+            return grpc.predict(state, **asked).action
+
+        def over_rest(state: F64) -> int:
+            action = rest.predict(state, **asked).action
+            seen.append((state.copy(), action))
+            return action
+
+        outcomes = {
+            "plugin over REST": _timed(case, VolcanoPlugin("rest", over_rest)),
+            "plugin over gRPC": _timed(case, VolcanoPlugin("grpc", over_grpc)),
+            "binpack": _timed(case, make_policy("binpack")),
+        }
+        print(f"answered by version {rest.health().model_version}")
+        if arguments.report:
+            _report(rest, seen, outcomes["plugin over REST"])
+    same = _placed(outcomes["plugin over REST"]) == _placed(outcomes["plugin over gRPC"])
+    print(f"both doors placed every task alike: {'yes' if same else 'NO'}")
+    return 0 if same else 1
+
+
+def _case(arguments: argparse.Namespace) -> Compiled:
+    if arguments.data is not None:
+        return compile_workload(load("k8ssim/large", arguments.data, seed=arguments.seed))
+    return compile_workload(volcano_workload(arguments.seed, volcano_nodes(arguments.seed, arguments.nodes)))
+
+
+def _timed(case: Compiled, policy: object) -> Outcome:
+    begin = time.perf_counter()
+    outcome = simulate(case, policy)  # type: ignore[arg-type]
+    seconds = time.perf_counter() - begin
+    mean, makespan = outcome.measures["jct_mean"], outcome.measures["makespan"]
+    name = getattr(policy, "name", "")
+    print(f"{name:<8} mean completion {mean:6.2f} s, makespan {makespan:6.1f} s   ({seconds:.1f} s to run)")
+    return outcome
+
+
+def _placed(outcome: Outcome) -> list[tuple[str, str]]:
+    return [(name, node) for name, _, node, *_ in outcome.log]
+
+
+def _report(client: RestClient, seen: list[tuple[F64, int]], outcome: Outcome) -> None:
+    """One reward for all steps of the session, as the original plugin gives it: quicker is better."""
+    reward = 10.0 * math.exp(-outcome.measures["jct_mean"] / 100.0)
+    for first in range(0, len(seen), 512):
+        steps = seen[first : first + 512]
+        columns = (
+            [action for _, action in steps],
+            [reward] * len(steps),
+            [False] * (len(steps) - 1) + [True],
+        )
+        answer = client.update([state for state, _ in steps], columns)
+        print(f"reported {answer.logged} steps ({answer.learnable} to learn from): {answer.status}")
+
+
+@contextlib.contextmanager
+def _service(nodes: int) -> Iterator[tuple[str, str]]:
+    """`proreus serve all` for so many nodes; its addresses."""
+    with tempfile.TemporaryDirectory() as folder:
+        ready = Path(folder) / "ready.json"
+        sizes = ["--state_dim", str(2 * nodes), "--action_dim", str(2 * nodes + 2)]
+        words = ["serve", "all", "--port", "0", "--grpc_port", "0", "--store", f"{folder}/models", *sizes]
+        process = subprocess.Popen([sys.executable, "-m", "proreus", *words, "--json", str(ready)])
+        try:
+            while not ready.exists():
+                if process.poll() is not None:
+                    raise SystemExit("the service did not start")
+                time.sleep(0.05)
+            about = json.loads(ready.read_bytes())
+            yield f"http://127.0.0.1:{about['rest']['port']}", f"127.0.0.1:{about['grpc']['port']}"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

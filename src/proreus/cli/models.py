@@ -1,0 +1,133 @@
+"""`proreus models ACTION`: the versions of the service's models, and training new ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.table import Table
+
+from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.model.errors import InputError, UsageError, unknown_name
+from proreus.model.files import write_atomically
+from proreus.serving.versions import ModelStore, VersionRecord
+
+DEFAULT_NAME = "vector"
+
+
+@dataclass(frozen=True)
+class ModelsArguments:
+    """Flags of `proreus models`."""
+
+    store: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """The folder of model versions that the service was started with."""
+    name: str = ""
+    """Which model; may be left out where the store holds one only."""
+    version: int = 0
+    """Which version: for `show` (0: the live one) and `promote`."""
+    keep: int = 5
+    """For `gc`: how many of the newest versions stay, besides the live one and the one to roll back to."""
+    common: Common = field(default_factory=Common)
+
+
+def run(words: Sequence[str]) -> int:
+    """Look at versions, or change which one is live."""
+    actions = (*ACTIONS, "train")
+    if not words or words[0].startswith("-"):
+        parse(ModelsArguments, "proreus models list", words, _EXAMPLE)
+        raise UsageError(f"say what to do with the models: {', '.join(actions)}")
+    action, *rest = words
+    if action == "train":
+        from proreus.cli.train_vector import run as train
+
+        return train(rest)
+    if action not in ACTIONS:
+        raise unknown_name("action", action, actions)
+    arguments = parse(ModelsArguments, f"proreus models {action}", rest, _EXAMPLE)
+    prepare(arguments.common)
+    if not arguments.store.is_dir():
+        raise InputError("there is no such folder", file=arguments.store)
+    store = ModelStore(arguments.store)
+    result = ACTIONS[action](store, arguments)
+    if arguments.common.json is not None:
+        write_atomically(arguments.common.json, (json.dumps(result, indent=2) + "\n").encode())
+    return 0
+
+
+_EXAMPLE = "Example: proreus models list --store models; proreus models promote --store models --version 3"
+
+
+def _name(store: ModelStore, arguments: ModelsArguments) -> str:
+    if arguments.name:
+        return arguments.name
+    names = store.names()
+    if len(names) != 1:
+        raise UsageError(f"--name: say which model ({', '.join(names) or 'the store is empty'})")
+    return names[0]
+
+
+def _list(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
+    names = [arguments.name] if arguments.name else store.names()
+    table = Table(title=f"models in {store.folder}", title_justify="left")
+    for column in ("name", "version", "state", "parent", "created", "bytes", "kind", "note"):
+        table.add_column(column)
+    found: dict[str, Any] = {}
+    for name in names:
+        records = store.versions(name)
+        found[name] = [asdict(record) for record in records]
+        for r in records:
+            parent = "" if r.parent is None else str(r.parent)
+            table.add_row(name, str(r.version), r.state, parent, r.created, f"{r.bytes:,}", r.kind, r.note)
+    new_console().print(table)
+    return {"models": found}
+
+
+def _show(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
+    name = _name(store, arguments)
+    version = arguments.version or store.current(name)
+    record = store.record(name, version)
+    store.load(name, version)  # says so where its files are damaged
+    console = new_console()
+    for key, value in asdict(record).items():
+        console.print(f"{key:>8}  {value}", soft_wrap=True)
+    return {"name": name, **asdict(record)}
+
+
+def _promote(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
+    name = _name(store, arguments)
+    if arguments.version < 1:
+        raise UsageError("--version: say which version becomes live")
+    store.promote(name, arguments.version)
+    return _now_live(store, name)
+
+
+def _rollback(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
+    name = _name(store, arguments)
+    store.rollback(name)
+    return _now_live(store, name)
+
+
+def _now_live(store: ModelStore, name: str) -> dict[str, Any]:
+    record: VersionRecord = store.record(name, store.current(name))
+    new_console().print(f"{name}: version {record.version} is live")
+    return {"name": name, "live": record.version}
+
+
+def _gc(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
+    name = _name(store, arguments)
+    removed = store.gc(name, arguments.keep)
+    new_console().print(f"{name}: {len(removed)} versions removed, {len(store.versions(name))} kept")
+    return {"name": name, "removed": removed}
+
+
+ACTIONS: dict[str, Callable[[ModelStore, ModelsArguments], dict[str, Any]]] = {
+    "list": _list,
+    "show": _show,
+    "promote": _promote,
+    "rollback": _rollback,
+    "gc": _gc,
+}

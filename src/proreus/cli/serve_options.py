@@ -1,0 +1,37 @@
+"""From the flags of `proreus serve` to the options of a service; needs the extra `serve`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proreus.serving.admission import read_token
+from proreus.serving.checks import Dimensions
+from proreus.serving.core import ServiceOptions
+from proreus.serving.grpc_server import GrpcOptions
+from proreus.serving.http import HttpLimits
+from proreus.serving.running import Learning, ServingOptions, check_credentials
+
+if TYPE_CHECKING:
+    from proreus.cli.serve import ServeArguments
+
+
+def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
+    """What the flags mean; `learner` is "" where nothing learns."""
+    limits, security = arguments.limits, arguments.security
+    return ServingOptions(
+        service=ServiceOptions(
+            Dimensions(arguments.state_dim, arguments.action_dim),
+            deterministic=arguments.deterministic,
+            seed=arguments.common.seed,
+            deadline_seconds=limits.deadline_ms / 1e3,
+        ),
+        store=arguments.store,
+        model=arguments.model,
+        policy=arguments.policy,
+        learning=Learning(learner) if learner else None,
+        token=None if security.token_file is None else read_token(security.token_file),
+        rate=limits.rate,
+        http=HttpLimits(limits.max_body, limits.max_concurrency, log_every=limits.log_sample),
+        grpc=GrpcOptions(limits.grpc_threads, limits.max_concurrency, limits.max_body),
+        credentials=check_credentials(security.tls_cert, security.tls_key),
+    )

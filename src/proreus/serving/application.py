@@ -1,0 +1,25 @@
+"""What the doors open onto: deciding, feedback, versions. One of these is behind all doors of a process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proreus.serving.core import DecisionService
+from proreus.serving.feedback import Feedback
+from proreus.serving.live import LiveVersions
+from proreus.serving.named import NamedDecisions
+from proreus.serving.values import Health
+
+
+@dataclass(frozen=True)
+class Application:
+    """The parts of a running service."""
+
+    service: DecisionService
+    feedback: Feedback
+    versions: LiveVersions
+    named: NamedDecisions
+
+    def health(self) -> Health:
+        """That the service answers, and with what."""
+        return self.service.health(self.feedback.learning)

@@ -1,0 +1,172 @@
+"""A service as a whole: put together from its options, opened, drained and closed in the right order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from proreus.model.errors import InputError, UsageError
+from proreus.serving.admission import Admission
+from proreus.serving.application import Application
+from proreus.serving.core import DecisionService, ServiceOptions
+from proreus.serving.experience import ExperienceLog
+from proreus.serving.feedback import Feedback
+from proreus.serving.grpc_server import GrpcDoor, GrpcOptions
+from proreus.serving.http import HttpApp, HttpLimits
+from proreus.serving.live import LiveVersions
+from proreus.serving.named import NamedDecisions
+from proreus.serving.online import LearnerStatus, OnlineLearner, OnlineSettings, Places
+from proreus.serving.rest import RestApi
+from proreus.serving.rest_server import RestDoor
+from proreus.serving.values import Refused
+from proreus.serving.versions import ModelStore
+from proreus.serving.wanted import make_live
+
+EXPERIENCE = "experience"
+"""The folder of the log, beside the versions of the model that it teaches."""
+_LEARNER_SECONDS = 20.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Who learns from experience, and how."""
+
+    improve: str
+    """The learner as "package.module:function"."""
+    settings: OnlineSettings = field(default_factory=OnlineSettings)
+
+
+@dataclass(frozen=True)
+class ServingOptions:
+    """Everything about a service but its addresses."""
+
+    service: ServiceOptions
+    store: Path
+    model: str = ""
+    """See `wanted.make_live`."""
+    policy: str = "learned"
+    """The catalogue's policy behind /v1/decide."""
+    learning: Learning | None = None
+    """None: experience is logged and nothing learns from it."""
+    token: bytes | None = None
+    rate: float = 0.0
+    """Requests per second and client; 0: any."""
+    http: HttpLimits = field(default_factory=HttpLimits)
+    grpc: GrpcOptions = field(default_factory=GrpcOptions)
+    credentials: tuple[Path, Path] | None = None
+    """Certificate and key for TLS."""
+
+
+class RunningService:
+    """From a model on disk to open doors, and back."""
+
+    def __init__(self, options: ServingOptions) -> None:
+        self.options = options
+        store = ModelStore.open(options.store)
+        self.name = make_live(store, options.model)
+        version = store.current(self.name)
+        model = store.load(self.name, version)
+        try:
+            service = DecisionService(options.service, version, model)
+        except Refused as refused:
+            raise UsageError(f"{self.name}@{version}: {refused}") from refused
+        self.kind = model.kind
+        named = NamedDecisions(options.policy, options.service.deadline_seconds, service.measurements)
+        named.warm_up()
+        self.log = ExperienceLog(options.store / self.name / EXPERIENCE)
+        versions = LiveVersions(store, self.name, service)
+        self._learner = self._new_learner(versions)
+        status = None if self._learner is None else self._learner.status
+        self.application = Application(
+            service, Feedback(service, self.log, status, versions.knows), versions, named
+        )
+        if status is not None:
+            _export(service, status)
+        self._admission = Admission(options.token, options.rate)
+        self._rest: RestDoor | None = None
+        self._grpc: GrpcDoor | None = None
+
+    def _new_learner(self, versions: LiveVersions) -> OnlineLearner | None:
+        learning = self.options.learning
+        if learning is None:
+            return None
+        places = Places(self.options.store, self.name, self.log.folder)
+        return OnlineLearner(
+            places, learning.improve, learning.settings, on_new_version=lambda _: versions.follow()
+        )
+
+    def start(self) -> None:
+        """Begin to learn, or at least to follow the store."""
+        if self._learner is not None:
+            self._learner.start()
+        else:
+            self.application.versions.follow_in_background()
+
+    def open_rest(self, host: str, port: int) -> int:
+        """Open the REST door; the port."""
+        api = RestApi(self.application, self.options.http.body_bytes)
+        app = HttpApp(api.routes(), self._admission, self.application.service.measurements, self.options.http)
+        self._rest = RestDoor(app)
+        return self._rest.start(host, port, self.options.credentials)
+
+    def open_grpc(self, host: str, port: int) -> int:
+        """Open the gRPC door; the port."""
+        bare = host.removeprefix("[").removesuffix("]")
+        address = f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+        self._grpc = GrpcDoor(self.application, self._admission, self.options.grpc)
+        return self._grpc.start(address, self.options.credentials)
+
+    def stop(self, seconds: float) -> None:
+        """Answer what has been asked, then let go of everything; what was acknowledged is on the disk."""
+        self.application.service.draining = True
+        doors = [door for door in (self._rest, self._grpc) if door is not None]
+        if self._grpc is not None:
+            self._grpc.drain()
+        closing = [threading.Thread(target=door.stop, args=(seconds,)) for door in doors]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
+        self.application.versions.stop()
+        if self._learner is not None:
+            self._learner.stop(_LEARNER_SECONDS)
+        self.log.close()
+
+
+def check_credentials(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    """Certificate and key, both or none, and readable."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise UsageError("--tls-cert and --tls-key come together")
+    for path in (certificate, key):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", file=path) from error
+    return certificate, key
+
+
+def _export(service: DecisionService, status: Callable[[], LearnerStatus]) -> None:
+    """What learning does, for Prometheus."""
+    measure = service.measurements
+    measure.gauge("proreus_learner_queue", "Decisions that wait to be learned from.", lambda: status().queue)
+    measure.gauge(
+        "proreus_learner_lag_seconds", "How long the oldest of them waits.", lambda: status().lag_seconds
+    )
+    measure.gauge(
+        "proreus_learner_restarts",
+        "How often the learner had to be started again.",
+        lambda: status().restarts,
+    )
+
+    def results() -> dict[str, float]:
+        now = status()
+        failed = now.rounds - now.accepted - now.rejected
+        return {"accepted": now.accepted, "rejected": now.rejected, "failed": failed}
+
+    measure.totals("proreus_updates", results)

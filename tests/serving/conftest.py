@@ -1,0 +1,17 @@
+"""One running service for the tests that only ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from serving.door_cases import Doors, open_doors, serving_options
+
+
+@pytest.fixture(scope="package")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    """Three nodes, an untrained model, both doors, nothing learns."""
+    found = open_doors(serving_options(tmp_path_factory.mktemp("service")))
+    yield found
+    found.running.stop(2.0)

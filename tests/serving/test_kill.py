@@ -1,0 +1,82 @@
+"""kill -9 while experience comes in: what was acknowledged is there, and a complete version is served.
+
+PROREUS_KILLS=100 pytest tests/serving/test_kill.py does as many kills as the issue asks for.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from proreus.serving.client import ClientOptions, RestClient, ServiceError
+from proreus.serving.experience import LogReader
+from proreus.serving.versions import ModelStore
+from serving.door_cases import fresh_checkpoint
+from serving.service_process import ServiceProcess
+
+KILLS = int(os.environ.get("PROREUS_KILLS", "2"))
+REPORTERS = 3
+ONE_TRY = ClientOptions(timeout=20.0, retries=0)
+
+
+def _report(url: str, numbers: list[int], acknowledged: list[int]) -> None:
+    """Report steps whose reward is a number of their own, until the service is gone."""
+    rng = np.random.default_rng(numbers[0])
+    with RestClient(url, ONE_TRY) as client:
+        for first in numbers:
+            states = [rng.random(6) for _ in range(16)]
+            try:
+                actions = [client.predict(state).action for state in states]
+                rewards = [float(first + k) for k in range(16)]
+                client.update(states, (actions, rewards, [False] * 15 + [True]))
+            except ServiceError:
+                return
+            acknowledged.extend(range(first, first + 16))
+
+
+def test_every_acknowledged_step_survives_and_the_served_version_is_complete(tmp_path: Path) -> None:
+    words = (
+        "--state_dim", "6", "--action_dim", "8", "--store", str(tmp_path / "store"),
+        "--model", str(fresh_checkpoint(tmp_path / "fresh")), "--policy", "first_fit",
+    )  # fmt: skip
+    chance = random.Random(0)
+    acknowledged: list[int] = []
+    number = 0
+    for _ in range(KILLS):
+        service = ServiceProcess(tmp_path, "rest", *words)
+        url = f"http://127.0.0.1:{service.rest}"
+        with RestClient(url, ONE_TRY) as client:
+            assert client.health().status == "ok"
+        reporters = []
+        for _ in range(REPORTERS):
+            numbers = list(range(number, number + 100_000, 16))
+            number += 100_000
+            reporters.append(threading.Thread(target=_report, args=(url, numbers, acknowledged)))
+            reporters[-1].start()
+        time.sleep(chance.uniform(0.05, 2.5))
+        service.kill()
+        for reporter in reporters:
+            reporter.join(60)
+        _check(tmp_path, acknowledged)
+    # It starts once more from what is left, and answers with the version that the store calls live.
+    service = ServiceProcess(tmp_path, "rest", *words)
+    with RestClient(f"http://127.0.0.1:{service.rest}") as client:
+        store = ModelStore(tmp_path / "store")
+        assert client.predict(np.zeros(6)).model_version == store.current("fresh")
+    assert service.end() == 0
+    assert len(acknowledged) > 16 * KILLS
+
+
+def _check(folder: Path, acknowledged: list[int]) -> None:
+    store = ModelStore(folder / "store")
+    records = LogReader(folder / "store" / "fresh" / "experience").poll()
+    logged = {int(reward) for _, record in records for reward in record.rewards}
+    assert set(acknowledged) <= logged
+    assert store.load("fresh", store.current("fresh")) is not None
+    for record in store.versions("fresh"):
+        store.load("fresh", record.version)

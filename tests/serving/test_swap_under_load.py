@@ -1,0 +1,122 @@
+"""64 clients over both doors while experience comes in, a learner learns and versions change."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from proreus.policies.vector import VectorModel, checkpoint_of, draw_of, fresh_scorer
+from proreus.serving.client import ClientOptions, RestClient
+from proreus.serving.client_grpc import GrpcClient
+from proreus.serving.online import OnlineSettings
+from proreus.serving.running import Learning
+from proreus.serving.values import PredictAnswer
+from serving.door_cases import DIMENSIONS, Doors, open_doors, serving_options
+
+CLIENTS = 64
+SECONDS = 4.0
+PATIENT = ClientOptions(timeout=30.0)
+
+
+class Crowd:
+    """Clients that ask until they are stopped, and what they heard."""
+
+    def __init__(self, doors: Doors) -> None:
+        self.doors = doors
+        self.stop = threading.Event()
+        self.heard: list[tuple[np.ndarray, PredictAnswer]] = []
+        self.failures: list[BaseException] = []
+        self.reported = 0
+
+    def run(self, work: object, *arguments: object) -> threading.Thread:
+        def guarded() -> None:
+            try:
+                work(*arguments)  # type: ignore[operator]
+            except BaseException as error:  # noqa: BLE001 - the test fails with what happened
+                self.failures.append(error)
+
+        thread = threading.Thread(target=guarded)
+        thread.start()
+        return thread
+
+    def ask(self, number: int) -> None:
+        rng = np.random.default_rng(number)
+        kind = RestClient if number % 2 else GrpcClient
+        with kind(self.doors.url if number % 2 else self.doors.address, PATIENT) as client:
+            while not self.stop.is_set():
+                state = rng.random(DIMENSIONS.lengths[number % 3 == 0])
+                self.heard.append((state, client.predict(state)))
+
+    def report(self, number: int) -> None:
+        rng = np.random.default_rng(1000 + number)
+        with RestClient(self.doors.url, PATIENT) as client:
+            while not self.stop.is_set():
+                states = [rng.random(6) for _ in range(32)]
+                answers = [client.predict(state) for state in states]
+                rewards = [float(answer.action == 0) for answer in answers]
+                told = client.update(states, ([a.action for a in answers], rewards, [False] * 31 + [True]))
+                self.reported += told.logged
+
+    def promote(self) -> None:
+        with RestClient(self.doors.url, PATIENT) as client:
+            while not self.stop.is_set():
+                for version in (1, 2):
+                    client.promote(version)
+                    time.sleep(0.05)
+
+
+def test_no_request_fails_and_every_answer_is_what_its_version_answers(tmp_path: Path) -> None:
+    learning = Learning(
+        "proreus.learning.vector_ppo:improve", OnlineSettings(batch_size=256, poll_seconds=0.05)
+    )
+    doors = open_doors(serving_options(tmp_path, learning=learning))
+    try:
+        _drive(doors)
+    finally:
+        doors.running.stop(2.0)
+
+
+def _drive(doors: Doors) -> None:
+    versions = doors.running.application.versions
+    versions.store.add(versions.name, checkpoint_of(fresh_scorer(1), "none"), "another")
+    crowd = Crowd(doors)
+    threads = [crowd.run(crowd.report, number) for number in range(2)]
+    learner = doors.running._learner
+    assert learner is not None
+    deadline = time.monotonic() + 60
+    while learner.status().state == "starting" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    threads += [crowd.run(crowd.ask, number) for number in range(CLIENTS)]
+    threads.append(crowd.run(crowd.promote))
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until or (learner.status().rounds == 0 and time.monotonic() < deadline):
+        time.sleep(0.05)
+    crowd.stop.set()
+    for thread in threads:
+        thread.join(60)
+    assert crowd.failures == []
+    assert learner.status().rounds > 0, learner.status()
+    assert learner.status().failure == ""
+    assert len(crowd.heard) > 500 and crowd.reported > 200
+    _check(doors, crowd.heard)
+
+
+def _check(doors: Doors, heard: list[tuple[np.ndarray, PredictAnswer]]) -> None:
+    versions = doors.running.application.versions
+    existed = {record.version for record in versions.store.versions(versions.name)}
+    models: dict[int, VectorModel] = {}
+    for state, answer in heard:
+        version = answer.model_version
+        assert version in existed
+        if version not in models:
+            models[version] = versions.store.load(versions.name, version)
+        draw = draw_of(0, version, state)
+        action, log_prob = models[version].decide(state, DIMENSIONS.actions, None, draw)
+        if answer.decided_by == "model":
+            assert (answer.action, answer.log_prob) == (action, log_prob)
+    by_model = sum(answer.decided_by == "model" for _, answer in heard)
+    assert by_model > 0.99 * len(heard)
+    assert len(models) > 1
