@@ -21,7 +21,6 @@ HELP = {
     "train": ("train", "--help"),
     "train pods": ("train", "pods", "--help"),
     "curve": ("curve", "--help"),
-    "models": ("models", "--help"),
     "serve": ("serve", "--help"),
     "serve rest": ("serve", "rest", "--help"),
     "serve grpc": ("serve", "grpc", "--help"),
