@@ -131,6 +131,7 @@ def _settings(config: VectorRunConfig) -> VectorPPOSettings:
         target_kl=0.05,
         memory_rate=10.0,
         seed=config.seed,
+        threads=0,
     )
 
 
