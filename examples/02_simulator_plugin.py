@@ -45,6 +45,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="folder that holds k8ssim/; without it a case is generated")
     parser.add_argument("--nodes", type=int, default=50, help="of a generated cluster")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--model", default="", help="of a service that is started here; see proreus serve")
     parser.add_argument("--rest", default="", help="address of a running service, http://host:port")
     parser.add_argument("--grpc", default="", help="its gRPC address, host:port")
     parser.add_argument("--deterministic", action="store_true", help="take the best action, do not draw one")
@@ -56,7 +57,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         rest_url, grpc_address = arguments.rest, arguments.grpc
         if not (rest_url and grpc_address):
-            rest_url, grpc_address = stack.enter_context(_service(nodes))
+            rest_url, grpc_address = stack.enter_context(_service(nodes, arguments.model))
         rest = stack.enter_context(RestClient(rest_url))
         grpc = stack.enter_context(GrpcClient(grpc_address))
         asked = {"deterministic": True} if arguments.deterministic else {}
@@ -118,13 +119,14 @@ def _report(client: RestClient, seen: list[tuple[F64, int]], outcome: Outcome) -
 
 
 @contextlib.contextmanager
-def _service(nodes: int) -> Iterator[tuple[str, str]]:
+def _service(nodes: int, model: str) -> Iterator[tuple[str, str]]:
     """`proreus serve all` for so many nodes; its addresses."""
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "ready.json"
-        sizes = ["--state_dim", str(2 * nodes), "--action_dim", str(2 * nodes + 2)]
-        words = ["serve", "all", "--port", "0", "--grpc_port", "0", "--store", f"{folder}/models", *sizes]
-        process = subprocess.Popen([sys.executable, "-m", "proreus", *words, "--json", str(ready)])
+        words = ["serve", "all", "--port", "0", "--grpc_port", "0", "--store", f"{folder}/models"]
+        words += ["--state_dim", str(2 * nodes), "--action_dim", str(2 * nodes + 2), "--json", str(ready)]
+        words += ["--model", model] if model else []
+        process = subprocess.Popen([sys.executable, "-m", "proreus", *words])
         try:
             while not ready.exists():
                 if process.poll() is not None:

@@ -41,6 +41,7 @@ def a_job(folder: Path, **changes: Any) -> Job:
         hold_out_every=4,
         block=16,
         replay=2048,
+        keep=100,
         poll_seconds=0.05,
         niceness=0,
         gate=GateSettings(),
@@ -130,17 +131,46 @@ def test_a_sabotaged_candidate_is_kept_marked_and_does_not_go_live(tmp_path: Pat
 
 def test_a_worker_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> None:
     store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
-    worker = Worker(a_job(tmp_path, batch_size=32), improve)
+    worker = Worker(a_job(tmp_path), improve)
     log.append(played(store.load("vector"), 0, 64))
     worker.take()
+    assert worker.ready() and worker.queue == 48
     worker.learn()
+    assert not worker.ready() and worker.queue == 0
     log.append(played(store.load("vector"), 1, 16))
-    again = Worker(a_job(tmp_path, batch_size=32), improve)
+    again = Worker(a_job(tmp_path), improve)
     again.take()
-    assert again.queue == 16  # the second record alone
+    assert again.queue == 16 and not again.ready()  # the second record alone
     assert sum(len(stretch) for _, stretch in again.held) == 16  # and the replay of the first
     (tmp_path / "log" / "learner.json").write_text("{")
     assert Worker(a_job(tmp_path), improve).take()
+    log.close()
+
+
+def test_greedy_decisions_alone_start_no_round_and_do_not_pile_up(tmp_path: Path) -> None:
+    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    worker = Worker(a_job(tmp_path, batch_size=4), improve)
+    greedy = replace(played(store.load("vector"), 0, 96), greedy=np.ones(96, dtype=np.bool_))
+    for k in range(8):
+        log.append(greedy)
+        worker.take()
+        assert not worker.ready() and worker.unusable == 96 * (k + 1)
+    assert worker.queue <= 64 * 4
+    log.append(played(store.load("vector"), 1, 4))
+    worker.take()
+    assert worker.ready()
+    log.close()
+
+
+def test_old_versions_are_let_go(tmp_path: Path) -> None:
+    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    worker = Worker(a_job(tmp_path, keep=2), improve)
+    for k in range(6):
+        log.append(played(store.load("vector"), k, 128))
+        worker.take()
+        worker.learn()
+    there = [record.version for record in store.versions("vector")]
+    assert there[-2:] == [6, 7] and len(there) <= 4 and store.current("vector") in there
     log.close()
 
 

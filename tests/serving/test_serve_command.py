@@ -77,7 +77,7 @@ def test_this_machine_is_no_wider_host(host: str, capsys: pytest.CaptureFixture[
         ("rest --state_dim 6 --action_dim 8 --deterministic --stochastic", ("exclude each other",)),
         ("rest --state_dim 6 --action_dim 8 --port 70000", ("--port 70000",)),
         ("rest --state_dim 6 --action_dim 8 --model nowhere/at/all", ("nowhere/at/all", "card.json")),
-        ("rest --state_dim 6 --action_dim 8 --model nobody", ("--model nobody", "none yet")),
+        ("rest --state_dim 6 --action_dim 8 --model nobody", ("--model nobody", "known: vector")),
         ("rest --state_dim 6 --action_dim 8 --model nobody@3", ("nobody",)),
         ("rest --state_dim 6 --action_dim 8 --policy kubee", ("unknown policy 'kubee'",)),
         ("rest --state_dim 6 --action_dim 8 --host 0.0.0.0 --strict", ("--strict", "--token-file")),

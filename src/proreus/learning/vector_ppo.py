@@ -59,8 +59,8 @@ class VectorPPOSettings:
     """The memory of nodes learns so many times as fast as the weights."""
     seed: int = 0
     """Of the order of minibatches."""
-    threads: int = 0
-    """0: one per core. Does not change the result."""
+    threads: int = 1
+    """0: one per core. Does not change the result; beside a service, one leaves it the others."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.minibatch < 1:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from proreus.model.workload import Workload
 from proreus.policies.catalogue import make_policy
 from proreus.policies.experience import Experience
 from proreus.policies.protocol import Explanation
-from proreus.policies.vector import VectorModel
+from proreus.policies.vector import VectorModel, draw_of
 from proreus.policies.volcano_plugin import VolcanoPlugin
 from proreus.traces.volcano import volcano_nodes, volcano_workload
 from proreus.worlds.pods.outcome import Outcome
@@ -37,6 +38,10 @@ _HELD_UP = 3.0
 """Weight of the seconds that a start holds up others: they count for the last to end, too."""
 _UNFINISHED = 10.0
 """The worth of a task that never ended, in the same units as the others, negative."""
+Way = Literal["likeliest", "drawn", "masked"]
+"""How a model is asked: through the plugin for its likeliest action or for a drawn one, or with a mask."""
+_BUSIEST = 2.0
+"""Tasks per node of generated clusters, at most: often more than there are empty nodes."""
 RULES = ("binpack", "fgd", "kube", "kube_plus", "round_robin", "worst_fit")
 """Rules that models are compared with; they see the whole cluster, not the vector alone."""
 
@@ -57,8 +62,10 @@ class Course:
 
 @lru_cache(maxsize=256)
 def _compiled(course: Course, seed: int) -> Compiled:
-    nodes = course.nodes or volcano_nodes(seed, course.sizes[seed % len(course.sizes)])
-    return compile_workload(volcano_workload(seed, nodes))
+    if course.nodes:
+        return compile_workload(volcano_workload(seed, course.nodes))
+    nodes = volcano_nodes(seed, course.sizes[seed % len(course.sizes)])
+    return compile_workload(volcano_workload(seed, nodes, _BUSIEST))
 
 
 def play(
@@ -162,12 +169,17 @@ class MaskedModel:
         return Explanation(self.name, observation.subject.name, self.decide(observation), (), "")
 
 
-def drive(model: VectorModel, compiled: Compiled, *, masked: bool = False) -> Outcome:
-    """An episode of likeliest actions: through the plugin, or with a mask."""
-    if masked:
+def drive(model: VectorModel, compiled: Compiled, way: Way) -> Outcome:
+    """An episode as a service would serve it."""
+    if way == "masked":
         return simulate(compiled, MaskedModel(model))
     actions = action_count(len(compiled.workload.nodes))
-    return simulate(compiled, VolcanoPlugin("model", lambda s: model.decide(s, actions, None, -1.0)[0]))
+
+    def predict(state: F64) -> int:
+        draw = draw_of(0, 1, state) if way == "drawn" else -1.0
+        return model.decide(state, actions, None, draw)[0]
+
+    return simulate(compiled, VolcanoPlugin("model", predict))
 
 
 @lru_cache(maxsize=1024)
@@ -182,9 +194,9 @@ def strongest_rule(course: Course, seeds: range) -> str:
     return min(RULES, key=lambda rule: sum(_by_rule(course, rule, seed)[0] for seed in seeds))
 
 
-def gains(model: VectorModel, course: Course, seeds: range, *, masked: bool = False) -> F64:
+def gains(model: VectorModel, course: Course, seeds: range, way: Way) -> F64:
     """float64[seeds, 2]: by how many percent mean completion and makespan are below the strongest rule's."""
     rule = strongest_rule(course, seeds)
-    outcomes = [drive(model, course.compiled(seed), masked=masked).measures for seed in seeds]
+    outcomes = [drive(model, course.compiled(seed), way).measures for seed in seeds]
     found = np.array([(measures["jct_mean"], measures["makespan"]) for measures in outcomes])
     return 100.0 * (1.0 - found / np.array([_by_rule(course, rule, seed) for seed in seeds]))

@@ -28,7 +28,10 @@ from proreus.policies.checkpoint import CARD, WEIGHTS, Card, Checkpoint, load_ch
 VECTOR_ENCODING = "vector-1"
 """What the entries of the vector mean to a model; a checkpoint of another encoding is refused."""
 SCORER, MLP = "vector-scorer", "vector-mlp"
-PRETRAINED_VECTOR = Path(__file__).resolve().parent / "pretrained" / "vector"
+_PRETRAINED = Path(__file__).resolve().parent / "pretrained"
+PRETRAINED_VECTOR = _PRETRAINED / "vector"
+SHIPPED = {"vector": PRETRAINED_VECTOR, "vector-k8ssim": _PRETRAINED / "vector-k8ssim"}
+"""Checkpoints that come with the package: size-free, and for the k8s simulator's cluster of 500 nodes."""
 _ROWS_PER_THREAD = 256  # fewer are not worth waking a thread for
 _NO_MASK = np.zeros(0, dtype=np.bool_)
 Tensors = Mapping[str, NDArray[Any]]

@@ -37,13 +37,15 @@ class OnlineSettings:
     """How the online learner works."""
 
     batch_size: int = 64
-    """Decisions that an update learns from, at least."""
+    """Drawn decisions with a known chance that an update waits for; those held out count."""
     hold_out_every: int = 4
     """Of so many blocks of consecutive decisions, one is kept for judging and never learned from."""
     block: int = 16
     """Decisions of a block."""
     replay: int = 2048
     """Newest held-out decisions that candidates are judged by."""
+    keep: int = 100
+    """Newest versions that stay in the store, besides the live one and the one to roll back to."""
     poll_seconds: float = 0.2
     """How often the worker looks for new records."""
     niceness: int = 10
@@ -154,6 +156,7 @@ class OnlineLearner:
             hold_out_every=self.settings.hold_out_every,
             block=self.settings.block,
             replay=self.settings.replay,
+            keep=self.settings.keep,
             poll_seconds=self.settings.poll_seconds,
             niceness=self.settings.niceness,
             gate=self.settings.gate,

@@ -33,6 +33,7 @@ from proreus.serving.versions import ModelStore
 
 Improve = Callable[[Weights, Sequence[Experience], Mapping[str, Any]], Candidate]
 PROGRESS = "learner.json"
+_MOST_WAITING = 64  # batches that wait to be learned from, at most
 _log = logging.getLogger(__name__)
 
 
@@ -48,6 +49,7 @@ class Job:
     hold_out_every: int
     block: int
     replay: int
+    keep: int
     poll_seconds: float
     niceness: int
     gate: GateSettings
@@ -115,6 +117,7 @@ class Worker:
         self.held: deque[tuple[int, Experience]] = deque()
         self.oldest: float | None = None
         self.unusable = 0
+        self._teaching = 0  # usable decisions since the last round
 
     def _read_progress(self) -> tuple[int, int]:
         try:
@@ -142,22 +145,28 @@ class Worker:
                 continue  # learned from before a restart
             self.train.extend(train)
             self._next = number + 1
-            self.unusable += int(sum((~usable(stretch)).sum() for stretch in train))
+            teaching = int(usable(record).sum())
+            self._teaching += teaching
+            self.unusable += len(record) - teaching
             if self.oldest is None and self.train:
                 self.oldest = time.time()
         kept = sum(len(stretch) for _, stretch in self.held)
         while self.held and kept - len(self.held[0][1]) >= self.job.replay:
             kept -= len(self.held.popleft()[1])
+        # A service that decides greedily reports much and teaches nothing: the oldest of it is let go.
+        waiting = self.queue
+        while len(self.train) > 1 and waiting > _MOST_WAITING * self.job.batch_size:
+            waiting -= len(self.train.pop(0))
         return found
 
     def ready(self) -> bool:
         """Whether there is enough to learn from."""
-        return self.queue >= self.job.batch_size
+        return self._teaching >= self.job.batch_size and bool(self.train)
 
     def learn(self) -> dict[str, Any]:
         """One round: improve, judge, publish or keep as rejected. What was learned from is let go."""
         begin = time.perf_counter()
-        train, self.train, self.oldest = self.train, [], None
+        train, self.train, self.oldest, self._teaching = self.train, [], None, 0
         parent = self._store.current(self.job.name)
         before = self._store.checkpoint(self.job.name, parent)
         live = model_of(before.card.kind, before.tensors, self.job.store)
@@ -194,6 +203,7 @@ class Worker:
         # Someone may have promoted or rolled back meanwhile: their choice stands.
         if verdict.accepted and self._store.current(name) == parent:
             self._store.promote(name, version)
+        self._store.gc(name, self.job.keep)
         return version
 
     def _remember(self) -> None:
@@ -215,21 +225,18 @@ def run_worker(job: Job, pipe: Connection) -> None:
 
 
 def _serve(worker: Worker, pipe: Connection) -> None:
-    failures = 0
     stopping = False
     pipe.send(_said(worker, "waiting"))
     while True:
         if worker.take():
             pipe.send(_said(worker, "waiting"))
-        if worker.ready() and failures < 3:
+        if worker.ready():
             pipe.send(_said(worker, "learning"))
             try:
                 last = worker.learn()
             except ProreusError as error:
-                failures += 1
                 pipe.send({**_said(worker, "waiting"), "one_rounds": True, "failure": str(error)})
             except Exception:  # noqa: BLE001  a learner is somebody else's code: say what broke, go on serving
-                failures += 1
                 pipe.send(
                     {
                         **_said(worker, "waiting"),
@@ -238,7 +245,6 @@ def _serve(worker: Worker, pipe: Connection) -> None:
                     }
                 )
             else:
-                failures = 0
                 kind = "one_accepted" if last["accepted"] else "one_rejected"
                 pipe.send(
                     {**_said(worker, "waiting"), "one_rounds": True, kind: True, "last": last, "failure": ""}
@@ -246,7 +252,6 @@ def _serve(worker: Worker, pipe: Connection) -> None:
             continue
         if stopping:
             return
-        failures = 0
         stopping = pipe.poll(worker.job.poll_seconds) and pipe.recv() == "stop"
 
 

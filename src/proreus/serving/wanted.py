@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import CARD, load_checkpoint
-from proreus.policies.vector import PRETRAINED_VECTOR, VECTOR_ENCODING, model_of
+from proreus.policies.vector import SHIPPED, VECTOR_ENCODING, model_of
 from proreus.serving.versions import ModelStore
 
 DEFAULT_NAME = "vector"
@@ -22,12 +22,14 @@ _PINNED = re.compile(r"(?P<name>[^@/\\]+)@(?P<version>[0-9]{1,18})")
 def make_live(store: ModelStore, wanted: str) -> str:
     """See that what the user wants is the live version of a stored model; the name of that model.
 
-    "" means the model `vector`, which begins as the one that comes with the package. A path means the model
-    named after its folder: added and made live if the store has not seen these weights, else served in the
-    version that is live. NAME@VERSION makes that version live.
+    "" means the model `vector`; it and the others that come with the package (`SHIPPED`) are added to the
+    store when they are first asked for. A path means the model named after its folder: added and made live if
+    the store has not seen these weights, else served in the version that is live. NAME@VERSION makes that
+    version live.
     """
-    if not wanted:
-        return _added(store, DEFAULT_NAME, PRETRAINED_VECTOR, "came with the package", always=False)
+    wanted = wanted or DEFAULT_NAME
+    if wanted in SHIPPED and not Path(wanted).exists():
+        return _added(store, wanted, SHIPPED[wanted], "came with the package", always=False)
     pinned = _PINNED.fullmatch(wanted)
     if pinned is not None and not Path(wanted).exists():
         store.promote(pinned["name"], int(pinned["version"]))
@@ -39,9 +41,9 @@ def make_live(store: ModelStore, wanted: str) -> str:
         if not path.is_dir():
             raise InputError(f"no checkpoint: a folder with {CARD} is needed", file=path)
         return _added(store, path.resolve().name, path, f"from {path}", always=True)
-    known = ", ".join(store.names()) or "none yet"
+    known = ", ".join(sorted({*store.names(), *SHIPPED}))
     raise UsageError(
-        f"--model {wanted}: neither a model in {store.folder} (there: {known}) nor the folder of a checkpoint"
+        f"--model {wanted}: neither a model in {store.folder} (known: {known}) nor the folder of a checkpoint"
     )
 
 

@@ -24,7 +24,7 @@ _SPEEDS = (1.0, 1.5)
 _PODS_PER_NODE = 110
 _MASTER = Taint("node-role.kubernetes.io/master")
 _TASK_GPUS = (1, 1, 2, 2, 4, 4, 8)  # as often as they stand here
-_FULLEST = 0.6  # share of the GPUs that jobs ask for at most
+_FULLEST, _FULL = 0.6, 0.85  # share of the GPUs that jobs ask for at most: where there is room, and where not
 _LATER, _LONGEST_GAP = 0.15, 40  # most jobs come in one burst; chance and seconds of a gap
 
 
@@ -47,16 +47,19 @@ def volcano_nodes(seed: int, count: int) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def volcano_jobs(seed: int, nodes: Sequence[Node]) -> tuple[Pod, ...]:
-    """Two to five jobs of training tasks that the cluster has the GPUs for; by submission."""
+def volcano_jobs(seed: int, nodes: Sequence[Node], busiest: float = 0.9) -> tuple[Pod, ...]:
+    """Two to five jobs of training tasks that the cluster has the GPUs for; by submission.
+
+    busiest: tasks per node, at most. Above 1, not every task can have a node to itself.
+    """
     random = np.random.default_rng([seed, 2])
     sizes = [g for g in _TASK_GPUS if g <= max(node.gpu_count for node in nodes)] or [0]
     per_gpu = (float(random.choice((0.25, 0.5, 0.5, 0.75))), float(random.uniform(0.6, 1.5)))
     jobs = int(random.integers(2, 6))
     gpus = random.choice(sizes, jobs)
     shares = random.dirichlet(np.full(jobs, 2.0))
-    tasks = random.uniform(0.3, 0.9) * len(nodes)
-    room = _FULLEST * sum(node.gpu_count for node in nodes)
+    tasks = random.uniform(0.3, busiest) * len(nodes)
+    room = (_FULLEST if busiest < 1.0 else _FULL) * sum(node.gpu_count for node in nodes)
     tasks *= min(1.0, room / max(tasks * float((shares * gpus).sum()), 1.0))
     pods: list[Pod] = []
     arrival = 1
@@ -83,6 +86,6 @@ def _tasks(
     return [Pod(f"{name}-{k}", spec, float(arrival), work, job=name) for k in range(count)]
 
 
-def volcano_workload(seed: int, nodes: tuple[Node, ...]) -> Workload:
+def volcano_workload(seed: int, nodes: tuple[Node, ...], busiest: float = 0.9) -> Workload:
     """Generated jobs on the given nodes, in ticked time."""
-    return Workload(f"volcano-{len(nodes)}-{seed}", nodes, volcano_jobs(seed, nodes), ticked=True)
+    return Workload(f"volcano-{len(nodes)}-{seed}", nodes, volcano_jobs(seed, nodes, busiest), ticked=True)

@@ -1,0 +1,53 @@
+"""Which model is served: by path, by name, by version, or the one that comes with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from proreus.model.errors import InputError, UsageError
+from proreus.serving.versions import ModelStore
+from proreus.serving.wanted import make_live
+from serving.door_cases import fresh_checkpoint
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ModelStore:
+    return ModelStore.open(tmp_path / "store")
+
+
+def test_without_a_wish_the_package_has_one(store: ModelStore) -> None:
+    assert make_live(store, "") == "vector"
+    assert make_live(store, "vector") == "vector"
+    assert [record.note for record in store.versions("vector")] == ["came with the package"]
+
+
+def test_a_path_is_added_once_and_then_goes_on_with_what_was_learned(
+    store: ModelStore, tmp_path: Path
+) -> None:
+    path = fresh_checkpoint(tmp_path / "mine")
+    assert make_live(store, str(path)) == "mine"
+    learned = store.add("mine", store.checkpoint("mine", 1), "learned", 1)
+    store.promote("mine", learned)
+    assert make_live(store, str(path)) == "mine"
+    assert (store.current("mine"), len(store.versions("mine"))) == (learned, 2)
+    fresh_checkpoint(path, seed=1)
+    make_live(store, f"{path}/")
+    assert (store.current("mine"), len(store.versions("mine"))) == (3, 3)
+
+
+def test_names_and_versions(store: ModelStore, tmp_path: Path) -> None:
+    make_live(store, str(fresh_checkpoint(tmp_path / "mine")))
+    make_live(store, str(fresh_checkpoint(tmp_path / "mine", seed=1)))
+    assert make_live(store, "mine") == "mine" and store.current("mine") == 2
+    assert make_live(store, "mine@1") == "mine" and store.current("mine") == 1
+    with pytest.raises(UsageError, match="no version 7"):
+        make_live(store, "mine@7")
+
+
+@pytest.mark.parametrize("wanted", ["nobody", "nobody@2", "no/such/place", "./nothing"])
+def test_what_is_not_there_is_one_line(store: ModelStore, wanted: str) -> None:
+    with pytest.raises((UsageError, InputError)) as caught:
+        make_live(store, wanted)
+    assert "nobody" in str(caught.value) or "no checkpoint" in str(caught.value)
