@@ -6,32 +6,17 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from cli.processes import PROC, deaf_workers, members, started, wait_for
 from cli.runner import assert_refused, command, environment, run_process
 
-PROC = Path("/proc")
 pytestmark = pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes in /proc")
 
 LONG = ("compare", "pods", "--scenario", "large", "--policies", "kube,kube_plus", "--seeds", "30")
-
-
-def members(group: int) -> list[int]:
-    """Living processes of a process group; a zombie is not alive."""
-    found = []
-    for folder in PROC.iterdir():
-        try:
-            state, _, of = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
-        except (OSError, ValueError):
-            continue
-        if int(of) == group and state != "Z":
-            found.append(int(folder.name))
-    return found
 
 
 @dataclass(frozen=True)
@@ -43,47 +28,6 @@ class Interrupted:
     seconds: float
     left: list[int]
     files: list[Path]
-
-
-def deaf_workers(group: int) -> list[bool]:
-    """Per worker of a process group, whether Ctrl-C passes it by (it ignores or blocks SIGINT)."""
-    found = []
-    for member in members(group):
-        folder = PROC / str(member)
-        try:
-            is_worker = b"spawn_main" in (folder / "cmdline").read_bytes()
-            lines = (folder / "status").read_text().splitlines()
-        except OSError:
-            continue
-        masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigIgn", "SigBlk"))]
-        if is_worker:
-            found.append(any(mask >> (signal.SIGINT - 1) & 1 for mask in masks))
-    return found
-
-
-def wait_for(reached: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached() and time.monotonic() < deadline:
-        time.sleep(0.02)
-
-
-@contextmanager
-def started(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A command in a process group of its own, of which nothing is left afterwards."""
-    process = subprocess.Popen(
-        command(*words, "--out", "out", "--json", "result.json"),
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        for survivor in members(process.pid):
-            os.kill(survivor, signal.SIGKILL)
-        process.communicate()
 
 
 def interrupt(folder: Path, *words: str, workers: int) -> Interrupted:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from proreus.compare.scenario import FromCatalogue, FromFiles, Generated, Scenario, Source, parse_scenario
+from proreus.compare.scenario_json import scenario_from_json, scenario_to_json
 from proreus.model.errors import InputError, UsageError
+from proreus.worlds.pods.world import PodsOptions
 
 FIXTURES = Path(__file__).resolve().parents[1] / "traces" / "fixtures"
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,8000,8192,2,T4\n"
@@ -107,3 +110,39 @@ def test_files_that_are_missing_or_too_many() -> None:
 def test_scenarios_travel(source: Source) -> None:
     scenario = Scenario(source)
     assert pickle.loads(pickle.dumps(scenario)) == scenario
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Generated("gpu"),
+        Generated("small", 40),
+        FromCatalogue("openb/default", Path("/data")),
+        FromFiles("openb", Path("/work/pods.csv"), Path("/work/nodes.csv")),
+        FromFiles("gavel", Path("/a"), throughputs=Path("/b")),
+    ],
+)
+@pytest.mark.parametrize("options", [PodsOptions(), PodsOptions(drop_failures=True, attempt_limit=3)])
+def test_scenarios_come_back_from_json(source: Source, options: PodsOptions) -> None:
+    scenario = Scenario(source, options)
+    entry = json.loads(json.dumps(scenario_to_json(scenario)))
+    assert scenario_from_json(entry) == scenario
+    moved = scenario_from_json(entry, Path("/elsewhere")).source
+    assert moved == (
+        replace(source, data=Path("/elsewhere")) if isinstance(source, FromCatalogue) else source
+    )
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "gpu",
+        {},
+        {"kind": "oracle", "source": {}, "options": {}},
+        {"kind": "generated", "source": {"presets": "gpu"}, "options": {}},
+        {"kind": "generated", "source": {"preset": "gpu"}, "options": {"drop": True}},
+    ],
+)
+def test_what_is_no_scenario_is_refused(entry: object) -> None:
+    with pytest.raises(ValueError, match="not a scenario"):
+        scenario_from_json(entry)

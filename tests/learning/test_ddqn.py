@@ -28,7 +28,7 @@ from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.workload import Workload
 from proreus.policies.catalogue import make_policy
 from proreus.policies.protocol import Policy
-from proreus.policies.q_network import QPolicy
+from proreus.policies.q_policy import QPolicy
 from proreus.worlds.pods.world import PodsOptions
 
 
@@ -219,6 +219,7 @@ def test_a_loss_that_is_no_number_ends_training_in_words() -> None:
         ({"capacity": 10}, "capacity 10 is below the batch size 64"),
         ({"discount": 1.5}, "discount 1.5"),
         ({"learning_rate": math.nan}, "learning_rate nan"),
+        ({"epsilon_points": (0.0, 1.0)}, "epsilon_points and epsilon_values: 2 points and 4 values"),
     ],
 )
 def test_impossible_configurations_are_refused(change: dict[str, Any], message: str) -> None:

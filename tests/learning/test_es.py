@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
+from inline_pool import InlinePool
 from proreus.cli.main import main
 from proreus.cluster.compile import compile_workload
 from proreus.compare.scenario import Generated, Scenario
@@ -24,26 +22,15 @@ from proreus.worlds.pods.world import PodsOptions
 SCENARIO = Scenario(Generated("gpu", 12), PodsOptions(drop_failures=True))
 
 
-class Here(ProcessPoolExecutor):
-    """A pool that works in this process: what is tested is the search, not the workers."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run it now."""
-        future: Future[Any] = Future()
-        future.set_result(fn(*args, **kwargs))
-        return future
-
-
 @pytest.fixture
-def pool() -> Iterator[Here]:
-    with Here() as made:
-        yield made
+def pool() -> InlinePool:
+    """What is tested is the search, not the workers."""
+    return InlinePool()
 
 
-def searched(config: ESConfig, pool: Here, past: list[tuple[float, ...]] | None = None) -> list[Generation]:
+def searched(
+    config: ESConfig, pool: InlinePool, past: list[tuple[float, ...]] | None = None
+) -> list[Generation]:
     """The generations of a search."""
     return list(evolve(config, (SCENARIO,), pool, past or ()))
 
@@ -59,14 +46,14 @@ def test_the_search_starts_from_the_rule() -> None:
         assert start == pytest.approx(rule, abs=0.8)
 
 
-def test_the_search_improves_on_the_rule(pool: Here) -> None:
+def test_the_search_improves_on_the_rule(pool: InlinePool) -> None:
     config = ESConfig(generations=8, population=10, train_seeds=3, validation_seeds=6, evaluate_every=8)
     judged = searched(config, pool)[-1].validation
     assert judged is not None
     assert judged["gpu@12"] > 0.1
 
 
-def test_a_resumed_search_is_the_unbroken_one_bit_for_bit(pool: Here) -> None:
+def test_a_resumed_search_is_the_unbroken_one_bit_for_bit(pool: InlinePool) -> None:
     config = ESConfig(generations=5, population=6, train_seeds=2, validation_seeds=1, evaluate_every=5)
     whole = searched(config, pool)
     rest = searched(config, pool, [generation.fitness for generation in whole[:3]])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,12 @@ import pytest
 from proreus.cluster.compile import compile_workload
 from proreus.compare.scenario import Generated, Scenario
 from proreus.compare.simulate import simulate
-from proreus.learning.gradient_run import STATE
+from proreus.compare.workers import Workers
+from proreus.learning.gradient_run import STATE, GradientRun, Report
+from proreus.learning.lessons import training_workloads
 from proreus.learning.ppo import PPOConfig
-from proreus.learning.ppo_run import PPORunConfig, Report, rule_parameters, train_ppo
+from proreus.learning.ppo_run import PPOLessons, ppo_identity, rule_parameters, train_ppo
+from proreus.learning.runs import read_journal
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.catalogue import make_policy
 from proreus.policies.scorer import initial_parameters
@@ -21,41 +26,82 @@ from proreus.worlds.pods.world import PodsOptions
 
 SCENARIO = Scenario(Generated("gpu", 6), PodsOptions(drop_failures=True))
 CONFIG = PPOConfig(steps=6 * 8 * 16, rollout_steps=16, minibatches=2, epochs=2, seed=3)
-AROUND = PPORunConfig(lanes=8, horizon=40, train_seeds=2, validation_seeds=1, evaluate_every=2)
+TWO = Workers(2)
+LESSONS = PPOLessons(lanes=8, horizon=40, train_seeds=2, validation_seeds=1, evaluate_every=2)
 
 
-def train(folder: Path, *, resume: bool = False, stop_after: int = 10**9) -> list[Report]:
+def train(
+    folder: Path, *, resume: bool = False, stop_after: int = 10**9, workers: Workers = TWO
+) -> list[Report]:
     """The reports of a run, stopped after so many updates."""
     reports: list[Report] = []
 
     def stopped() -> bool:
         return len(reports) + 1 >= stop_after
 
-    for report in train_ppo(folder, (SCENARIO,), (CONFIG, AROUND), resume=resume, stopped=stopped):
+    run = GradientRun(folder, ppo_identity((SCENARIO,), CONFIG, LESSONS), resume=resume)
+    for report in train_ppo(run, (SCENARIO,), (CONFIG, LESSONS), workers=workers, stopped=stopped):
         reports.append(report)
     return reports
 
 
-def test_a_resumed_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
-    whole = train(tmp_path / "whole")
-    first = train(tmp_path / "broken", stop_after=3)
-    rest = train(tmp_path / "broken", resume=True)
-    assert [r.progress.update for r in whole] == [1, 2, 3, 4, 5, 6]
-    assert [r.progress.update for r in (*first, *rest)] == [1, 2, 3, 4, 5, 6]
-    assert (tmp_path / "whole" / STATE).read_bytes() == (tmp_path / "broken" / STATE).read_bytes()
-    last = [(tmp_path / run / "last/weights.safetensors").read_bytes() for run in ("whole", "broken")]
-    assert last[0] == last[1]
+def told(folder: Path) -> list[dict[str, Any]]:
+    """A run's journal without what depends on the clock."""
+    return [
+        {name: value for name, value in entry.items() if name not in ("seconds", "steps_per_second")}
+        for entry in read_journal(folder)
+    ]
 
 
-def test_updates_after_the_saved_state_are_lived_again(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert [report.update.number for report in train(folder)] == [1, 2, 3, 4, 5, 6]
+    return folder
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """Two runs have come to the same: the learner, what was judged and what was kept, bit for bit."""
+    assert str(told(one)) == str(told(other))  # NaN is not equal to itself
+    for file in (STATE, "last/weights.safetensors", "best/weights.safetensors"):
+        assert (one / file).read_bytes() == (other / file).read_bytes(), file
+
+
+def test_a_resumed_run_ends_like_an_unbroken_one(whole: Path, tmp_path: Path) -> None:
+    """Interrupted where no judgement was due, and taken up with another number of threads."""
+    broken = tmp_path / "broken"
+    first = train(broken, stop_after=3, workers=Workers(1))
+    assert [report.validation is not None for report in first] == [False, True, False]
+    assert make_policy(str(broken / "last")).name  # what was learned so far can be played
+    rest = train(broken, resume=True)
+    assert [report.update.number for report in rest] == [4, 5, 6]
+    assert_same(whole, broken)
+
+
+def test_a_run_interrupted_often_is_the_unbroken_one(whole: Path, tmp_path: Path) -> None:
+    train(tmp_path / "broken", stop_after=1)
+    for _ in range(5):
+        train(tmp_path / "broken", resume=True, stop_after=1)
+    assert_same(whole, tmp_path / "broken")
+
+
+def test_updates_after_the_saved_state_are_lived_again(whole: Path, tmp_path: Path) -> None:
     """Killed after update 5, when the state of update 4 was the last one saved."""
-    whole = train(tmp_path / "whole")
-    train(tmp_path / "killed", stop_after=4)
-    journal = tmp_path / "killed" / "journal.jsonl"
+    killed = tmp_path / "killed"
+    train(killed, stop_after=4)
+    journal = killed / "journal.jsonl"
     journal.write_text(journal.read_text() + '{"update": 5, "validation": null, "seconds": 1.0}\n{"upd')
-    rest = train(tmp_path / "killed", resume=True)
-    assert [r.progress.update for r in rest] == [5, 6]
-    assert rest[-1].progress.entropy == whole[-1].progress.entropy
+    rest = train(killed, resume=True)
+    assert [report.update.number for report in rest] == [5, 6]
+    assert_same(whole, killed)
+
+
+def test_a_finished_run_has_nothing_left_to_do(whole: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(whole, copy)
+    assert train(copy, resume=True) == []
+    assert_same(whole, copy)
 
 
 def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
@@ -65,10 +111,10 @@ def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
         train(tmp_path, resume=True)
 
 
-def test_scenarios_of_two_kinds_are_refused(tmp_path: Path) -> None:
+def test_scenarios_of_two_kinds_are_refused() -> None:
     other = Scenario(Generated("small"), PodsOptions())
     with pytest.raises(UsageError, match="train on one kind"):
-        list(train_ppo(tmp_path, (SCENARIO, other), (CONFIG, AROUND), resume=False, stopped=lambda: False))
+        training_workloads((SCENARIO, other), LESSONS)
 
 
 def test_the_start_follows_the_rule() -> None:
@@ -85,7 +131,7 @@ def test_the_start_follows_the_rule() -> None:
 
 def test_a_checkpoint_plays_and_explains_like_any_policy(tmp_path: Path) -> None:
     train(tmp_path, stop_after=2)
-    policy = make_policy(str(tmp_path / "best"))
+    policy = make_policy(str(tmp_path))  # the run stands for its best checkpoint
     compiled = compile_workload(SCENARIO.source.load(7))
     seen = []
     outcome = simulate(compiled, policy, SCENARIO.options, inspect=lambda o: seen.append(policy.explain(o)))

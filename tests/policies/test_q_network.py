@@ -12,7 +12,8 @@ import torch
 from proreus.cluster.compile import compile_workload
 from proreus.compare.simulate import simulate
 from proreus.model.decision import Delay, Reject
-from proreus.policies.q_network import QNetwork, QPolicy, best_legal
+from proreus.policies.q_network import QNetwork, best_legal
+from proreus.policies.q_policy import QPolicy
 from proreus.traces.generate import generate
 from proreus.worlds.pods.world import PodsWorld
 

@@ -135,7 +135,7 @@ def test_a_lane_of_a_batch_is_a_run_of_the_world(scenario: str) -> None:
     for _ in range(130):
         actions = np.array([int(draw.choice(np.flatnonzero(row))) for row in steps.avail])
         steps = batch.step(actions)
-        for lane in np.flatnonzero(~ended):
+        for lane in np.flatnonzero(~ended).tolist():
             logs[lane].append((int(actions[lane]), float(steps.rewards[lane])))
         ended |= steps.ended
     assert ended.all()

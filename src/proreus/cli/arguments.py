@@ -30,17 +30,23 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 @dataclass(frozen=True)
-class Common:
-    """Flags that every verb has."""
+class Output:
+    """Where results and the log go."""
 
-    seed: int = 0
-    """The first seed; the same seed gives the same result."""
     json: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Also write the result as JSON."""
     log_level: LogLevel = "warning"
     """How much to log, to stderr."""
     log_json: bool = False
     """Log one JSON object a line."""
+
+
+@dataclass(frozen=True)
+class Common(Output):
+    """Flags that every verb has; training has the seed among the settings of its algorithm."""
+
+    seed: int = 0
+    """The first seed; the same seed gives the same result."""
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -70,7 +76,7 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
-def prepare(common: Common) -> None:
+def prepare(common: Output) -> None:
     """What every verb does first: see that its result can be written, send the log to stderr."""
     if common.json is not None:
         check_writable(common.json)

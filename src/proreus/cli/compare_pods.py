@@ -32,6 +32,8 @@ class CompareArguments:
     """Where the report, the tables and the plots go."""
     processes: int = 0
     """Worker processes; 0: one per core."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
+    """Run on a Ray cluster: host:port of its head, auto, or local to start one here."""
     common: Common = field(default_factory=Common)
 
 
@@ -48,6 +50,7 @@ def compare_request(arguments: CompareArguments) -> CompareRequest:
     names = split_names(arguments.scenarios) or [arguments.workload.scenario]
     return CompareRequest(
         processes=process_count(arguments.processes),
+        ray=arguments.ray,
         seeds=seeds_from(arguments.common.seed, arguments.seeds),
         scenarios=tuple(scenario_of(arguments.workload, name) for name in names),
         policies=tuple(split_names(arguments.policies)),

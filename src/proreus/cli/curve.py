@@ -15,10 +15,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.learning.runs import JOURNAL, read_journal
 from proreus.model.errors import InputError
 from proreus.model.files import check_writable, write_atomically
-
-JOURNAL = "journal.jsonl"
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def run(words: Sequence[str]) -> int:
     )
     prepare(arguments.common)
     check_writable(arguments.out)
-    journals = {run.name: read_journal(run) for run in arguments.runs}
+    journals = {run.name: _journal_of(run) for run in arguments.runs}
     write_atomically(arguments.out, draw(journals))
     new_console().print(f"curve: {arguments.out}", soft_wrap=True)
     if arguments.common.json is not None:
@@ -48,19 +47,11 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def read_journal(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's journal; a last line cut off by a crash is left out."""
-    path = folder / JOURNAL
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
-    try:
-        entries = [json.loads(line) for line in lines if line.endswith("\n")]
-    except ValueError as error:
-        raise InputError(f"not a journal: {error}", file=path) from error
+def _journal_of(run: Path) -> list[dict[str, Any]]:
+    """What a run has recorded, which must be something."""
+    entries = read_journal(run)
     if not entries:
-        raise InputError("the run has recorded nothing yet", file=path)
+        raise InputError("nothing is recorded here", file=run / JOURNAL)
     return entries
 
 

@@ -1,22 +1,25 @@
-"""`proreus train vms`: learn where virtual machines go; Ctrl-C saves, `--resume` goes on as if nothing had happened."""
+"""`proreus train vms`: learn where virtual machines go; Ctrl-C saves, `--resume` goes on where it stopped."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from proreus.cli.arguments import Common, new_console, prepare
-from proreus.cli.compare import split_names
+from proreus.cli.arguments import Output, new_console, prepare
+from proreus.cli.training import interrupted_and_saved, kept_work_named, shown
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.vms import VmScenario, parse_vm_scenario, trace_of
 from proreus.compare.workers import available_cores
-from proreus.learning.runs import read_settings
-from proreus.model.errors import UsageError
+from proreus.learning.runs import SETTINGS, read_settings
+from proreus.learning.threads import Threads
+from proreus.learning.vms_es import VmsESConfig, evolve_vms
+from proreus.learning.vms_run import VmsEvolutionRun
+from proreus.model.errors import InputError, UsageError
 from proreus.model.files import write_atomically
 from proreus.model.vm import VmTrace
 from proreus.traces.catalogue import data_dir
@@ -33,91 +36,60 @@ class TrainArguments:
     algo: Literal["es"] = "es"
     """es: evolution strategy over a linear scorer that starts from first fit."""
     scenario: str = "waiting"
-    """waiting (generated machines) or huawei/waiting: where machines wait; @5: servers."""
+    """waiting (generated machines) or huawei/waiting: machines wait for room; @5: servers."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
-    generations: int = 60
-    """How many populations to try."""
-    population: int = 20
-    """Weight vectors per generation."""
-    sigma: float = 0.5
-    """Width of the first population."""
-    servers: str = ""
-    """Sizes of cluster to train on, separated by commas; "": the scenario's."""
-    starts: int = 240
-    """Runs per member, generation and size, from the training part of the trace."""
-    validation_starts: int = 800
-    """Runs by which the result is judged while training, from the validation part."""
-    evaluate_every: int = 5
-    """Generations between judgements."""
-    goal: Literal["log", "trimmed"] = "log"
-    """What to lower: the mean logarithm of the total wait, or its trimmed mean."""
+    evolution: VmsESConfig = field(default_factory=VmsESConfig)
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/vms")
     """The folder of the run: settings, journal, checkpoints, TensorBoard files."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Go on with this run: scenario and settings are those it was started with."""
     processes: int = 0
-    """Threads; 0: one per core."""
-    common: Common = field(default_factory=Common)
+    """Threads; 0: one per core. Does not change the result."""
+    output: Output = field(default_factory=Output)
 
 
 def run(arguments: TrainArguments, command: str) -> int:
     """Train until done or interrupted."""
-    prepare(arguments.common)
-    if importlib.util.find_spec("cmaes") is None:
-        raise UsageError("training needs the extra `learn`: pip install 'proreus[learn]'")
-    from proreus.learning.threads import Threads
-    from proreus.learning.vms_es import VmsESConfig, evolve_vms  # cmaes comes with the extra `learn`
-    from proreus.learning.vms_run import VmsEvolutionRun
-
-    past = read_settings(arguments.resume) if arguments.resume is not None else None
-    name = arguments.scenario if past is None else str(past["scenarios"][0])
+    prepare(arguments.output)
+    if arguments.processes < 0:
+        raise UsageError(f"--processes {arguments.processes} is negative")
+    name, config = _asked(arguments)
     scenario = parse_vm_scenario(name, data_dir(arguments.data) if "/" in name else None)
-    if past is None:
-        config = VmsESConfig(
-            generations=arguments.generations,
-            population=arguments.population,
-            sigma=arguments.sigma,
-            servers=_sizes(arguments.servers) or (scenario.options.first_servers,),
-            starts=arguments.starts,
-            validation_starts=arguments.validation_starts,
-            evaluate_every=arguments.evaluate_every,
-            goal=arguments.goal,
-            seed=arguments.common.seed,
-        )
-    else:
-        config = VmsESConfig(**{**past["config"], "servers": tuple(past["config"]["servers"])})
-    folder = arguments.resume or arguments.out
-    console = new_console()
+    folder, console = arguments.resume or arguments.out, new_console()
     with console.status(f"reading {name}"):
         trace = _trace(scenario)
-    threads = Threads(arguments.processes or available_cores())
     record = VmsEvolutionRun(folder, config, name, resume=arguments.resume is not None)
-    generations = evolve_vms(config, trace, scenario.options, threads, record.past_fitness)
+    threads = Threads(arguments.processes or available_cores())
     try:
-        with console.status("compiling kernels, first generation") as status:
-            for generation in generations:
+        with kept_work_named(folder), closing(record), closing(threads), shown(console, "es") as show:
+            for generation in evolve_vms(config, trace, scenario.options, threads, record.past_fitness):
                 console.print(record.add(generation))
                 rate = generation.decisions / max(generation.seconds, 1e-9)
-                done = f"{generation.number + 1} of {config.generations} done"
-                status.update(f"{done}, {rate:,.0f} decisions/s")
+                show(generation.number + 1, config.generations, f"{rate:,.0f} decisions/s")
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted and saved: go on with --resume {folder}") from None
-    finally:
-        record.close()
-        threads.close()
+        raise interrupted_and_saved(folder) from None
     console.print(f"best checkpoint: {folder / 'best'}", soft_wrap=True)
-    if arguments.common.json is not None:
-        text = json.dumps(record.summary(), indent=2) + "\n"
-        write_atomically(arguments.common.json, text.encode())
+    if arguments.output.json is not None:
+        write_atomically(arguments.output.json, (json.dumps(record.summary(), indent=2) + "\n").encode())
     return 0
 
 
-def _sizes(text: str) -> tuple[int, ...]:
-    names = split_names(text)
-    if not all(name.isdecimal() for name in names):
-        raise UsageError(f"--servers {text!r}: numbers of servers, separated by commas")
-    return tuple(int(name) for name in names)
+def _asked(arguments: TrainArguments) -> tuple[str, VmsESConfig]:
+    """(scenario, settings): as the flags say, or as the run that is resumed says."""
+    if arguments.resume is None:
+        return arguments.scenario, arguments.evolution
+    past = read_settings(arguments.resume)
+    file = arguments.resume / SETTINGS
+    if past.get("world") != "vms":
+        raise InputError("cannot be resumed: not a run of the world vms", file=file, field="world")
+    try:
+        stored = past["config"]
+        # JSON knows no tuples.
+        config = VmsESConfig(**{**stored, "servers": tuple(stored["servers"])})
+        return str(past["scenarios"][0]["name"]), config
+    except (KeyError, IndexError, TypeError, UsageError) as error:
+        raise InputError(f"cannot be resumed: {error}", file=file, field="config") from error
 
 
 def _trace(scenario: VmScenario) -> VmTrace:

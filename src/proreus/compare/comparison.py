@@ -11,6 +11,7 @@ from typing import Any
 
 from proreus.compare.statistics import Row, summarise
 from proreus.compare.trials import Progress, Task, TrialResult, run_trials
+from proreus.compare.workers import Workers
 from proreus.compare.world import AnyScenario, World
 from proreus.model.errors import UsageError
 
@@ -28,6 +29,8 @@ class CompareRequest:
     """Each seed draws a workload where the scenario draws, and the policies' random choices."""
     processes: int | None = None
     """None: all cores; 1: this process only."""
+    ray: str = ""
+    """A Ray cluster to run on in place of processes; see `workers.Workers`."""
 
     def __post_init__(self) -> None:
         _check_names("scenario", [scenario.name for scenario in self.scenarios])
@@ -79,7 +82,7 @@ def compare(request: CompareRequest, progress: Progress | None = None) -> Compar
         for scenario in request.scenarios
         for seed in request.seeds
     ]
-    results = run_trials(tasks, request.processes, progress)
+    results = run_trials(tasks, Workers(request.processes or 0, request.ray), progress)
     return Comparison(request, results, summarise(results, request.scenarios[0].world.measures))
 
 

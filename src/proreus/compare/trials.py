@@ -1,4 +1,4 @@
-"""Policies x scenarios x seeds -> results, on as many processes as there are cores.
+"""Policies x scenarios x seeds -> results, on the cores of this machine or on a Ray cluster.
 
 `comparison` calls `run_trials`. One task is one workload with all policies, so that it is loaded and compiled
 once and every policy meets the same work: differences between policies are then paired by seed. Results come
@@ -8,13 +8,12 @@ back in the order of the request, whichever process was first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Future, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from proreus.compare.workers import available_cores, worker_pool
+from proreus.compare.workers import Workers, loss_in_words, pool_of
 from proreus.compare.world import AnyScenario, Picture
 from proreus.model.errors import ProreusError, WorkError
 
@@ -52,13 +51,12 @@ class Task:
 
 
 def run_trials(
-    tasks: Sequence[Task], processes: int | None = None, progress: Progress | None = None
+    tasks: Sequence[Task], workers: Workers, progress: Progress | None = None
 ) -> tuple[TrialResult, ...]:
-    """The results of all tasks, in order; `processes` None is all cores, 1 stays in this process."""
-    workers = min(processes or available_cores(), len(tasks))
+    """The results of all tasks, in order; one worker without Ray is this process."""
     tally = _Tally(sum(len(task.policies) for task in tasks), progress)
     try:
-        if workers <= 1:
+        if not workers.ray and min(workers.count, len(tasks)) <= 1:
             return tuple(result for task in tasks for result in run_task(task, tally.add_run))
         return _run_in_pool(tasks, workers, tally)
     except KeyboardInterrupt:
@@ -95,22 +93,18 @@ class _Tally:
             self._progress(self.done, self.total, text)
 
 
-def _run_in_pool(tasks: Sequence[Task], workers: int, tally: _Tally) -> tuple[TrialResult, ...]:
+def _run_in_pool(tasks: Sequence[Task], workers: Workers, tally: _Tally) -> tuple[TrialResult, ...]:
     tasks[0].scenario.world.load_kernels()  # compiled here once, found in the cache by every worker
     found: dict[Future[list[TrialResult]], list[TrialResult]] = {}
     try:
-        with worker_pool(workers) as pool:
+        with pool_of(workers, len(tasks)) as pool:
             futures = [pool.submit(run_task, task) for task in tasks]
             task_of = dict(zip(futures, tasks, strict=True))
             for future in as_completed(futures):
                 found[future] = future.result()
                 tally.add(len(task_of[future].policies), task_of[future].title)
-    except BrokenProcessPool as error:
-        raise WorkError(
-            f"a worker process died after {tally.done} of {tally.total} runs: it was killed, perhaps for "
-            "want of memory (try fewer processes), or could not start (a script needs "
-            "`if __name__ == '__main__':`)"
-        ) from error
+    except BrokenExecutor as error:
+        raise WorkError(loss_in_words(error, f"after {tally.done} of {tally.total} runs")) from error
     return tuple(result for future in futures for result in found[future])
 
 

@@ -1,4 +1,7 @@
-"""Worker processes: spawned, single-threaded, deaf to Ctrl-C. Comparisons and learners start theirs here."""
+"""Who does the work: processes of this machine (spawned, single-threaded, deaf to Ctrl-C) or a Ray cluster.
+
+Comparisons and learners get their workers here, and results never depend on who they are.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,12 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
+
+from proreus.model.errors import UsageError
 
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
@@ -24,6 +31,48 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many processes of this machine, or which cluster."""
+
+    processes: int = 0
+    """On this machine, a Ray cluster that is started here included; 0: one per core."""
+    ray: str = ""
+    """"": no Ray; "local": start it here; else where its head is, as host:port, or "auto"."""
+
+    def __post_init__(self) -> None:
+        if self.processes < 0:
+            raise UsageError(f"--processes {self.processes} is negative")
+
+    @property
+    def count(self) -> int:
+        """Processes of this machine."""
+        return self.processes or available_cores()
+
+
+@contextmanager
+def pool_of(workers: Workers, tasks: int) -> Iterator[Executor]:
+    """A pool for so many tasks."""
+    if workers.ray:
+        from proreus.compare.ray_workers import ray_pool
+
+        with ray_pool(workers) as cluster:
+            yield cluster
+    else:
+        with worker_pool(min(workers.count, tasks)) as pool:
+            yield pool
+
+
+def loss_in_words(error: BrokenExecutor, when: str) -> str:
+    """That workers died, and why they may have, in one line."""
+    if not isinstance(error, BrokenProcessPool):
+        return f"a Ray worker was lost {when}: it was killed, or its machine went away ({error})"
+    return (
+        f"a worker process died {when}: it was killed, perhaps for want of memory (try fewer processes), or "
+        "could not start (a script needs `if __name__ == '__main__':`)"
+    )
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What a learned policy chooses among: one row of pair features per legal node.
 
-Training, evaluation and serving all list the rows with `gather`. Rows are cached per class and node and
+Training, evaluation and serving all list the rows with `list_choice`. Rows are cached per class and node and
 computed again only for nodes that changed, as the rules do with their scores.
 
 Either every row is a placement, or, where no node can take the pod as it is, every row is a preemption:
@@ -27,7 +27,7 @@ from proreus.cluster.legality import (
 )
 from proreus.cluster.packed import pack, packable
 from proreus.cluster.victims import choose_victims
-from proreus.encoding.context import F32, context_scale
+from proreus.encoding.context import F32, context_scale, encode_choice, encode_context
 from proreus.encoding.pods import PAIR_FEATURES, cluster_scale, encode_pair
 
 _FEATURES = len(PAIR_FEATURES)
@@ -107,6 +107,28 @@ def gather(
             nodes[count] = n
             count += 1
     return count, True
+
+
+@compiled
+def list_choice(
+    cluster: Cluster,
+    state: State,
+    scratch: Scratch,
+    encoder: Encoder,
+    pod: tuple[int, int],
+    into: tuple[I64, F32],
+) -> tuple[int, bool]:
+    """(rows, whether they preempt) as `gather` lists them, and the context of the choice.
+
+    pod: its class, pods waiting; into: int64[N], the node of each row, and float32[G], the context.
+    """
+    c, waiting = pod
+    nodes, context = into
+    rows, preempts = gather(cluster, state, scratch, encoder, c, nodes)
+    preempting = preempts and rows > 0
+    encode_context(cluster, state, encoder.context_scale, c, waiting, context)
+    encode_choice(nodes.shape[0], rows, preempting, context)
+    return rows, preempting
 
 
 @compiled

@@ -22,9 +22,22 @@ from proreus.cluster.rng import seeded
 from proreus.encoding.context import CONTEXT_FEATURES, F32
 from proreus.encoding.pods import PAIR_FEATURES
 from proreus.encoding.rows import copy_rows, new_encoder
-from proreus.learning.lane import HEADS, POD, PREEMPTS, ROWS, Lane, start, step
+from proreus.learning.lane import (
+    ENDED,
+    ENDED_LENGTH,
+    ENDED_RETURN,
+    HEADS,
+    POD,
+    PREEMPTS,
+    ROWS,
+    Lane,
+    start,
+    step,
+)
+from proreus.learning.rollout import Ended, Rollout, play, shared_out, sum_of
+from proreus.learning.threads import Threads
 from proreus.model.errors import IllegalDecision, UsageError, WorkError
-from proreus.policies.scorer import MAY_DELAY, MAY_REJECT
+from proreus.policies.scorer import MAY_DELAY, MAY_REJECT, Work
 from proreus.worlds.pods.kernel import FINISHED
 from proreus.worlds.pods.world import PodsOptions, new_run
 
@@ -46,6 +59,8 @@ class BatchOptions:
     """Draw the pods of every episode anew; otherwise every episode is the base workload itself."""
     world: PodsOptions = field(default_factory=PodsOptions)
     """How the world treats the pods that it cannot place."""
+    share: tuple[int, int] = (0, 1)
+    """(k, n): only the k-th of n shares of the lanes are here; the others play elsewhere."""
 
 
 class Observations(NamedTuple):
@@ -65,7 +80,10 @@ class Steps(NamedTuple):
 
 
 class BatchedPods:
-    """`count` lanes over one workload, or over several in turn (then N is the most nodes of any)."""
+    """`count` lanes over one workload, or over several in turn (then N is the most nodes of any).
+
+    A lane is what its number and the seed make it, whichever share of the batch is here.
+    """
 
     def __init__(
         self,
@@ -85,16 +103,18 @@ class BatchedPods:
         self.compiled = tuple(several)
         self.nodes = max(len(each.workload.nodes) for each in several)
         self.reward, self.options = reward, options
-        budget = _CACHE_BYTES // count
+        here = shared_out(count, options.share[1])[options.share[0]]
+        self._first = here.start
+        budget = _CACHE_BYTES // max(len(here), 1)
         self.lanes = tuple(
             _new_lane(
                 several[i % len(several)], _Draw(seed * 1_000_003 + i, horizon, reward, budget), options
             )
-            for i in range(count)
+            for i in here
         )
-        self._features = np.zeros((count, self.nodes, len(PAIR_FEATURES)), dtype=np.float32)
-        self._mask = np.zeros((count, 2 * self.nodes + 2), dtype=np.bool_)
-        self._context = np.zeros((count, len(CONTEXT_FEATURES)), dtype=np.float32)
+        self._features = np.zeros((len(here), self.nodes, len(PAIR_FEATURES)), dtype=np.float32)
+        self._mask = np.zeros((len(here), 2 * self.nodes + 2), dtype=np.bool_)
+        self._context = np.zeros((len(here), len(CONTEXT_FEATURES)), dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self.lanes)
@@ -118,26 +138,69 @@ class BatchedPods:
     def step(self, actions: I64) -> Steps:
         """Carry out actions: int64[E], flat numbers in terms of the batch's N."""
         rewards, ended = np.zeros(len(self)), np.zeros(len(self), dtype=np.bool_)
-        for i, lane in enumerate(self.lanes):
-            try:
-                rewards[i], ended[i] = _step(
-                    lane, int(actions[i]), self._features[i], self._mask[i], self._context[i]
-                )
-            except ValueError as error:
-                raise IllegalDecision(f"action {actions[i]} of lane {i}: {error}") from error
+        for i in range(len(self)):
+            rewards[i], ended[i] = self.step_one(i, int(actions[i]))
         return Steps(self._observations(), rewards, ended)
+
+    def reset_one(self, i: int, seed: int) -> None:
+        """Lane i at the first choice of the episode that the seed determines."""
+        self.lanes[i].rng[:] = seeded(seed)
+        self.lanes[i].now[POD] = FINISHED
+        try:
+            start(self.lanes[i])
+        except ValueError as error:
+            raise WorkError(str(error)) from error
+        _show(self.lanes[i], self._features[i], self._mask[i], self._context[i])
+
+    def step_one(self, i: int, action: int) -> tuple[float, bool]:
+        """(reward, whether the episode ended) of an action of lane i alone."""
+        try:
+            return _step(self.lanes[i], action, self._features[i], self._mask[i], self._context[i])
+        except ValueError as error:
+            raise IllegalDecision(f"action {action} of lane {i}: {error}") from error
+
+    def observation_of(self, i: int) -> Observations:
+        """What lane i saw last, without the axis of the lanes."""
+        return Observations(self._features[i].copy(), self._mask[i].copy(), self._context[i].copy())
+
+    def play(
+        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads
+    ) -> Ended:
+        """Let every lane make its choices with the network and note them; see `rollout.Lanes`."""
+        return sum_of(self.play_each(params, rollouts, works, threads))
+
+    def play_each(
+        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads
+    ) -> list[Ended]:
+        """`play`, with what ended in each lane."""
+
+        def task(thread: int, e: int) -> None:
+            play(self.lanes[e], rollouts[thread], e, params, works[thread])
+
+        try:
+            threads.each(task, len(self))
+        except ValueError as error:
+            raise WorkError(f"a world cannot go on: {error}") from error
+        ended = []
+        for lane in self.lanes:
+            ended.append(
+                Ended(int(lane.now[ENDED]), int(lane.now[ENDED_LENGTH]), float(lane.sums[ENDED_RETURN]))
+            )
+            lane.now[ENDED] = lane.now[ENDED_LENGTH] = 0
+            lane.sums[ENDED_RETURN] = 0.0
+        return ended
 
     def capture(self) -> dict[str, np.ndarray[Any, Any]]:
         """Everything that changes, by name: restored, the batch goes on as if nothing had happened."""
         return {
             f"lane{i}.{name}": array.copy()
-            for i, lane in enumerate(self.lanes)
+            for i, lane in enumerate(self.lanes, self._first)
             for name, array in _changing(lane)
         }
 
     def restore(self, saved: dict[str, np.ndarray[Any, Any]]) -> None:
         """Take up what `capture` of an equal batch returned."""
-        for i, lane in enumerate(self.lanes):
+        for i, lane in enumerate(self.lanes, self._first):
             for name, array in _changing(lane):
                 known = saved.get(f"lane{i}.{name}")
                 if known is None or known.shape != array.shape:

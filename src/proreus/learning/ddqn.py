@@ -4,8 +4,10 @@
         print(progress.step, progress.mean_return)
     policy = QPolicy(progress.learner.network)
 
-The environment observes a dict of `nodes` [N, F], `context` [G] and `action_mask` [2N + 2] and is reset with
-a seed that determines the episode. The learner keeps the seed and the actions of the current episode and not
+The command line trains over lanes (`learning.ddqn_run`); any environment does that observes a dict of `nodes`
+[N, F], `context` [G] and `action_mask` [2N + 2] and is reset with a seed that determines the episode.
+
+The learner keeps the seed and the actions of the current episode and not
 the environment's state, so a captured learner continues bit for bit wherever the episode can be played again.
 """
 
@@ -106,6 +108,10 @@ class DDQNConfig:
             raise UsageError(f"ddqn: discount {self.discount} is not between 0 and 1")
         if not self.learning_rate > 0:
             raise UsageError(f"ddqn: learning_rate {self.learning_rate} is not above 0")
+        try:
+            linear_decay(0.0, self.epsilon_points, self.epsilon_values)
+        except ValueError as error:
+            raise UsageError(f"ddqn: epsilon_points and epsilon_values: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from cmaes import CMA
 from numpy.typing import NDArray
 
 from proreus.compare.scenario import Scenario
@@ -49,15 +48,15 @@ class ESConfig:
     by_demand: bool = False
     """Also learn how the weights shift with what the workload asks of the cluster."""
     train_seeds: int = 10
-    """How many seeds, from 1000 on, training draws from."""
+    """How many seeds training draws from (1000, 1001, ...)."""
     validation_seeds: int = 4
-    """How many seeds, from 2000 on, the mean is judged on."""
+    """How many seeds the mean is judged on while training (2000, 2001, ...)."""
     evaluate_every: int = 5
     """Generations between judgements."""
     measure: str = "gpu_allocation_peak"
     """What to maximise."""
-    seed: int = 1
-    """Seed of the search."""
+    seed: int = 0
+    """Of the search; the same seed gives the same result."""
 
     def __post_init__(self) -> None:
         for name in ("generations", "population", "train_seeds", "validation_seeds", "evaluate_every"):
@@ -102,10 +101,12 @@ def as_scorer(vector: Vector, usual: Vector) -> LinearScorer:
 def evolve(
     config: ESConfig,
     scenarios: Sequence[Scenario],
-    pool: ProcessPoolExecutor,
+    pool: Executor,
     past: Sequence[Sequence[float]] = (),
 ) -> Iterator[Generation]:
     """Generation after generation; `past` holds the fitness values of those that are not to be run again."""
+    from cmaes import CMA  # with the extra `learn`; the settings above are for everybody
+
     search = CMA(
         mean=starting_point(config), sigma=config.sigma, population_size=config.population, seed=config.seed
     )
@@ -138,10 +139,10 @@ def evolve(
 
 
 class _Evaluator:
-    """Runs weight vectors in worker processes and compares them with the starting rule."""
+    """Runs weight vectors on workers and compares them with the starting rule."""
 
     def __init__(
-        self, pool: ProcessPoolExecutor, scenarios: Sequence[Scenario], config: ESConfig, usual: Vector
+        self, pool: Executor, scenarios: Sequence[Scenario], config: ESConfig, usual: Vector
     ) -> None:
         self._pool, self._scenarios, self._config, self._usual = pool, scenarios, config, usual
         self._rule: dict[tuple[int, int], float] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,27 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from proreus.learning.es import ESConfig, Generation
-from proreus.learning.runs import RunFolder, code_version
-from proreus.policies.checkpoint import Card, Checkpoint
+from proreus.compare.scenario import Scenario
+from proreus.learning.es import START_RULE, ESConfig, Generation
+from proreus.learning.runs import Identity, RunFolder, judgements, mean_gain
+from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.learned import linear_tensors
 
 
 class EvolutionRun:
     """The run folder of an evolution: one journal line per generation."""
 
-    def __init__(self, path: Path, config: ESConfig, scenarios: Sequence[str], *, resume: bool) -> None:
-        self._config, self._scenarios = config, tuple(scenarios)
-        settings = {
-            "algorithm": "es",
-            "world": "pods",
-            "scenarios": list(scenarios),
-            "config": asdict(config),
-        }
-        self._folder = RunFolder(path, settings, resume=resume)
+    def __init__(self, path: Path, config: ESConfig, scenarios: Sequence[Scenario], *, resume: bool) -> None:
+        self._identity = Identity("es", "linear", tuple(scenarios), asdict(config), config.seed)
+        self._folder = RunFolder(path, self._identity.settings(), resume=resume)
         self.past_fitness = [entry["fitness"] for entry in self._folder.past]
-        judged = [entry["validation"] for entry in self._folder.past if entry["validation"]]
-        self._best = max((_mean(each) for each in judged), default=-np.inf)
+        judged = judgements(self._folder.past)
+        self._best = max(map(mean_gain, judged), default=-np.inf)
         self._validation: dict[str, float] = judged[-1] if judged else {}
         self._seconds = sum(entry["seconds"] for entry in self._folder.past)
 
@@ -45,7 +39,7 @@ class EvolutionRun:
         if validation is not None:
             self._validation = validation
             scalars |= {f"validation/{name}": value for name, value in validation.items()}
-            mean = _mean(validation)
+            mean = mean_gain(validation)
             line += f", held out {mean:+.3f}"
             # Checkpoints first: what the journal counts as judged must exist.
             self._folder.save("last", self._checkpoint(generation, validation))
@@ -67,7 +61,7 @@ class EvolutionRun:
         """The result as JSON."""
         return {
             "algorithm": "es",
-            "best_gain": self._best,
+            "best_gain": self._best if np.isfinite(self._best) else None,
             "validation": self._validation,
             "seconds": self._seconds,
         }
@@ -77,21 +71,6 @@ class EvolutionRun:
         self._folder.close()
 
     def _checkpoint(self, generation: Generation, validation: dict[str, float]) -> Checkpoint:
-        card = Card(
-            world="pods",
-            kind="linear",
-            algorithm="es",
-            config=asdict(self._config),
-            seed=self._config.seed,
-            commit=code_version(),
-            trained_on=self._scenarios,
-            scores={f"gain over fgd, {name}": value for name, value in validation.items()},
-            steps=generation.number + 1,
-            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            seconds=round(self._seconds, 1),
-        )
+        scores = {f"gain over {START_RULE}, {name}": value for name, value in validation.items()}
+        card = self._identity.card(scores, generation.number + 1, self._seconds)
         return Checkpoint(card, linear_tensors(generation.scorer))
-
-
-def _mean(by_scenario: dict[str, float]) -> float:
-    return float(np.mean(list(by_scenario.values())))

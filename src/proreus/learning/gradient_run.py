@@ -1,16 +1,17 @@
-"""What a run of PPO keeps: the learner's whole state, the journal up to it, the best checkpoint.
+"""A run of a gradient-based learner: judged on held-out seeds, saved so that it can go on.
 
-The state is saved every few updates and when the run ends or is interrupted; a resumed run takes it up
-and goes on bit for bit as if nothing had happened. What the journal says after the saved state is
-dropped: it will be lived again.
+The learner's state is saved at every judgement and when the run is interrupted; a resumed run takes it up and
+goes on bit for bit as if nothing had happened. What the journal says after the saved state is dropped: it
+will be lived again. A judgement takes place when its turn has come and at no other time, so that an
+interrupted run keeps the same best checkpoint as an unbroken one.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,94 +20,134 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
-from proreus.learning.runs import JOURNAL, RunFolder, code_version
+from proreus.learning.runs import JOURNAL, Identity, RunFolder, judgements, mean_gain, read_journal
 from proreus.model.errors import InputError
 from proreus.model.files import write_atomically
-from proreus.policies.checkpoint import Card, Checkpoint
+from proreus.policies.checkpoint import Checkpoint
 
 STATE = "state.safetensors"
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
-class Identity:
-    """What a run is: goes into its settings and onto the cards of its checkpoints."""
+class Update:
+    """One update of a learner that has just come about."""
 
-    algorithm: str
-    kind: str
-    """Of the policy."""
-    scenarios: tuple[str, ...]
-    config: Mapping[str, Any]
-    seed: int
+    number: int
+    """From 1 on."""
+    total: int
+    """Updates in all."""
+    figures: Mapping[str, float]
+    """How it went, `steps` among them; those that are not finite stand for nothing to report."""
+    tensors: Callable[[], Arrays]
+    """The policy as it is now, for a checkpoint."""
+    state: Callable[[], Arrays]
+    """All it takes to go on later."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One update, and what came of judging it."""
+
+    update: Update
+    validation: dict[str, float] | None
+    """Gain over the strongest rule on held-out seeds, by scenario, where it was judged."""
+    is_best: bool
+
+
+def live(
+    run: GradientRun,
+    updates: Iterator[Update],
+    judge: Callable[[Arrays], dict[str, float]],
+    *,
+    every: int,
+    stopped: Callable[[], bool],
+) -> Iterator[Report]:
+    """Live through the updates, or until `stopped` says so between two; all that is learned is kept."""
+    for update in updates:
+        validation, is_best = None, False
+        if update.number % every == 0 or update.number == update.total:
+            tensors = update.tensors()
+            validation = judge(tensors)
+            is_best = run.keep(tensors, validation, update)
+        interrupted = update.number < update.total and stopped()
+        if interrupted and validation is None:
+            run.keep_last(update.tensors(), {}, update)
+        run.add(update, validation)
+        if interrupted or validation is not None:
+            run.save_state(update)
+        yield Report(update, validation, is_best)
+        if interrupted:
+            return
 
 
 class GradientRun:
     """The run folder of a gradient-based learner."""
 
     def __init__(self, path: Path, identity: Identity, *, resume: bool) -> None:
-        self.path, self._identity = path, identity
+        self.path, self.algorithm, self._identity = path, identity.algorithm, identity
         self.saved: Arrays | None = None
-        settings = {"world": "pods", **asdict(identity), "scenarios": list(identity.scenarios)}
         if resume:
             self._forget_after_state(path)
-        self._folder = RunFolder(path, settings, resume=resume)
-        judged = [entry["validation"] for entry in self._folder.past if entry["validation"]]
-        self._best = max((_mean(each) for each in judged), default=-np.inf)
+        self._folder = RunFolder(path, identity.settings(), resume=resume)
+        past = self._folder.past
+        judged = judgements(past)
+        self._best = max(map(mean_gain, judged), default=-np.inf)
         self._validation: dict[str, float] = judged[-1] if judged else {}
         self._begin = time.perf_counter()
-        self._before = self._folder.past[-1]["seconds"] if self._folder.past else 0.0
+        self._before = past[-1]["seconds"] if past else 0.0
+        self._steps = past[-1]["steps"] if past else 0.0
 
     def _forget_after_state(self, path: Path) -> None:
         """Read the saved state and cut the journal back to it."""
         state, journal = path / STATE, path / JOURNAL
         if not state.exists():
-            journal.unlink(missing_ok=True)  # interrupted before anything was saved: start over
+            journal.unlink(missing_ok=True)  # ended before anything was saved: start over
             return
         try:
             self.saved = read_tensors(state.read_bytes())
         except (OSError, SafetensorError) as error:
             raise InputError(f"cannot be resumed: {error}", file=state) from error
         update = int(self.saved.pop("update")[0])
-        lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["update"] <= update]
-        write_atomically(journal, "".join(kept).encode())
+        kept = [entry for entry in read_journal(path) if entry["update"] <= update]
+        write_atomically(journal, "".join(json.dumps(entry) + "\n" for entry in kept).encode())
 
-    def add(self, update: int, scalars: Mapping[str, float], validation: dict[str, float] | None) -> None:
+    def add(self, update: Update, validation: dict[str, float] | None) -> None:
         """Record one update durably."""
         if validation:
             self._validation = validation
-        entry = {"update": update, **scalars, "validation": validation, "seconds": self.seconds}
+        self._steps = update.figures["steps"]
+        entry = {
+            "update": update.number,
+            **update.figures,
+            "validation": validation,
+            "seconds": self.seconds,
+        }
         judged = {f"validation/{name}": value for name, value in (validation or {}).items()}
-        finite = {name: value for name, value in scalars.items() if np.isfinite(value)}
-        self._folder.record(entry, {**finite, **judged}, update)
+        finite = {name: value for name, value in update.figures.items() if np.isfinite(value)}
+        self._folder.record(entry, {**finite, **judged}, update.number)
 
-    def save_state(self, update: int, arrays: Arrays) -> None:
+    def save_state(self, update: Update) -> None:
         """Save the learner so that a resumed run goes on from here."""
-        content = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        write_atomically(self.path / STATE, write_tensors({**content, "update": np.array([update])}))
+        content = {name: np.ascontiguousarray(array) for name, array in update.state().items()}
+        write_atomically(self.path / STATE, write_tensors({**content, "update": np.array([update.number])}))
 
-    def keep(self, tensors: Arrays, validation: dict[str, float], steps: int) -> bool:
+    def keep(self, tensors: Arrays, validation: dict[str, float], update: Update) -> bool:
         """Write the latest checkpoint, and the best where this one is; whether it is."""
-        card = Card(
-            world="pods",
-            kind=self._identity.kind,
-            algorithm=self._identity.algorithm,
-            config=self._identity.config,
-            seed=self._identity.seed,
-            commit=code_version(),
-            trained_on=self._identity.scenarios,
-            scores={f"gain over the strongest rule, {name}": value for name, value in validation.items()},
-            steps=steps,
-            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            seconds=round(self.seconds, 1),
-        )
-        checkpoint = Checkpoint(card, tensors)
-        self._folder.save("last", checkpoint)
-        if _mean(validation) <= self._best:
+        checkpoint = self.keep_last(tensors, validation, update)
+        if mean_gain(validation) <= self._best:
             return False
-        self._best = _mean(validation)
+        self._best = mean_gain(validation)
         self._folder.save("best", checkpoint)
         return True
+
+    def keep_last(self, tensors: Arrays, validation: dict[str, float], update: Update) -> Checkpoint:
+        """Write the latest checkpoint, whether it was judged or not."""
+        scores = {f"gain over the strongest rule, {name}": value for name, value in validation.items()}
+        card = self._identity.card(scores, int(update.figures["steps"]), self.seconds)
+        checkpoint = Checkpoint(card, tensors)
+        self._folder.save("last", checkpoint)
+        return checkpoint
 
     @property
     def seconds(self) -> float:
@@ -115,13 +156,14 @@ class GradientRun:
 
     def summary(self) -> dict[str, Any]:
         """The result as JSON."""
-        result = {"algorithm": self._identity.algorithm, "best_gain": self._best}
-        return {**result, "validation": self._validation, "seconds": self.seconds}
+        return {
+            "algorithm": self.algorithm,
+            "steps": int(self._steps),
+            "best_gain": self._best if np.isfinite(self._best) else None,
+            "validation": self._validation,
+            "seconds": self.seconds,
+        }
 
     def close(self) -> None:
         """Close the files."""
         self._folder.close()
-
-
-def _mean(by_scenario: Mapping[str, float]) -> float:
-    return float(np.mean(list(by_scenario.values())))

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from proreus.cluster.columns import F64, I64, U64, Cluster, Scratch, State
 from proreus.cluster.compiled import compiled
 from proreus.cluster.packed import packable
-from proreus.encoding.context import F32, NO_GPUS, encode_choice, encode_context
-from proreus.encoding.rows import Encoder, gather, row_devices
+from proreus.encoding.context import F32, NO_GPUS
+from proreus.encoding.rows import Encoder, list_choice, row_devices
 from proreus.policies.scorer import MAY_DELAY, MAY_REJECT
 from proreus.worlds.pods.columns import Run
 from proreus.worlds.pods.kernel import APPLIED, FINISHED, advance, apply, waiting
@@ -142,12 +142,11 @@ def _to_choice(lane: Lane) -> bool:
 @compiled
 def _observe(lane: Lane) -> None:
     """List what can be done with the pod at hand."""
-    c = lane.cluster.pod_class[lane.now[POD]]
-    rows, preempts = gather(lane.cluster, lane.state, lane.scratch, lane.encoder, c, lane.nodes)
+    pod = (lane.cluster.pod_class[lane.now[POD]], waiting(lane.run))
+    into = (lane.nodes, lane.context)
+    rows, preempts = list_choice(lane.cluster, lane.state, lane.scratch, lane.encoder, pod, into)
     lane.now[ROWS] = rows
-    lane.now[PREEMPTS] = preempts and rows > 0
-    encode_context(lane.cluster, lane.state, lane.encoder.context_scale, c, waiting(lane.run), lane.context)
-    encode_choice(lane.nodes.shape[0], rows, lane.now[PREEMPTS] > 0, lane.context)
+    lane.now[PREEMPTS] = preempts
 
 
 @compiled

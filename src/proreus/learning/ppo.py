@@ -1,6 +1,6 @@
 """Proximal policy optimisation of the size-free scorer on the pods world, from top to bottom.
 
-One update: every lane plays `rollout_steps` choices with the current parameters (`rollout.play`),
+One update: every lane plays `rollout_steps` choices with the current parameters (`Lanes.play`),
 advantages are estimated (`estimate`), then the clipped loss is descended for a few epochs of minibatches
 (`slopes_of`).
 Playing and descending are fused kernels, spread over threads by lane and by chunk of a minibatch; sums
@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +27,8 @@ from proreus.cluster.compiled import compiled, compiled_arithmetic
 from proreus.cluster.packed import private
 from proreus.cluster.rng import next_below, seeded
 from proreus.encoding.context import F32
-from proreus.learning.batch import BatchedPods
-from proreus.learning.lane import ENDED, ENDED_LENGTH, ENDED_RETURN
 from proreus.learning.optimiser import adam, add_slopes, linear
-from proreus.learning.rollout import Rollout, new_rollout, play
+from proreus.learning.rollout import Lanes, Rollout, new_rollout
 from proreus.learning.threads import Threads
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.scorer import (
@@ -125,7 +123,7 @@ class Progress:
 
 
 def ppo(
-    config: PPOConfig, batch: BatchedPods, *, initial: F32 | None = None, saved: Saved | None = None
+    config: PPOConfig, batch: Lanes, *, initial: F32 | None = None, saved: Saved | None = None
 ) -> Iterator[Progress]:
     """Train, yielding after every update; from `initial` parameters, or from where `saved` left off."""
     learner = Learner(config, batch, initial)
@@ -218,7 +216,7 @@ def shuffle(order: I64, rng: U64) -> None:
 class Learner:
     """Parameters, optimiser and random state of one training run over one batch."""
 
-    def __init__(self, config: PPOConfig, batch: BatchedPods, initial: F32 | None = None) -> None:
+    def __init__(self, config: PPOConfig, batch: Lanes, initial: F32 | None = None) -> None:
         self.config, self.batch = config, batch
         lanes, steps = len(batch), config.rollout_steps
         if lanes * steps < config.minibatches:
@@ -251,7 +249,7 @@ class Learner:
         done = self.update / max(self.updates - 1, 1)
         rate = linear(config.learning_rate, config.learning_rate_end, done)
         entropy = linear(config.entropy, config.entropy_end, done)
-        ended = self._play()
+        ended = self.batch.play(self.params, self._rollouts, self._works, self._threads)
         self._prepare_targets()
         weights = np.array([config.clip, config.value_weight, entropy, 0.0], dtype=np.float32)
         log, minibatches = np.zeros(5), 0
@@ -277,26 +275,6 @@ class Learner:
             learning_rate=rate,
             learner=self,
         )
-
-    def _play(self) -> _Ended:
-        lanes = self.batch.lanes
-
-        def task(thread: int, e: int) -> None:
-            play(lanes[e], self._rollouts[thread], e, self.params, self._works[thread])
-
-        try:
-            self._threads.each(task, len(lanes))
-        except ValueError as error:
-            raise WorkError(f"a world cannot go on: {error}") from error
-        ended = _Ended(
-            sum(int(lane.now[ENDED]) for lane in lanes),
-            sum(int(lane.now[ENDED_LENGTH]) for lane in lanes),
-            sum(float(lane.sums[ENDED_RETURN]) for lane in lanes),
-        )
-        for lane in lanes:
-            lane.now[ENDED] = lane.now[ENDED_LENGTH] = 0
-            lane.sums[ENDED_RETURN] = 0.0
-        return ended
 
     def _prepare_targets(self) -> None:
         """Advantages with mean 0 and spread 1; returns, and the value head with them, likewise over time."""
@@ -379,11 +357,3 @@ class Learner:
     def close(self) -> None:
         """Let the threads go."""
         self._threads.close()
-
-
-class _Ended(NamedTuple):
-    """Episodes that ended, and the sums of their lengths and returns."""
-
-    episodes: int
-    length: int
-    total: float

@@ -3,108 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Literal
 
 from proreus.compare.scenario import Scenario
+from proreus.compare.workers import Workers
 from proreus.encoding.context import F32
 from proreus.encoding.pods import CPU_LEFT, FGD_SCORE, ORDER
-from proreus.learning.batch import BatchedPods, BatchOptions, Reward
-from proreus.learning.gradient_run import GradientRun, Identity
-from proreus.learning.judge import compiled_workload, held_out_gains, yardstick
+from proreus.learning.batch import BatchedPods, BatchOptions
+from proreus.learning.distributed import lanes_of
+from proreus.learning.gradient_run import Arrays, GradientRun, Report, Update, live
+from proreus.learning.judge import held_out_gains, yardstick
+from proreus.learning.lessons import Lessons, training_workloads
 from proreus.learning.ppo import PPOConfig, Progress, ppo
+from proreus.learning.runs import Identity
 from proreus.model.errors import UsageError
 from proreus.policies.scorer import initial_parameters, part
 from proreus.policies.scorer_policy import ScorerPolicy
 
-FIRST_TRAINING_SEED = 1000
 _SLOPE = 0.5  # small enough for tanh to be nearly linear over the feature's range
 _SHARPNESS = 60.0  # how strongly the first policy follows the rule: near ties stay open
 
 
 @dataclass(frozen=True)
-class PPORunConfig:
-    """What PPO trains on and how it is judged."""
+class PPOLessons(Lessons):
+    """What PPO trains on, from where, and how it is judged."""
 
     lanes: int = 64
     """Copies of the world that are played side by side."""
-    horizon: int = 0
-    """Pods of an episode; 0: as many as the workload has."""
-    reward: Reward = "allocation"
-    """What is rewarded: GPU (else CPU) share placed, or little time in the system."""
-    train_seeds: int = 4
-    """How many seeds, from 1000 on, the workloads are drawn with."""
-    validation_seeds: int = 3
-    """How many seeds, from 2000 on, the policy is judged on."""
-    evaluate_every: int = 10
-    """Updates between judgements; the learner is saved as often."""
     start: Literal["rule", "random"] = "rule"
     """Start from the strongest rule (one hidden unit carries its score, the rest learn what to add)."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.lanes < 1:
+            raise UsageError(f"lanes: {self.lanes} is not at least 1")
 
-@dataclass(frozen=True)
-class Report:
-    """One update, and what came of judging it."""
 
-    progress: Progress
-    validation: dict[str, float] | None
-    is_best: bool
+def ppo_identity(scenarios: Sequence[Scenario], config: PPOConfig, lessons: PPOLessons) -> Identity:
+    """What the run is; how many threads play is no part of it, for it changes nothing."""
+    settings = {**asdict(replace(config, threads=0)), **asdict(lessons)}
+    return Identity("ppo", "scorer", tuple(scenarios), settings, config.seed)
 
 
 def train_ppo(
-    folder: Path,
+    run: GradientRun,
     scenarios: Sequence[Scenario],
-    settings: tuple[PPOConfig, PPORunConfig],
+    settings: tuple[PPOConfig, PPOLessons],
     *,
-    resume: bool,
+    workers: Workers,
     stopped: Callable[[], bool],
 ) -> Iterator[Report]:
     """Train to the end, or until `stopped` says so between two updates; everything learned is saved then."""
-    config, around = settings
-    if len({scenario.options for scenario in scenarios}) != 1:
-        raise UsageError("the scenarios treat pods that find no room in different ways: train on one kind")
-    identity = Identity(
-        algorithm="ppo",
-        kind="scorer",
-        scenarios=tuple(scenario.name for scenario in scenarios),
-        config={**asdict(config), **asdict(around)},
-        seed=config.seed,
-    )
-    run = GradientRun(folder, identity, resume=resume)
-    seeds = range(FIRST_TRAINING_SEED, FIRST_TRAINING_SEED + around.train_seeds)
-    batch = BatchedPods(
-        [compiled_workload(scenario, seed) for scenario in scenarios for seed in seeds],
-        around.lanes,
-        config.seed,
-        around.horizon,
-        around.reward,
-        BatchOptions(world=scenarios[0].options),
-    )
-    try:
+    config, lessons = settings
+    config = replace(config, threads=workers.processes)
+
+    def judge(tensors: Arrays) -> dict[str, float]:
+        params = tensors["parameters"]
+        return held_out_gains(lambda: ScorerPolicy("candidate", params), scenarios, lessons.validation_seeds)
+
+    make = partial(new_batch, tuple(scenarios), config.seed, lessons)
+    with closing(run), lanes_of(make, lessons.lanes, config.rollout_steps, workers) as lanes:
         initial = initial_parameters(config.seed)
-        if around.start == "rule":
+        if lessons.start == "rule":
             initial = rule_parameters(initial, gpus=yardstick(scenarios[0])[1] == "fgd")
-        for progress in ppo(config, batch, initial=initial, saved=run.saved):
-            last = progress.update == progress.updates or stopped()
-            judged = progress.update % around.evaluate_every == 0 or last
-            validation, is_best = None, False
-            if judged:
-                params = progress.learner.params.copy()
-                validation = held_out_gains(
-                    lambda params=params: ScorerPolicy("candidate", params),  # type: ignore[misc]
-                    scenarios,
-                    around.validation_seeds,
-                )
-                is_best = run.keep({"parameters": params}, validation, progress.steps)
-            run.add(progress.update, _scalars(progress), validation)
-            if judged:
-                run.save_state(progress.update, progress.learner.capture())
-            yield Report(progress, validation, is_best)
-            if last:
-                return
-    finally:
-        run.close()
+        updates = map(_update, ppo(config, lanes, initial=initial, saved=run.saved))
+        yield from live(run, updates, judge, every=lessons.evaluate_every, stopped=stopped)
+
+
+def new_batch(
+    scenarios: tuple[Scenario, ...], seed: int, lessons: PPOLessons, share: tuple[int, int]
+) -> BatchedPods:
+    """A share of the lanes of a run, the same wherever it is made."""
+    return BatchedPods(
+        training_workloads(scenarios, lessons),
+        lessons.lanes,
+        seed,
+        lessons.horizon,
+        lessons.reward,
+        BatchOptions(world=scenarios[0].options, share=share),
+    )
 
 
 def rule_parameters(initial: F32, *, gpus: bool) -> F32:
@@ -127,13 +107,20 @@ def rule_parameters(initial: F32, *, gpus: bool) -> F32:
     return found
 
 
-def _scalars(progress: Progress) -> dict[str, float]:
-    return {
-        "steps": float(progress.steps),
-        "steps_per_second": progress.steps_per_second,
-        "return": progress.episode_return,
-        "entropy": progress.entropy,
-        "kl": progress.kl,
-        "clip_fraction": progress.clip_fraction,
-        "value_loss": progress.value_loss,
-    }
+def _update(progress: Progress) -> Update:
+    learner = progress.learner
+    return Update(
+        number=progress.update,
+        total=progress.updates,
+        figures={
+            "steps": float(progress.steps),
+            "steps_per_second": progress.steps_per_second,
+            "return": progress.episode_return,
+            "entropy": progress.entropy,
+            "kl": progress.kl,
+            "clip_fraction": progress.clip_fraction,
+            "value_loss": progress.value_loss,
+        },
+        tensors=lambda: {"parameters": learner.params.copy()},
+        state=learner.capture,
+    )

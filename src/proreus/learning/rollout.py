@@ -5,7 +5,9 @@ E lanes, T steps of a rollout, N most nodes, F pair and G context features.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from proreus.encoding.context import CONTEXT_FEATURES, F32
 from proreus.encoding.pods import PAIR_FEATURES
 from proreus.encoding.rows import copy_rows
 from proreus.learning.lane import HEADS, POD, PREEMPTS, ROWS, Lane, flat_action, start, step
+from proreus.learning.threads import Threads
 from proreus.policies.scorer import Work, forward, softmax
 
 
@@ -36,6 +39,54 @@ class Rollout(NamedTuple):
     ended: Bool  # [E, T] the episode ended with this step
     advantage: F32  # [E, T]
     target: F32  # [E, T] what the value should have been, normalised
+
+
+class Ended(NamedTuple):
+    """Episodes that ended, and the sums of their lengths and returns."""
+
+    episodes: int
+    length: int
+    total: float
+
+
+class Lanes(Protocol):
+    """Copies of the world that play a network's choices: here (`BatchedPods`) or on other machines."""
+
+    nodes: int
+    """Of the largest cluster."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def play(
+        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads
+    ) -> Ended:
+        """Let every lane make its choices; one private handle of the rollout and one space per thread."""
+        ...
+
+    def capture(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Everything that changes, by name."""
+        ...
+
+    def restore(self, saved: dict[str, np.ndarray[Any, Any]]) -> None:
+        """Take up what `capture` of equal lanes returned."""
+        ...
+
+
+def shared_out(lanes: int, shares: int) -> list[range]:
+    """The lanes of each share: as equal as can be, one after the other."""
+    ends = [lanes * k // shares for k in range(shares + 1)]
+    return [range(first, last) for first, last in itertools.pairwise(ends)]
+
+
+def sum_of(parts: Sequence[Ended]) -> Ended:
+    """What ended in all the lanes; added in their order, so that it does not matter where they played."""
+    return Ended(
+        sum(part.episodes for part in parts),
+        sum(part.length for part in parts),
+        sum((part.total for part in parts), 0.0),
+    )
 
 
 def new_rollout(lanes: int, steps: int, nodes: int) -> Rollout:

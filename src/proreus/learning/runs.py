@@ -9,19 +9,65 @@ RUN/tensorboard/     event files, where TensorBoard is installed
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from proreus.compare.scenario import Scenario
+from proreus.compare.scenario_json import scenario_from_json, scenario_to_json
+from proreus.learning.board import Board
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import make_folder, write_atomically
-from proreus.policies.checkpoint import Checkpoint, save_checkpoint
+from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 
-SETTINGS, JOURNAL = "settings.json", "journal.jsonl"
+SETTINGS, JOURNAL, BOARD = "settings.json", "journal.jsonl", "tensorboard"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a run is: goes into its settings and onto the cards of its checkpoints."""
+
+    algorithm: str
+    kind: str
+    """Of the policy."""
+    scenarios: tuple[Scenario, ...]
+    config: Mapping[str, Any]
+    seed: int
+
+    def settings(self) -> dict[str, Any]:
+        """For `settings.json`: all that the result depends on."""
+        return {
+            "world": "pods",
+            "algorithm": self.algorithm,
+            "kind": self.kind,
+            "scenarios": [scenario_to_json(scenario) for scenario in self.scenarios],
+            "config": dict(self.config),
+            "seed": self.seed,
+        }
+
+    def card(self, scores: Mapping[str, float], steps: int, seconds: float) -> Card:
+        """For a checkpoint after so many steps (or generations); `scores` say what was measured."""
+        return Card(
+            world="pods",
+            kind=self.kind,
+            algorithm=self.algorithm,
+            config=self.config,
+            seed=self.seed,
+            commit=code_version(),
+            trained_on=tuple(scenario.name for scenario in self.scenarios),
+            scores=scores,
+            steps=steps,
+            created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            seconds=round(seconds, 1),
+        )
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -39,71 +85,120 @@ def read_settings(path: Path) -> dict[str, Any]:
     return settings
 
 
+def scenarios_of(settings: Mapping[str, Any], path: Path, data: Path | None = None) -> tuple[Scenario, ...]:
+    """The scenarios of the run at `path`; `data` says that the datasets lie elsewhere now."""
+    try:
+        return tuple(scenario_from_json(entry, data) for entry in settings["scenarios"])
+    except ValueError as error:
+        raise InputError(f"cannot be resumed: {error}", file=path / SETTINGS, field="scenarios") from error
+
+
 class RunFolder:
     """Reads and writes the files of one run."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any], *, resume: bool) -> None:
         self.path = path
-        text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
+        self._saved_something = resume
         if resume:
-            self.past = self._resume(text)
+            self.past = self._resume(settings)
         else:
             if (path / SETTINGS).exists():
                 raise UsageError(
                     f"{path} holds a run already: resume it with --resume {path}, or choose another"
                 )
             make_folder(path)
-            write_atomically(path / SETTINGS, text.encode())
+            write_atomically(
+                path / SETTINGS, (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode()
+            )
             self.past = []
-        self._journal = (path / JOURNAL).open("a", encoding="utf-8")
-        self._board = _tensorboard(path / "tensorboard")
+        with _writing(path / JOURNAL):
+            self._journal = (path / JOURNAL).open("a", encoding="utf-8")
+        with _writing(path / BOARD):
+            self._board = Board(path / BOARD)
 
-    def _resume(self, text: str) -> list[dict[str, Any]]:
+    def _resume(self, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The journal so far; a last line that was cut off by a crash is dropped."""
-        settings, journal = self.path / SETTINGS, self.path / JOURNAL
-        try:
-            before = settings.read_text(encoding="utf-8")
-            lines = journal.read_text(encoding="utf-8").splitlines(keepends=True) if journal.exists() else []
-        except OSError as error:
-            raise InputError(f"cannot be resumed: {error.strerror}", file=error.filename) from error
-        if json.loads(before) != json.loads(text):
-            raise UsageError(f"{settings} asks for something else: a resumed run keeps its settings")
-        whole = [line for line in lines if line.endswith("\n")]
-        write_atomically(journal, "".join(whole).encode())
-        return [json.loads(line) for line in whole]
+        before = read_settings(self.path)
+        if _essence(before) != _essence(json.loads(json.dumps(settings))):
+            raise UsageError(
+                f"{self.path / SETTINGS} asks for something else: a resumed run keeps its settings"
+            )
+        entries = read_journal(self.path)
+        content = "".join(json.dumps(entry) + "\n" for entry in entries)
+        write_atomically(self.path / JOURNAL, content.encode())
+        return entries
 
     def record(self, entry: Mapping[str, Any], scalars: Mapping[str, float], step: int) -> None:
         """Append one line to the journal, durably, and its scalars to TensorBoard."""
-        try:
+        with _writing(self.path / JOURNAL):
             self._journal.write(json.dumps(entry) + "\n")
             self._journal.flush()
             os.fsync(self._journal.fileno())
-        except OSError as error:
-            raise WorkError(
-                f"{self.path / JOURNAL}: cannot be written: {error.strerror}; the run can be resumed"
-            ) from error
-        if self._board is not None:
-            for name, value in scalars.items():
-                self._board.add_scalar(name, value, step)
+        self._saved_something = True
+        with _writing(self.path / BOARD):
+            self._board.add(scalars, step)
 
     def save(self, name: str, checkpoint: Checkpoint) -> None:
         """Write a checkpoint under the run."""
         save_checkpoint(self.path / name, checkpoint)
+        self._saved_something = True
 
     def close(self) -> None:
-        """Flush what is open."""
-        self._journal.close()
-        if self._board is not None:
-            self._board.close()
+        """Flush what is open. A run that has saved nothing leaves nothing behind: its name is free again."""
+        try:
+            with _writing(self.path / JOURNAL):
+                self._journal.close()
+        finally:
+            with _writing(self.path / BOARD):
+                self._board.close()
+            if not self._saved_something:
+                self._withdraw()
+
+    def _withdraw(self) -> None:
+        for folder in (self.path / BOARD, self.path):
+            for file in [*folder.glob("events.*"), folder / SETTINGS, folder / JOURNAL]:
+                file.unlink(missing_ok=True)
+            with suppress(OSError):  # somebody else's files are in it, or it is not there
+                folder.rmdir()
 
 
-def _tensorboard(folder: Path) -> Any:
-    """A TensorBoard writer, or None where it is not installed."""
-    if importlib.util.find_spec("tensorboard") is None or importlib.util.find_spec("torch") is None:
-        return None
-    from torch.utils.tensorboard import SummaryWriter
+def _essence(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without where data lies: folders may move."""
+    return {
+        **{name: settings.get(name) for name in ("algorithm", "config", "seed")},
+        "scenarios": [(entry.get("name"), entry.get("options")) for entry in settings["scenarios"]],
+    }
 
-    return SummaryWriter(str(folder))
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """The lines of a run's journal; a last line that a crash cut off is left out."""
+    file = path / JOURNAL
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from error
+    except ValueError as error:
+        raise InputError(f"not a journal: {error}", file=file) from error
+
+
+def mean_gain(by_scenario: Mapping[str, float]) -> float:
+    """What checkpoints are ranked by: the mean held-out gain over the scenarios."""
+    return float(np.mean(list(by_scenario.values())))
+
+
+def judgements(journal: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """The held-out gains in a journal, by scenario, in the order they were found."""
+    return [entry["validation"] for entry in journal if entry["validation"]]
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A failure to write, such as a full disk, names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def code_version() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from proreus.model.errors import WorkError
@@ -24,7 +25,35 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise WorkError(f"{path}: cannot be written: {error.strerror}") from error
 
 
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write files that belong together: all are durable under other names before any takes its place.
+
+    A full disk therefore leaves the old ones as they are, and a crash between two renames is all that could
+    part them.
+    """
+    staged: dict[Path, Path] = {}
+    try:
+        for path, content in contents.items():
+            staged[path] = _stage(path, content)
+        for path, temporary in staged.items():
+            temporary.replace(path)
+    except OSError as error:
+        raise WorkError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        for temporary in staged.values():
+            temporary.unlink(missing_ok=True)
+
+
 def _write_beside(target: Path, content: bytes) -> None:
+    temporary = _stage(target, content)
+    try:
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _stage(target: Path, content: bytes) -> Path:
+    """The content, durable, in a temporary file beside `target`."""
     # Opened by hand, not by tempfile: the result has the permissions that any new file gets.
     temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
     try:
@@ -32,9 +61,10 @@ def _write_beside(target: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
+    except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+    return temporary
 
 
 def check_writable(path: Path) -> None:

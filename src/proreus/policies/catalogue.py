@@ -147,10 +147,14 @@ POLICIES: dict[str, tuple[str, Maker]] = {
 
 
 def make_policy(name: str, options: PolicyOptions | None = None, seed: int = 0) -> Policy:
-    """The policy of that name, or the checkpoint at that path; a UsageError names the nearest one known."""
+    """The policy of that name, or the checkpoint at that path; a UsageError names the nearest one known.
+
+    The path of a training run stands for its best checkpoint.
+    """
     options = options or PolicyOptions()
     if name in POLICIES:
         return POLICIES[name][1](name, options, seed)
-    if is_checkpoint(Path(name)):
-        return _learned(Path(name))(name, options, seed)
+    for folder in (Path(name), Path(name) / "best"):
+        if is_checkpoint(folder):
+            return _learned(folder)(name, options, seed)
     raise unknown_name("policy", name, POLICIES)

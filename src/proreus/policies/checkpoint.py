@@ -22,7 +22,7 @@ from safetensors.numpy import save as write_tensors
 
 from proreus.encoding.pods import VERSION
 from proreus.model.errors import InputError
-from proreus.model.files import make_folder, write_atomically
+from proreus.model.files import make_folder, write_together
 
 WEIGHTS, CARD = "weights.safetensors", "card.json"
 
@@ -33,7 +33,7 @@ class Card:
 
     world: str
     kind: str
-    """Which policy the weights are for: "linear" or "scorer"."""
+    """Which policy the weights are for: "linear", "scorer" or "q"."""
     algorithm: str
     encoding: str = VERSION
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -64,13 +64,12 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write the weights, then the card that vouches for them; each file is there in full or not at all."""
+    """Write the weights and the card that vouches for them; what was there stays until both are written."""
     make_folder(folder)
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in checkpoint.tensors.items()}
     weights = write_tensors(contiguous)
     card = {**asdict(checkpoint.card), "checksum": hashlib.sha256(weights).hexdigest()}
-    write_atomically(folder / WEIGHTS, weights)
-    write_atomically(folder / CARD, (json.dumps(card, indent=2) + "\n").encode())
+    write_together({folder / WEIGHTS: weights, folder / CARD: (json.dumps(card, indent=2) + "\n").encode()})
 
 
 def load_checkpoint(folder: Path, encoding: str = VERSION) -> Checkpoint:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from pathlib import Path
 
 import numpy as np
 
 from proreus.encoding.context import F32
 from proreus.encoding.pods import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS
-from proreus.model.errors import InputError
+from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import CARD, Checkpoint, load_checkpoint
 from proreus.policies.protocol import Policy
 from proreus.policies.rules.columns import LINEAR
@@ -47,16 +49,35 @@ def scorer_parameters(checkpoint: Checkpoint, folder: Path) -> F32:
     return found.astype(np.float32)
 
 
+def q_policy(name: str, checkpoint: Checkpoint, folder: Path, *, preempts: bool) -> Policy:
+    """The policy of a checkpoint that values actions; torch is imported for it alone."""
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError(
+            f"{folder}: a policy of kind 'q' needs the extra `learn`: pip install 'proreus[learn]'"
+        )
+    try:
+        network = importlib.import_module("proreus.policies.q_network").network_of(checkpoint.tensors)
+    except ValueError as error:
+        raise InputError(str(error), file=folder) from error
+    policy: Policy = importlib.import_module("proreus.policies.q_policy").BiddingQPolicy(
+        name, network, preempts
+    )
+    return policy
+
+
 def learned_policy(name: str, folder: Path, tie: int, *, preempts: bool, seed: int) -> Policy:
     """The policy of the checkpoint in `folder`."""
     checkpoint = load_checkpoint(folder)
-    if checkpoint.card.world == "pods" and checkpoint.card.kind == "scorer":
+    kind = checkpoint.card.kind if checkpoint.card.world == "pods" else ""
+    if kind == "scorer":
         return ScorerPolicy(name, scorer_parameters(checkpoint, folder), preempts=preempts)
-    if checkpoint.card.world != "pods" or checkpoint.card.kind != "linear":
-        raise InputError(
-            f"a {checkpoint.card.kind!r} policy for {checkpoint.card.world!r} cannot play in the pods world",
-            file=folder / CARD,
-            field="kind",
-        )
-    scorer = linear_scorer(checkpoint, folder)
-    return RulePolicy(RuleOptions(name, LINEAR, tie, preempts=preempts, seed=seed, linear=scorer))
+    if kind == "q":
+        return q_policy(name, checkpoint, folder, preempts=preempts)
+    if kind == "linear":
+        scorer = linear_scorer(checkpoint, folder)
+        return RulePolicy(RuleOptions(name, LINEAR, tie, preempts=preempts, seed=seed, linear=scorer))
+    raise InputError(
+        f"a {checkpoint.card.kind!r} policy for {checkpoint.card.world!r} cannot play in the pods world",
+        file=folder / CARD,
+        field="kind",
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from proreus.cluster.filters import FILTERS
 from proreus.cluster.observation import PodObservation
 from proreus.model.decision import Decision
 
@@ -31,6 +33,23 @@ class Explanation:
     verdicts: tuple[NodeVerdict, ...]
     note: str
     """What the table alone does not say: sampling, tie-break, preemption."""
+
+
+def verdicts(observation: PodObservation, scores: Mapping[int, dict[str, float]]) -> tuple[NodeVerdict, ...]:
+    """Every node's verdict, given the scores of those that were looked at."""
+    found = []
+    for n, code in enumerate(observation.refusals().tolist()):
+        plugin, says, _ = FILTERS.get(code, ("", "", False))
+        of_node = scores.get(n, {})
+        found.append(
+            NodeVerdict(
+                node=observation.compiled.workload.nodes[n].name,
+                refused_by=f"{plugin}: {says}" if code else "",
+                scores=of_node,
+                total=sum(of_node.values()),
+            )
+        )
+    return tuple(found)
 
 
 class Policy(Protocol):

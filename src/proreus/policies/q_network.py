@@ -1,25 +1,21 @@
-"""The value of every action of a decision, for clusters of any size, and the policy that takes the best.
+"""The value of every action of a decision, for clusters of any size.
 
 A node is an agent that bids: one small network with shared weights scores each (pod, node) pair, knowing the
-pod, the cluster and a summary of the other nodes. `learning.ddqn` trains it.
+pod, the cluster and a summary of the other nodes. `learning.ddqn` trains it, `policies.q_policy` plays it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from proreus.cluster.compile import Compiled
-from proreus.cluster.filters import FILTERS
-from proreus.cluster.observation import PodObservation
-from proreus.encoding.context import CONTEXT_FEATURES, F32
+from proreus.encoding.context import CONTEXT_FEATURES
 from proreus.encoding.pods import PAIR_FEATURES
-from proreus.encoding.pods_observation import PodsEncoder, legal_actions
-from proreus.model.decision import Decision, Place, from_action
-from proreus.policies.protocol import Explanation, NodeVerdict
 
 
 class QNetwork(nn.Module):
@@ -70,55 +66,14 @@ def best_legal(values: Tensor, mask: Tensor) -> Tensor:
     return values.masked_fill(~mask, -torch.inf).argmax(dim=1)
 
 
-@dataclass
-class QPolicy:
-    """Takes the legal action that a network values most."""
-
-    network: QNetwork
-    name: str = "ddqn"
-    work_conserving: bool = False
-    """As in training: what was masked there has no meaningful value here."""
-    _encoder: tuple[Compiled, PodsEncoder] | None = field(default=None, init=False, repr=False)
-
-    def decide(self, observation: PodObservation) -> Decision:
-        """The most valued legal action, on the devices that its features describe."""
-        return self._look(observation)[0]
-
-    def explain(self, observation: PodObservation) -> Explanation:
-        """The decision and the value of each node."""
-        decision, values = self._look(observation)
-        verdicts = []
-        for n, code in enumerate(observation.refusals().tolist()):
-            plugin, says, _ = FILTERS.get(code, ("", "", False))
-            scores = {} if code else {"value": float(values[n])}
-            verdicts.append(
-                NodeVerdict(
-                    node=observation.compiled.workload.nodes[n].name,
-                    refused_by=f"{plugin}: {says}" if code else "",
-                    scores=scores,
-                    total=sum(scores.values()),
-                )
-            )
-        note = (
-            f"Value of delay {values[-2]:.4g}, of rejection {values[-1]:.4g}; equal values go to the first."
-        )
-        return Explanation(self.name, observation.subject.name, decision, tuple(verdicts), note)
-
-    def _look(self, observation: PodObservation) -> tuple[Decision, F32]:
-        """(decision, float32[2N + 2] values)."""
-        if self._encoder is None or self._encoder[0] is not observation.compiled:
-            self._encoder = (observation.compiled, PodsEncoder(observation.compiled))
-        encoder = self._encoder[1]
-        mask = legal_actions(observation, work_conserving=self.work_conserving)
-        features, devices = encoder.nodes(observation, mask)
-        context = encoder.context(observation, mask)
-        allowed = torch.from_numpy(mask).unsqueeze(0)
-        with torch.inference_mode():
-            values = self.network(
-                torch.from_numpy(features).unsqueeze(0), torch.from_numpy(context).unsqueeze(0), allowed
-            )
-            action = int(best_legal(values, allowed))
-        decision = from_action(action, len(observation.compiled.workload.nodes))
-        if isinstance(decision, Place):
-            decision = Place(decision.node, int(devices[decision.node]))
-        return decision, np.asarray(values[0].numpy(), dtype=np.float32)
+def network_of(tensors: Mapping[str, NDArray[Any]]) -> QNetwork:
+    """The network of a checkpoint's tensors; ValueError names one that is missing, wrong or not finite."""
+    width = tensors["deeper.weight"].shape[0] if "deeper.weight" in tensors else 1
+    with torch.random.fork_rng(devices=[]):  # what is drawn here is overwritten: nobody else shall notice
+        network = QNetwork(width)
+    for name, parameter in network.state_dict().items():
+        tensor = tensors.get(name)
+        if tensor is None or tensor.shape != tuple(parameter.shape) or not np.isfinite(tensor).all():
+            raise ValueError(f"{name}: needs finite numbers of shape {tuple(parameter.shape)}")
+        parameter.copy_(torch.from_numpy(tensor.astype(np.float32)))
+    return network

@@ -9,14 +9,13 @@ import numpy as np
 
 from proreus.cluster.columns import I64, Cluster, Scratch, State
 from proreus.cluster.compiled import compiled
-from proreus.cluster.filters import FILTERS
 from proreus.cluster.observation import PodObservation
 from proreus.cluster.packed import pack, packable
-from proreus.encoding.context import CONTEXT_FEATURES, F32, encode_choice, encode_context
+from proreus.encoding.context import CONTEXT_FEATURES, F32
 from proreus.encoding.pods import PAIR_FEATURES
-from proreus.encoding.rows import Encoder, copy_rows, gather, new_encoder, row_devices
+from proreus.encoding.rows import Encoder, copy_rows, list_choice, new_encoder, row_devices
 from proreus.model.decision import Decision, Delay, Place, Preempt
-from proreus.policies.protocol import Explanation, NodeVerdict
+from proreus.policies.protocol import Explanation, verdicts
 from proreus.policies.scorer import Work, forward, new_work
 
 _RUNS_REMEMBERED = 4
@@ -86,20 +85,10 @@ class ScorerPolicy:
             bidding,
             (observation.pod_class, observation.waiting),
         )
-        bids = dict(zip(bidding.nodes[:rows].tolist(), bidding.work.logits[:rows].tolist(), strict=True))
-        verdicts = []
-        for n, code in enumerate(observation.refusals().tolist()):
-            plugin, says, _ = FILTERS.get(code, ("", "", False))
-            verdicts.append(
-                NodeVerdict(
-                    node=observation.compiled.workload.nodes[n].name,
-                    refused_by=f"{plugin}: {says}" if code else "",
-                    scores={"bid": bids[n]} if n in bids else {},
-                    total=bids.get(n, 0.0),
-                )
-            )
+        bids = zip(bidding.nodes[:rows].tolist(), bidding.work.logits[:rows].tolist(), strict=True)
+        found = verdicts(observation, {n: {"bid": bid} for n, bid in bids})
         note = "Bids of a trained network; equal bids go to the first in order."
-        return Explanation(self.name, observation.subject.name, decision, tuple(verdicts), note)
+        return Explanation(self.name, observation.subject.name, decision, found, note)
 
 
 @compiled
@@ -107,13 +96,11 @@ def list_bids(
     cluster: Cluster, state: State, scratch: Scratch, bidding: Bidding, pod: tuple[int, int]
 ) -> tuple[int, bool]:
     """(rows, whether they preempt); the bids are left in `work.logits`. pod: its class, pods waiting."""
-    c, waiting = pod
-    rows, preempting = gather(cluster, state, scratch, bidding.encoder, c, bidding.nodes)
+    into = (bidding.nodes, bidding.context)
+    rows, preempting = list_choice(cluster, state, scratch, bidding.encoder, pod, into)
     if rows == 0:
         return 0, False
-    copy_rows(bidding.encoder, c, bidding.nodes, rows, bidding.rows)
-    encode_context(cluster, state, bidding.encoder.context_scale, c, waiting, bidding.context)
-    encode_choice(state.first.shape[0], rows, preempting, bidding.context)
+    copy_rows(bidding.encoder, pod[0], bidding.nodes, rows, bidding.rows)
     forward(bidding.params, bidding.rows[:rows], (rows, preempting), bidding.context, bidding.work)
     return rows, preempting
 

@@ -8,14 +8,13 @@ import numpy as np
 
 from proreus.cluster.columns import F64, State
 from proreus.cluster.compile import Compiled
-from proreus.cluster.filters import FILTERS
 from proreus.cluster.observation import PodObservation
 from proreus.cluster.packed import pack
 from proreus.cluster.rng import seeded
 from proreus.encoding.pods import PAIR_FEATURES, cluster_scale, demand_context, pod_kinds
 from proreus.model.decision import Decision, Place, from_action
 from proreus.model.pod import GPU_WHOLE
-from proreus.policies.protocol import Explanation, NodeVerdict
+from proreus.policies.protocol import Explanation, verdicts
 from proreus.policies.rules.choose import choose, feasible_target, find_feasible
 from proreus.policies.rules.columns import KUBE, PLUGINS, RANDOM, ROTATING, Rule
 from proreus.policies.rules.kube_scores import score_nodes
@@ -116,23 +115,11 @@ class RulePolicy:
         decision = self.decide(observation)
         # Asking must not change what a later decision would be.
         rule.cursor[:], rule.rng[:] = cursor, rng
-        verdicts = []
-        for n, code in enumerate(observation.refusals().tolist()):
-            plugin, says, _ = FILTERS.get(code, ("", "", False))
-            found = scores.get(n, {})
-            verdicts.append(
-                NodeVerdict(
-                    node=observation.compiled.workload.nodes[n].name,
-                    refused_by=f"{plugin}: {says}" if code else "",
-                    scores=found,
-                    total=sum(found.values()),
-                )
-            )
         return Explanation(
             policy=self.name,
             pod=observation.subject.name,
             decision=decision,
-            verdicts=tuple(verdicts),
+            verdicts=verdicts(observation, scores),
             note=self._note(observation),
         )
 

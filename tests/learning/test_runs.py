@@ -1,0 +1,92 @@
+"""The run folder: what it keeps can be read by others, and what it never kept leaves no trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proreus.compare.scenario import Generated, Scenario
+from proreus.learning.board import Board
+from proreus.learning.runs import Identity, RunFolder, read_journal, read_settings, scenarios_of
+from proreus.model.errors import InputError, UsageError
+from proreus.policies.checkpoint import Checkpoint
+from proreus.worlds.pods.world import PodsOptions
+
+SCENARIOS = (Scenario(Generated("gpu", 7), PodsOptions(drop_failures=True)), Scenario(Generated("small")))
+IDENTITY = Identity("es", "linear", SCENARIOS, {"sigma": 0.3, "points": (0.0, 1.0)}, seed=4)
+
+
+def folder(path: Path, *, resume: bool = False, identity: Identity = IDENTITY) -> RunFolder:
+    """A run's folder."""
+    return RunFolder(path, identity.settings(), resume=resume)
+
+
+def test_tensorboard_reads_what_is_written(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    board = Board(tmp_path)
+    board.add({"return": 1.5, "entropy": 0.25}, 1)
+    board.add({"return": 2.5}, 3)
+    # Without closing: a killed run can be looked at.
+    events = accumulator.EventAccumulator(str(tmp_path)).Reload()
+    assert sorted(events.Tags()["scalars"]) == ["entropy", "return"]
+    assert [(event.step, event.value) for event in events.Scalars("return")] == [(1, 1.5), (3, 2.5)]
+    board.close()
+
+
+def test_a_run_says_what_it_was_asked_for(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run")
+    run.record({"generation": 0, "validation": None, "seconds": 1.0}, {}, 0)
+    run.close()
+    settings = read_settings(tmp_path / "run")
+    assert scenarios_of(settings, tmp_path / "run") == SCENARIOS
+    again = folder(tmp_path / "run", resume=True)
+    assert again.past == [{"generation": 0, "validation": None, "seconds": 1.0}]
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Identity("es", "linear", SCENARIOS, {"sigma": 0.4, "points": (0.0, 1.0)}, seed=4),
+        Identity("es", "linear", SCENARIOS[:1], {"sigma": 0.3, "points": (0.0, 1.0)}, seed=4),
+        Identity("ppo", "linear", SCENARIOS, {"sigma": 0.3, "points": (0.0, 1.0)}, seed=4),
+        Identity(
+            "es",
+            "linear",
+            (Scenario(Generated("gpu", 7)), SCENARIOS[1]),  # its pods wait and are not dropped
+            {"sigma": 0.3, "points": (0.0, 1.0)},
+            seed=4,
+        ),
+    ],
+)
+def test_another_run_cannot_be_resumed_in_its_place(other: Identity, tmp_path: Path) -> None:
+    run = folder(tmp_path / "run")
+    run.record({"generation": 0}, {}, 0)
+    run.close()
+    with pytest.raises(UsageError, match="asks for something else"):
+        folder(tmp_path / "run", resume=True, identity=other)
+
+
+def test_a_run_that_saved_nothing_leaves_nothing(tmp_path: Path) -> None:
+    folder(tmp_path / "run").close()
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/notes.txt").write_text("mine")
+    folder(tmp_path / "run").close()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"]
+
+
+def test_a_checkpoint_alone_is_worth_keeping(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run")
+    run.save("last", Checkpoint(IDENTITY.card({}, 1, 2.0), {"weights": np.zeros(3)}))
+    run.close()
+    assert (tmp_path / "run/last/card.json").exists() and (tmp_path / "run/settings.json").exists()
+
+
+def test_a_journal_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").write_text("nonsense\n{")
+    with pytest.raises(InputError, match="not a journal"):
+        read_journal(tmp_path)
+    assert read_journal(tmp_path / "elsewhere") == []
