@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from real_data import real_data
 from vm_strategies import Case, cases
 
 
-def write(path: Path, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Path:
+def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> Path:
     lines = [",".join(columns), *(",".join(str(cell) for cell in row) for row in rows)]
     path.write_text("\n".join(lines) + "\n")
     return path

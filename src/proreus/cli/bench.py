@@ -14,6 +14,7 @@ from rich.table import Table
 from proreus.bench.pods import bench_pods
 from proreus.bench.rows import BenchRow, as_json
 from proreus.bench.train import bench_train
+from proreus.bench.vms import bench_vms
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import write_atomically
@@ -22,6 +23,7 @@ from proreus.traces.catalogue import data_dir
 BENCHES: dict[str, Callable[[Path | None, Callable[[str], None]], Iterator[BenchRow]]] = {
     "pods": bench_pods,
     "train": bench_train,
+    "vms": bench_vms,
 }
 
 
