@@ -113,3 +113,17 @@ def test_checkpoints_play_and_wrong_ones_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="did you mean 'best_fit'"):
         make_vm_policy("best_fitt")
     assert {"first_fit", "best_fit", "worst_fit", "balance_fit", "random"} <= set(VM_POLICIES)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases(), st.integers(0, 2**32 - 1))
+def test_the_scorer_takes_the_highest_of_all_places(case: Case, seed: int) -> None:
+    weights = np.random.default_rng(seed).normal(size=len(FEATURES))
+    scorer = VmRulePolicy("scorer", LEARNED, weights=weights)
+    for observation in observations(case)[-1:]:
+        look = PlainLook(observation)
+        scores = {place: float(encoded(observation, place) @ weights) for place in look.legal}
+        chosen = scorer.decide(observation)
+        assert scores[chosen] == pytest.approx(max(scores.values()), abs=1e-9)
+        equals = [place for place, score in scores.items() if score > max(scores.values()) - 1e-12]
+        assert chosen == equals[0]

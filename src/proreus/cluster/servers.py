@@ -236,7 +236,7 @@ def first_place(servers: Servers, lane: int, flavour: int) -> int:
     return NOWHERE
 
 
-@compiled
+@compiled_inline
 def left_over(servers: Servers, flavours: Flavours, lane: int, place: int, flavour: int) -> float:
     """Share of the scarcer resource that stays free where a request moves in; on both nodes the lesser."""
     least = 1.0
