@@ -12,8 +12,8 @@ from proreus.policies.vms.columns import VmRule
 def highest_score(servers: Servers, flavours: Flavours, lane: int, flavour: int, rule: VmRule) -> int:
     """The place with the highest score, the lowest of equals.
 
-    Places that are sure to score as one that was scored before are left out: the second of two NUMA nodes in the
-    same state, the second node of a request for both, and servers in the state of the server before.
+    Places that are sure to score as one that was scored before are left out: the second of two NUMA nodes in
+    the same state, the second node of a request for both, and servers in the state of the server before.
     """
     best, most = NOWHERE, -1e300
     places = 1 if flavours.double[flavour] else 2
