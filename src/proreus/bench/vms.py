@@ -69,12 +69,13 @@ def bench_vms(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchR
         yield claim(f"{name} inside the kernel, 100 servers", "decisions/s", _rule_rate(work, name))
 
 
-def batched_rate(work: Work, servers: int, lanes: int = _LANES) -> float:
+def batched_rate(work: Work, servers: int) -> float:
     """The best steps per CPU-second of a few repeats of first fit by mask, as an agent would do it.
 
     A repeat is as long as a run: empty and full clusters count as often as in a run.
     """
     options = with_servers(SCENARIOS["recovering-large"], servers)
+    lanes = _LANES
     batch = BatchedVms(work, options, lanes, BatchSettings(*_STARTS, limit=_RUN))
     steps = batch.reset()
     for _ in range(_RUN // 4):  # the first runs begin together; short ones soon part
