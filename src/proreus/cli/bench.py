@@ -16,6 +16,7 @@ from proreus.bench.pods import bench_pods
 from proreus.bench.rows import BenchRow, as_json
 from proreus.bench.serve import bench_serve
 from proreus.bench.train import bench_train
+from proreus.bench.vms import bench_vms
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import write_atomically
@@ -26,6 +27,7 @@ BENCHES: dict[str, Callable[[Path | None, Callable[[str], None]], Iterator[Bench
     "serve": bench_serve,
     "train": bench_train,
     "gpu": bench_gpu,
+    "vms": bench_vms,
 }
 
 

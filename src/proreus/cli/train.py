@@ -8,16 +8,21 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
 from proreus.cli.arguments import parse_named, prepare
 from proreus.cli.training import Algorithm, asked_for
+from proreus.cli.worlds import WORLDS as ALL_WORLDS
+from proreus.cli.worlds import run_in_world
 from proreus.learning.runs import read_settings
 from proreus.model.errors import InputError, UsageError
 
-WORLDS = ("pods",)
+# The worlds whose training has a file of its own.
+_OTHER_WORLDS = tuple(world for world, verbs in ALL_WORLDS.items() if "train" in verbs)
+WORLDS = ("pods", *_OTHER_WORLDS)
 _NEEDED = {"es": "cmaes", "ppo": "numba", "ddqn": "torch"}
 _EXAMPLES = {
     "es": "proreus train pods --algo es --scenarios gpu --generations 20 --out runs/x",
@@ -28,9 +33,11 @@ _EXAMPLES = {
 
 def run(words: Sequence[str]) -> int:
     """Train until done or interrupted."""
+    if words and words[0] in _OTHER_WORLDS:
+        _check_installed("cmaes", f"proreus train {words[0]}")
+        return run_in_world("train", words, shlex.join(("proreus", "train", *words)))
     algorithm = _algorithm(words)
-    if importlib.util.find_spec(_NEEDED[algorithm]) is None:
-        raise UsageError(f"--algo {algorithm} needs the extra `learn`: pip install 'proreus[learn]'")
+    _check_installed(_NEEDED[algorithm], f"--algo {algorithm}")
     module = importlib.import_module(f"proreus.cli.train_{algorithm}")
     description = f"Flags of --algo {algorithm}. Example: {_EXAMPLES[algorithm]}"
     _, arguments = parse_named(module.Arguments, "train", ("world", WORLDS), words, description)
@@ -38,6 +45,11 @@ def run(words: Sequence[str]) -> int:
     asked = asked_for(arguments)
     code: int = module.train(asked)
     return code
+
+
+def _check_installed(package: str, what: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise UsageError(f"{what} needs the extra `learn`: pip install 'proreus[learn]'")
 
 
 def _algorithm(words: Sequence[str]) -> str:

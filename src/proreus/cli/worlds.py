@@ -15,7 +15,11 @@ from proreus.cli.arguments import parse_named
 # world -> verb -> module with a `COMMAND`; the first world is the one that `proreus VERB --help` shows
 WORLDS: dict[str, dict[str, str]] = {
     "pods": {"simulate": "proreus.cli.simulate_pods", "compare": "proreus.cli.compare_pods"},
-    "vms": {"simulate": "proreus.cli.simulate_vms", "compare": "proreus.cli.compare_vms"},
+    "vms": {
+        "simulate": "proreus.cli.simulate_vms",
+        "compare": "proreus.cli.compare_vms",
+        "train": "proreus.cli.train_vms",
+    },
 }
 
 

@@ -58,6 +58,15 @@ def compiled(function: Kernel) -> Kernel:
     return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
+def compiled_inline(function: Kernel) -> Kernel:
+    """A piece of a kernel under a name of its own: its code becomes part of whoever calls it.
+
+    For small kernels at the heart of a loop, where a call and its counting of references cost more than the
+    work.
+    """
+    return cast(Kernel, numba.njit(nogil=True, error_model="numpy", inline="always")(function))
+
+
 def compiled_arithmetic(function: Kernel) -> Kernel:
     """The same for the arithmetic of networks: sums may be regrouped and fused, so that they run in vectors.
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.cluster.compiled import compiled
+from proreus.cluster.compiled import compiled, compiled_inline
 from proreus.cluster.packed import packable
 from proreus.model.vm import NUMA_NODES, DoubleRule, Floats, ServerShape
 
@@ -31,6 +31,7 @@ U64: TypeAlias = NDArray[np.uint64]
 
 UNITS = 2000
 """Of one core or one GB."""
+PER_UNIT = 1.0 / UNITS
 NOWHERE = -1
 # The sizes of a public cloud as their NUMA nodes see them: (cores, GB, on both nodes). Whatever a trace asks
 # for, it is always known how many more of these there is room for.
@@ -138,10 +139,6 @@ def clear_servers(servers: Servers, lane: int) -> None:
     servers.room[lane] = 0
 
 
-# A kernel that calls others holds no array of its own: each array it held would be counted in and out,
-# atomically, around every call. So the kernels below either call or touch arrays.
-
-
 @compiled
 def open_servers(servers: Servers, flavours: Flavours, lane: int, first: int, last: int) -> None:
     """Put the empty servers `first` to `last` - 1 to use."""
@@ -164,21 +161,21 @@ def give_back(servers: Servers, flavours: Flavours, lane: int, place: int, flavo
     refresh(servers, flavours, lane, place // 2)
 
 
-@compiled
+@compiled_inline
 def refresh(servers: Servers, flavours: Flavours, lane: int, server: int) -> None:
     """Bring what is shown of a server, and what fits on it, up to date with what is free."""
     _compare(servers, flavours, lane, server)
     _note(servers, lane, server)
 
 
-@compiled
+@compiled_inline
 def _fill(servers: Servers, lane: int, server: int) -> None:
     for numa in range(2):
         for kind in range(2):
             servers.free[lane, server, numa, kind] = servers.capacity[server, numa, kind]
 
 
-@compiled
+@compiled_inline
 def _shift(servers: Servers, flavours: Flavours, lane: int, place: int, flavour: int, sign: int) -> None:
     """Take or give back, by the sign, what the flavour needs."""
     free = servers.free
@@ -190,17 +187,17 @@ def _shift(servers: Servers, flavours: Flavours, lane: int, place: int, flavour:
             free[lane, place // 2, numa, 1] += mem
 
 
-@compiled
+@compiled_inline
 def _compare(servers: Servers, flavours: Flavours, lane: int, server: int) -> None:
     """Which flavours fit on either NUMA node; plain enough for the compiler to do many at a time."""
     need, double, fresh = flavours.need, flavours.double, servers.fresh
     free, shown = servers.free, servers.shown
     cpu0, mem0 = free[lane, server, 0, 0], free[lane, server, 0, 1]
     cpu1, mem1 = free[lane, server, 1, 0], free[lane, server, 1, 1]
-    shown[lane, server, 0, 0] = cpu0 / UNITS
-    shown[lane, server, 0, 1] = mem0 / UNITS
-    shown[lane, server, 1, 0] = cpu1 / UNITS
-    shown[lane, server, 1, 1] = mem1 / UNITS
+    shown[lane, server, 0, 0] = cpu0 * PER_UNIT
+    shown[lane, server, 0, 1] = mem0 * PER_UNIT
+    shown[lane, server, 1, 0] = cpu1 * PER_UNIT
+    shown[lane, server, 1, 1] = mem1 * PER_UNIT
     for flavour in range(need.shape[1]):
         cpu, mem = need[0, flavour], need[1, flavour]
         first = np.uint8((cpu0 >= cpu) & (mem0 >= mem))
@@ -210,7 +207,7 @@ def _compare(servers: Servers, flavours: Flavours, lane: int, server: int) -> No
         fresh[1, flavour] = second & (first | alone)
 
 
-@compiled
+@compiled_inline
 def _note(servers: Servers, lane: int, server: int) -> None:
     """Write down the flavours whose answer has changed, eight at a time."""
     fresh, before, fits, room = servers.fresh, servers.before, servers.fits, servers.room
@@ -239,7 +236,7 @@ def first_place(servers: Servers, lane: int, flavour: int) -> int:
     return NOWHERE
 
 
-@compiled
+@compiled_inline
 def left_over(servers: Servers, flavours: Flavours, lane: int, place: int, flavour: int) -> float:
     """Share of the scarcer resource that stays free where a request moves in; on both nodes the lesser."""
     least = 1.0

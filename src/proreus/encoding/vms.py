@@ -9,7 +9,7 @@ fuller one where it takes both), "there" the other.
 from __future__ import annotations
 
 from proreus.cluster.columns import F64
-from proreus.cluster.compiled import compiled
+from proreus.cluster.compiled import compiled_inline
 from proreus.cluster.servers import TYPICAL, Flavours, Servers
 
 VERSION = "vms-1"
@@ -38,7 +38,7 @@ FEATURES = (
 _LOST = 16
 
 
-@compiled
+@compiled_inline
 def encode_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, place: int, out: F64) -> None:
     """Fill `out`, float64[features], for a request of that flavour at that place, where it fits."""
     free, capacity, need = servers.free, servers.capacity, flavours.need

@@ -18,11 +18,12 @@ import numpy as np
 from cmaes import CMA
 
 from proreus.cluster.columns import F64, I64
-from proreus.compare.vm_runs import VmRuns, planned_runs, total_waits
+from proreus.compare.vm_runs import VmRuns, planned_runs, total_waits, wait_times
 from proreus.encoding.vms import FEATURES
 from proreus.learning.threads import Threads
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.vm import VmTrace
+from proreus.policies.vms.catalogue import make_vm_policy
 from proreus.policies.vms.columns import LEARNED
 from proreus.policies.vms.policy import VmRulePolicy
 from proreus.traces.huawei import split_range
@@ -31,6 +32,8 @@ from proreus.worlds.vms.outcome import trimmed_mean
 from proreus.worlds.vms.world import VmsOptions, VmsWorld, compile_trace, with_servers
 
 Goal = Literal["log", "trimmed"]
+RULES = ("first_fit", "best_fit", "balance_fit")
+"""The opponents."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class VmsESConfig:
     """Weight vectors per generation."""
     sigma: float = 0.5
     """Width of the first population."""
-    servers: tuple[int, ...] = (5,)
-    """Sizes of cluster to train on."""
+    servers: tuple[int, ...] = ()
+    """Sizes of cluster to train on; none: the scenario's."""
     starts: int = 240
     """Runs per member, generation and size."""
     validation_starts: int = 800
@@ -62,8 +65,8 @@ class VmsESConfig:
                 raise UsageError(f"{name}: {getattr(self, name)} is not at least 1")
         if not 0 < self.sigma < np.inf:
             raise UsageError(f"sigma: {self.sigma} is not above 0")
-        if not self.servers or min(self.servers) < 1:
-            raise UsageError("servers: name sizes of at least 1")
+        if min(self.servers, default=1) < 1:
+            raise UsageError("servers: sizes of at least 1")
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class VmsGeneration:
     """Minus the goal, per member."""
     sigma: float
     validation: dict[str, float] | None
-    """Where it was judged: trimmed mean of the total wait from validation starts, by size of cluster."""
+    """Where it was judged: how much less the mean waits than the best rule, in %, by size of cluster."""
     weights: F64
     """The mean of the search distribution."""
     decisions: int
@@ -135,7 +138,10 @@ class _Arena:
 
     def __init__(self, config: VmsESConfig, work: Work, options: VmsOptions, threads: Threads) -> None:
         self._config, self._work, self._threads = config, work, threads
-        self._sizes = [with_servers(options, count) for count in config.servers]
+        sizes = config.servers or (options.first_servers,)
+        self._sizes = [with_servers(options, count) for count in sizes]
+        self._validation: list[VmRuns] = []
+        self._best_rule: list[float] = []
         self._lanes = [[VmsWorld(work, size).lanes for size in self._sizes] for _ in range(threads.count)]
 
     def fitness(self, members: Sequence[F64], starts: I64) -> tuple[list[float], int]:
@@ -148,13 +154,16 @@ class _Arena:
         return found, decisions
 
     def validate(self, weights: F64, part: tuple[int, int]) -> dict[str, float]:
-        """Trimmed mean of the total wait by size, from the validation starts."""
-        starts = evenly(*part, self._config.validation_starts, 0.5)
-        plans = [planned_runs(self._work, size, starts) for size in self._sizes]
-        waits, _ = self._waits([weights], plans)
+        """% less total wait (trimmed mean) than the best rule's, by size, from the validation starts."""
+        if not self._validation:
+            starts = evenly(*part, self._config.validation_starts, 0.5)
+            self._validation = [planned_runs(self._work, size, starts) for size in self._sizes]
+            rules = [make_vm_policy(name) for name in RULES]
+            self._best_rule = [min(map(trimmed_mean, wait_times(plan, rules))) for plan in self._validation]
+        waits, _ = self._waits([weights], self._validation)
         return {
-            f"{count} servers": trimmed_mean(waits[0, place])
-            for place, count in enumerate(self._config.servers)
+            f"{size.first_servers} servers": 100.0 * (1.0 - trimmed_mean(found) / max(rule, 1.0))
+            for size, found, rule in zip(self._sizes, waits[0], self._best_rule, strict=True)
         }
 
     def _waits(self, members: Sequence[F64], plans: Sequence[VmRuns]) -> tuple[F64, int]:

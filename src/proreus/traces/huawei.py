@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from proreus.model.errors import InputError, UsageError
 from proreus.model.vm import MOST, VmTrace, events_of
 from proreus.traces.table import Row, read_table
+from proreus.traces.textfile import read_lines
 
 Split = Literal["train", "valid", "test"]
 Starts: TypeAlias = NDArray[np.int64]
@@ -106,7 +107,7 @@ def read_events(path: Path) -> VmTrace:
 
 def read_trace(path: Path) -> VmTrace:
     """Either table, told apart by its header."""
-    header = path.open(encoding="utf-8-sig", errors="replace").readline() if path.is_file() else ""
+    header = read_lines(path)[0]
     return read_events(path) if "type" in header else read_lifetimes(path)
 
 

@@ -64,7 +64,8 @@ def generate_vms(machines: int, seed: int, *, density: float = 1.0) -> VmTrace:
     flavour = draw.choice(len(FLAVOURS), size=batches, p=counts / counts.sum())[batch]
     arrival = _moments(draw, batches, machines, density)[batch]
     # Machines of a batch live alike: one draw for the batch, a little of each machine's own.
-    level = np.clip(draw.random(batches)[batch] + draw.normal(0.0, 0.05, machines), 0.0, 1.0)
+    level = np.abs(draw.random(batches)[batch] + draw.normal(0.0, 0.05, machines))
+    level = 1.0 - np.abs(1.0 - level)  # what falls out at an end comes back in, so that levels stay even
     lifetime = np.zeros(machines)
     for place, kind in enumerate(FLAVOURS):
         chosen = flavour == place

@@ -54,8 +54,8 @@ from proreus.worlds.vms.columns import (
 
 _NO_EVENT = -(2**31)
 
-# As in `cluster.servers`, a kernel either calls others or touches arrays: holding an array across a call
-# costs more than the work itself.
+# A kernel either calls others or touches arrays, but for single numbers: an array held across a call is
+# counted in and out, atomically, which costs more than the work itself.
 
 
 @compiled
