@@ -2,6 +2,7 @@
 
 Each cleaning runs as its own `proreus data clean`, so that its memory is its own. The peer reads a part of
 the same file with the csv module and sums the same windows, without any check; its sums must be ours.
+Rates are per second of processor time, which other work on the machine blurs less than the clock.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from proreus.model.errors import WorkError
 
 ROWS = 10_000_000
 RATE_GOAL = 300_000.0
-"""Rows a second on one core."""
+"""Rows per second of processor time: both run on one core."""
 MEMORY_GOAL = 300.0
 """MiB at the most, whatever the length of the file."""
 _PEER_ROWS = 500_000
@@ -64,22 +65,22 @@ def bench_clean(data: Path | None, tell: Callable[[str], None]) -> Iterator[Benc
         tell(f"cleaning {ROWS:,} rows into windows")
         account = _clean(log, Path(folder) / "windows", "--no-requests")
         _check(Path(folder) / "windows" / "windows.csv", expected)
-        rate = account["rows_in"] / account["seconds"]
+        rate = account["rows_in"] / account["cpu_seconds"]
         peer = (peer_rate, f"csv module, no checks, {_PEER_ROWS:,} rows")
-        yield claim("rows cleaned into windows", "rows/s", rate, goal=RATE_GOAL, peer=peer)
+        yield claim("rows cleaned into windows", "rows/CPU-s", rate, goal=RATE_GOAL, peer=peer)
         yield claim("peak memory, windows", "MiB", account["peak_mib"], goal=MEMORY_GOAL, better="lower")
         tell(f"cleaning {ROWS:,} rows into windows and requests")
         account = _clean(log, Path(folder) / "all", "--requests")
-        rate = account["rows_in"] / account["seconds"]
-        yield claim("rows cleaned into windows and requests", "rows/s", rate, goal=RATE_GOAL)
+        rate = account["rows_in"] / account["cpu_seconds"]
+        yield claim("rows cleaned into windows and requests", "rows/CPU-s", rate, goal=RATE_GOAL)
         yield claim(
             "peak memory, windows and requests", "MiB", account["peak_mib"], goal=MEMORY_GOAL, better="lower"
         )
 
 
 def plain_windows(path: Path, rows: int) -> tuple[float, dict[tuple[int, str], tuple[float, int]]]:
-    """(rows a second, {(window, pod): (cpu, requests)}) of the first rows; the unfinished window left out."""
-    begin = time.perf_counter()
+    """(rows per CPU-second, {(window, pod): (cpu, requests)}) of the first rows, less the last window."""
+    begin = time.process_time()
     sums: dict[tuple[int, str], list[float]] = {}
     window = 0
     with path.open(newline="") as file:
@@ -89,7 +90,7 @@ def plain_windows(path: Path, rows: int) -> tuple[float, dict[tuple[int, str], t
             total[0] += float(row["cpu"])
             total[1] += float(row["mem"])
             total[2] += 1
-    rate = rows / (time.perf_counter() - begin)
+    rate = rows / (time.process_time() - begin)
     return rate, {key: (cpu, int(count)) for key, (cpu, _, count) in sums.items() if key[0] != window}
 
 

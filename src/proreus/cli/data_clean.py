@@ -46,7 +46,7 @@ def run(words: Sequence[str]) -> int:
     """Clean one file."""
     arguments = parse(CleanArguments, "proreus data clean", words, EXAMPLE)
     prepare(arguments.output)
-    begin = time.perf_counter()
+    begin, cpu_begin = time.perf_counter(), time.process_time()
     bar = Progress(
         TextColumn("cleaning"),
         BarColumn(),
@@ -65,7 +65,7 @@ def run(words: Sequence[str]) -> int:
             with_requests=arguments.requests,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    seconds = time.perf_counter() - begin
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu_begin
     console = new_console()
     console.print(_table(report))
     written = WINDOWS_FILE + (f" and {REQUESTS_FILE}" if arguments.requests else "")
@@ -76,7 +76,7 @@ def run(words: Sequence[str]) -> int:
         soft_wrap=True,
     )
     if arguments.output.json is not None:
-        account = {**report.as_json(), "seconds": seconds, "peak_mib": _peak_mib()}
+        account = {**report.as_json(), "seconds": seconds, "cpu_seconds": cpu, "peak_mib": _peak_mib()}
         write_atomically(arguments.output.json, (json.dumps(account, indent=2) + "\n").encode())
     return 0
 

@@ -132,7 +132,7 @@ def clean(
 def _kind(log: LogFile, columns: LogColumns, options: CleaningOptions) -> Kind:
     kind = options.kind
     if kind == "auto":
-        kind = "monitor" if looks_like_monitor(log, columns, options) else "requests"
+        kind = "monitor" if looks_like_monitor(log, columns) else "requests"
     if kind == "monitor" and columns.named != "pod":
         raise UsageError("a monitor export needs a column of pods, and is not handed to --pods")
     return kind

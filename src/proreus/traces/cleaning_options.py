@@ -69,7 +69,7 @@ class CleaningOptions:
     window: float = 300.0
     """Seconds of a window."""
     kind: Literal["auto", "requests", "monitor"] = "auto"
-    """Requests are summed over a window, monitor samples averaged; auto: by the spacing of the rows."""
+    """Requests are summed over a window, monitor samples averaged; auto: even steps are a monitor's."""
     pods: int = 0
     """Hand the requests of each service (or of a log without names) to this many pods by round robin."""
     most_held: int = 1_000_000

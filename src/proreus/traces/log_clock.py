@@ -78,7 +78,9 @@ class Clock:
         return Timed(mended.pick(stay), latest[back][stay])
 
     def _jumped(self, time: Times, before: Times) -> npt.NDArray[np.bool_]:
-        return (before != NEVER) & (time < np.where(before == NEVER, 0, before) - self._late)
+        known = before != NEVER
+        jumped: npt.NDArray[np.bool_] = known & (time < np.where(known, before, 0) - self._late)
+        return jumped
 
     def _running(self, name: Times, time: Times) -> Times:
         """The latest time of the same clock before each row; rows are grouped by name."""

@@ -75,8 +75,6 @@ class LogFile:
                 raw.seek(0)
                 stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
                 while data := stream.read(self.block_bytes):
-                    if line == 1 and not rest:
-                        data = data.removeprefix(_MARK)
                     whole, newline, rest = (rest + data).rpartition(b"\n")
                     if len(rest) > LONGEST_LINE:
                         number = line + whole.count(b"\n") + len(newline)
@@ -101,7 +99,9 @@ class LogFile:
 
 
 def _text(path: Path, line: int, text: bytes) -> bytes:
-    """The block with plain line ends; a NUL byte is the certain sign of a file that is no text."""
+    """The block without byte-order mark and carriage returns; a NUL byte is the sure sign of no text."""
+    if line == 1:
+        text = text.removeprefix(_MARK)
     zero = text.find(b"\0")
     if zero >= 0:
         raise InputError(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proreus.model.errors import InputError
-from proreus.traces.cleaning_options import CleaningOptions, TimeUnit
+from proreus.traces.cleaning_options import MICROSECONDS, CleaningOptions, TimeUnit
 from proreus.traces.cleaning_report import Report, Rule
 from proreus.traces.log_cells import (
     CPU_SUFFIXES,
@@ -33,6 +33,9 @@ from proreus.traces.log_lines import Block, LogFile, Progress
 
 MOST_NAMES = 200_000
 _HEAD_ROWS = 2_000
+_FEWEST_STEPS = 3
+_SHORTEST_STEP = 10 * MICROSECONDS
+_EVEN = 0.1
 
 
 class Rows(NamedTuple):
@@ -50,7 +53,14 @@ class Rows(NamedTuple):
 
     def pick(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> Rows:
         """Some of the rows."""
-        return Rows(*(column[which] for column in self))
+        return Rows(
+            self.name[which],
+            self.time[which],
+            self.cpu[which],
+            self.mem[which],
+            self.line[which],
+            self.digest[which],
+        )
 
 
 def join(pieces: list[Rows]) -> Rows:
@@ -162,8 +172,8 @@ class RowReader:
         return number
 
 
-def looks_like_monitor(log: LogFile, columns: LogColumns, options: CleaningOptions) -> bool:
-    """Whether the first rows of each pod stand at least half a window apart, as samples do."""
+def looks_like_monitor(log: LogFile, columns: LogColumns) -> bool:
+    """Whether the first rows of most pods come at even steps, as samples do and requests do not."""
     if columns.named != "pod":
         return False
     reader = RowReader(log, columns, CleaningOptions(), Report(log.path))
@@ -175,8 +185,12 @@ def looks_like_monitor(log: LogFile, columns: LogColumns, options: CleaningOptio
         if count >= _HEAD_ROWS:
             break
     head = join(pieces)
-    head = Rows(*(column[:_HEAD_ROWS] for column in head))
+    head = head.pick(np.arange(len(head.line)) < _HEAD_ROWS)
     order = np.lexsort((head.time, head.name))
     step = np.diff(head.time[order])[np.diff(head.name[order]) == 0]
     step = step[step > 0]
-    return bool(len(step)) and float(np.median(step)) >= options.window_us / 2
+    if len(step) < _FEWEST_STEPS:
+        return False
+    usual = float(np.median(step))
+    even = np.mean(np.abs(step - usual) <= _EVEN * usual)
+    return usual >= _SHORTEST_STEP and bool(even > 0.5)

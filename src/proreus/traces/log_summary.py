@@ -71,9 +71,9 @@ class Summary:
         cell = group * self._pods + pod % self._pods
         size = len(first) * self._pods
         # bincount adds one by one in the order of the rows, so a sum is the same whatever else it counts.
-        requests = np.bincount(cell, minlength=size)
-        cpu = np.bincount(cell, weights=rows.cpu, minlength=size)
-        mem = np.bincount(cell, weights=rows.mem, minlength=size)
+        requests: Numbers = np.bincount(cell, minlength=size).astype(np.int64)
+        cpu: Amounts = np.bincount(cell, weights=rows.cpu, minlength=size).astype(np.float64)
+        mem: Amounts = np.bincount(cell, weights=rows.mem, minlength=size).astype(np.float64)
         if self._kind == "monitor":
             cpu, mem = cpu / requests, mem / requests
         missing, last_cpu, last_mem = self._missing(name, number, cpu, mem)

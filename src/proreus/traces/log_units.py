@@ -7,6 +7,8 @@ does not, so a factor near a power of 1024 is a unit.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -48,9 +50,8 @@ class UnitJudge:
         self._mem = np.concatenate([self._mem, np.full(names - len(self._mem), np.nan)])
         order = np.lexsort((rows.line, rows.name))
         name = rows.name[order]
-        starts = np.flatnonzero(np.concatenate([[True], name[1:] != name[:-1]])) if len(name) else []
-        ends = [*starts[1:], len(name)]
-        for start, end in zip(starts, ends, strict=False):
+        borders = [0, *(np.flatnonzero(name[1:] != name[:-1]) + 1).tolist(), len(name)]
+        for start, end in pairwise(borders):
             sample = order[start : min(end, start + SAMPLES)]
             if len(sample) >= FEWEST:
                 self._cpu[name[start]] = np.median(rows.cpu[sample])
