@@ -50,17 +50,9 @@ def test_memory_does_not_grow_with_the_file_and_sums_are_the_plain_ones(tmp_path
     peaks = []
     for rows in (150_000, 300_000):
         write_log(log, rows)
-        words = [
-            "data",
-            "clean",
-            str(log),
-            "--out",
-            str(tmp_path / "out"),
-            "--json",
-            str(tmp_path / "j.json"),
-        ]
-        subprocess.run([sys.executable, "-m", "proreus", *words], check=True, capture_output=True)
-        account = json.loads((tmp_path / "j.json").read_text())
+        ended = run_process("data", "clean", str(log), "--out", "out", "--json", "account.json", cwd=tmp_path)
+        assert ended.code == 0, ended
+        account = json.loads((tmp_path / "account.json").read_text())
         assert account["rows_in"] == account["rows_out"] == rows
         peaks.append(account["peak_mib"])
     # The larger file is 5 MiB longer, and would be some 40 MiB as arrays and cells.

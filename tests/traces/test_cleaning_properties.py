@@ -26,7 +26,8 @@ _BAD = st.sampled_from(["", "nan", "inf", "-inf", "many", "-1", "-0.5"])
 @st.composite
 def dirty_logs(draw: st.DrawFn) -> list[str]:
     """Lines with time, service, cpu and mem; most of them sound, in coarse time so that rows coincide."""
-    time, lines = 10_000, []
+    time = 10_000
+    lines: list[str] = []
     for _ in range(draw(st.integers(1, 60))):
         time += draw(st.sampled_from([0, 0, 1, 5, 40, 120, 700]))
         back = draw(st.sampled_from([0, 0, 0, 0, 3, 60, 61, 400]))
