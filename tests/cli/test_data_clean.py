@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.runner import run_process
 from proreus.bench.clean import plain_windows, write_log
 from proreus.cli.main import main
 

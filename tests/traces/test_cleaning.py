@@ -96,6 +96,12 @@ def test_even_steps_are_a_monitor_and_others_are_requests(tmp_path: Path) -> Non
     assert cleaned(tmp_path, uneven)[0].kind == "requests"
 
 
+def test_an_export_of_many_pods_in_the_order_of_time_is_a_monitor_too(tmp_path: Path) -> None:
+    lines = ["time,pod,cpu,mem"] + [f"{300 * i},pod-{pod},0.5,8" for i in range(5) for pod in range(3000)]
+    report, windows, _ = cleaned(tmp_path, lines)
+    assert (report.kind, report.pods, len(windows)) == ("monitor", 3000, 15_000)
+
+
 def test_of_monitor_samples_at_one_time_the_last_stays_and_repeats_go(tmp_path: Path) -> None:
     lines = monitor(["1", "2", "3", "4"])
     lines[2:2] = [lines[1], "1200,p,0.25,9"]

@@ -32,7 +32,9 @@ from proreus.traces.log_columns import LogColumns
 from proreus.traces.log_lines import Block, LogFile, Progress
 
 MOST_NAMES = 200_000
-_HEAD_ROWS = 2_000
+_HEAD_STEPS = 2_000
+"""Rows that follow another one of their pod: so many tell requests from samples."""
+_HEAD_ROWS = 300_000
 _FEWEST_STEPS = 3
 _SHORTEST_STEP = 10 * MICROSECONDS
 _EVEN = 0.1
@@ -177,15 +179,17 @@ def looks_like_monitor(log: LogFile, columns: LogColumns) -> bool:
     if columns.named != "pod":
         return False
     reader = RowReader(log, columns, CleaningOptions(), Report(log.path))
-    # Rows are counted, not blocks: how the file is cut up must not decide what it is.
     pieces, count = [NO_ROWS], 0
     for rows in reader.rows():
         pieces.append(rows)
         count += len(rows.line)
-        if count >= _HEAD_ROWS:
+        if count - len(reader.names) >= _HEAD_STEPS or count >= _HEAD_ROWS:
             break
     head = join(pieces)
-    head = head.pick(np.arange(len(head.line)) < _HEAD_ROWS)
+    # Cut at a row, not at the end of a block: how the file is read must not decide what it is.
+    again = np.ones(len(head.line), np.bool_)
+    again[np.unique(head.name, return_index=True)[1]] = False
+    head = head.pick((np.cumsum(again) <= _HEAD_STEPS) & (np.arange(len(again)) < _HEAD_ROWS))
     order = np.lexsort((head.time, head.name))
     step = np.diff(head.time[order])[np.diff(head.name[order]) == 0]
     step = step[step > 0]
