@@ -28,6 +28,7 @@ from proreus.traces.log_windows import OpenWindows, closed_rows, drop_repeats
 
 WINDOWS_FILE = "windows.csv"
 REQUESTS_FILE = "requests.csv"
+_WRITTEN_AT_ONCE = 50_000
 _WINDOWS_HEADER = b"window_start,pod,cpu,mem,requests\n"
 _REQUESTS_HEADER = b"time,pod,cpu,mem,window_start\n"
 
@@ -151,15 +152,19 @@ def _write_windows(file: BinaryIO, windows: Windows, names: list[str]) -> None:
 
 
 def _write_requests(file: BinaryIO, part: Cleaned, names: list[str], window_us: int) -> None:
-    rows = zip(
-        _seconds(part.rows.time),
-        [names[pod] for pod in part.pod.tolist()],
-        map(repr, part.rows.cpu.tolist()),
-        map(repr, part.rows.mem.tolist()),
-        _seconds(part.rows.time // window_us * window_us),
-        strict=True,
-    )
-    _write_rows(file, map(",".join, rows))
+    # In slices: as text a row takes some ten times its room in the arrays.
+    for begin in range(0, len(part.pod), _WRITTEN_AT_ONCE):
+        some = slice(begin, begin + _WRITTEN_AT_ONCE)
+        time = part.rows.time[some]
+        rows = zip(
+            _seconds(time),
+            [names[pod] for pod in part.pod[some].tolist()],
+            map(repr, part.rows.cpu[some].tolist()),
+            map(repr, part.rows.mem[some].tolist()),
+            _seconds(time // window_us * window_us),
+            strict=True,
+        )
+        _write_rows(file, map(",".join, rows))
 
 
 def _write_rows(file: BinaryIO, rows: Iterator[str]) -> None:

@@ -17,7 +17,7 @@ from proreus.traces.cleaning_report import Report, Rule
 from proreus.traces.log_rows import Rows
 
 _NO_WINDOW = np.iinfo(np.int64).min
-_MOST_AT_ONCE = 100_000
+_MOST_AT_ONCE = 50_000
 Numbers = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
 
