@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from proreus.cli.arguments import Output, new_console, parse, prepare
+from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.files import write_atomically
 from proreus.traces.cleaning import REQUESTS_FILE, WINDOWS_FILE, clean
 from proreus.traces.cleaning_options import CleaningOptions
@@ -39,13 +39,13 @@ class CleanArguments:
     requests: bool = True
     """Also write every request with its pod and window, to replay windows in order."""
     options: CleaningOptions = field(default_factory=CleaningOptions)
-    output: Output = field(default_factory=Output)
+    common: Common = field(default_factory=Common)
 
 
 def run(words: Sequence[str]) -> int:
     """Clean one file."""
     arguments = parse(CleanArguments, "proreus data clean", words, EXAMPLE)
-    prepare(arguments.output)
+    prepare(arguments.common)
     begin, cpu_begin = time.perf_counter(), time.process_time()
     bar = Progress(
         TextColumn("cleaning"),
@@ -75,9 +75,9 @@ def run(words: Sequence[str]) -> int:
         f" wrote {written} to {arguments.out}",
         soft_wrap=True,
     )
-    if arguments.output.json is not None:
+    if arguments.common.json is not None:
         account = {**report.as_json(), "seconds": seconds, "cpu_seconds": cpu, "peak_mib": _peak_mib()}
-        write_atomically(arguments.output.json, (json.dumps(account, indent=2) + "\n").encode())
+        write_atomically(arguments.common.json, (json.dumps(account, indent=2) + "\n").encode())
     return 0
 
 

@@ -33,8 +33,9 @@ class Clock:
     """The clocks of all pods or services of one log."""
 
     def __init__(self, options: CleaningOptions, step: int, report: Report) -> None:
-        self._late, self._step, self._report = options.late_us, step, report
-        """`_step`: how long after the latest row a row stands that is moved there by a rebase."""
+        self._late, self._report = options.late_us, report
+        self._step = step
+        """How long after the latest row a row stands that a rebase moves there."""
         self._policy = options.repairs.clock
         self._latest: Times = np.zeros(0, np.int64)
         self._shift: Times = np.zeros(0, np.int64)

@@ -77,7 +77,7 @@ class Summary:
         if self._kind == "monitor":
             cpu, mem = cpu / requests, mem / requests
         missing, last_cpu, last_mem = self._missing(name, number, cpu, mem)
-        self._judge_gaps(missing, rows.line[first], number)
+        self._judge_gaps(missing, rows.line[first])
         if self._options.repairs.gaps == "skip":
             missing = np.zeros_like(missing)
         shape = (len(first), self._pods)
@@ -124,7 +124,7 @@ class Summary:
         np.maximum.at(self._last, name, number)
         return missing, last_cpu, last_mem
 
-    def _judge_gaps(self, missing: Numbers, line: Numbers, number: Numbers) -> None:
+    def _judge_gaps(self, missing: Numbers, line: Numbers) -> None:
         repairs = self._options.repairs
         gap = missing > 0
         if not gap.any() or repairs.gaps == "skip":
