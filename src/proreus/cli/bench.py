@@ -11,6 +11,7 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
+from proreus.bench.clean import bench_clean
 from proreus.bench.gpu import bench_gpu
 from proreus.bench.pods import bench_pods
 from proreus.bench.rows import BenchRow, as_json
@@ -28,6 +29,7 @@ BENCHES: dict[str, Callable[[Path | None, Callable[[str], None]], Iterator[Bench
     "train": bench_train,
     "gpu": bench_gpu,
     "vms": bench_vms,
+    "clean": bench_clean,
 }
 
 

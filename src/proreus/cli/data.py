@@ -1,4 +1,4 @@
-"""`proreus data list`: which datasets are known, and which of them a data folder holds."""
+"""`proreus data list | clean`: which datasets a data folder holds; raw logs cleaned (`data_clean`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
+from proreus.cli import data_clean
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import write_atomically
 from proreus.traces.catalogue import data_dir, holds, known
 
-ACTIONS = ("list",)
+ACTIONS = ("list", "clean")
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,16 @@ class DataArguments:
 
 
 def run(words: Sequence[str]) -> int:
-    """List the datasets."""
-    example = "Example: proreus data list --data DIR"
+    """List the datasets, or clean a log."""
+    example = "Example: proreus data list --data DIR (and see proreus data clean --help)"
     if not words or words[0].startswith("-"):
         parse(DataArguments, "proreus data list", words, example)
         raise UsageError(f"say what to do with the data: {', '.join(ACTIONS)}")
     action, *rest = words
     if action not in ACTIONS:
         raise unknown_name("action", action, ACTIONS)
+    if action == "clean":
+        return data_clean.run(rest)
     arguments = parse(DataArguments, f"proreus data {action}", rest, example)
     prepare(arguments.common)
     folder = data_dir(arguments.data)

@@ -51,7 +51,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     ),
     "data": (
         "proreus.cli.data",
-        "list the datasets that a data folder holds",
+        "list the datasets that a data folder holds, clean raw logs",
         "proreus data list --data DIR",
     ),
     "demo": ("proreus.cli.demo", "compare the strongest rules and open the way to a report", "proreus demo"),

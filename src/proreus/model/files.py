@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from proreus.model.errors import WorkError
 
@@ -44,6 +46,29 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
             temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def open_together(paths: Sequence[Path]) -> Iterator[tuple[BinaryIO, ...]]:
+    """Files to write bit by bit, for results too large for memory; they appear when the block ends well.
+
+    Like `write_together`: all are durable before any takes its place, and a failure leaves the old ones.
+    """
+    staged = {path: _temporary(path) for path in paths}
+    try:
+        with ExitStack() as stack:
+            files = tuple(stack.enter_context(temporary.open("xb")) for temporary in staged.values())
+            yield files
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        for path, temporary in staged.items():
+            temporary.replace(path)
+    except OSError as error:
+        raise WorkError(f"{paths[0].parent}: cannot be written: {error.strerror}") from error
+    finally:
+        for temporary in staged.values():
+            temporary.unlink(missing_ok=True)
+
+
 def _write_beside(target: Path, content: bytes) -> None:
     temporary = _stage(target, content)
     try:
@@ -54,8 +79,7 @@ def _write_beside(target: Path, content: bytes) -> None:
 
 def _stage(target: Path, content: bytes) -> Path:
     """The content, durable, in a temporary file beside `target`."""
-    # Opened by hand, not by tempfile: the result has the permissions that any new file gets.
-    temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
+    temporary = _temporary(target)
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -65,6 +89,12 @@ def _stage(target: Path, content: bytes) -> Path:
         temporary.unlink(missing_ok=True)
         raise
     return temporary
+
+
+def _temporary(target: Path) -> Path:
+    """A new name beside `target`."""
+    # Opened by hand, not by tempfile: the result has the permissions that any new file gets.
+    return target.parent / f".{secrets.token_hex(8)}.tmp"
 
 
 def check_writable(path: Path) -> None:
