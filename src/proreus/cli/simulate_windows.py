@@ -1,4 +1,4 @@
-"""`proreus simulate rebalance`: one policy over windows of requests, with its measures, a log and a layout."""
+"""`proreus simulate rebalance`: one policy over windows of requests: measures, a log, a layout."""
 
 from __future__ import annotations
 

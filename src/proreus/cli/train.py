@@ -38,7 +38,9 @@ def run(words: Sequence[str]) -> int:
         raise UsageError(f"--algo {algorithm} needs the extra `learn`: pip install 'proreus[learn]'")
     module = importlib.import_module(f"proreus.cli.train_{algorithm}")
     description = f"Flags of --algo {algorithm}. Example: {_EXAMPLES[algorithm]}"
-    _, arguments = parse_named(module.Arguments, "train", ("world", (*WORLDS, *_OF_THEIR_OWN)), words, description)
+    _, arguments = parse_named(
+        module.Arguments, "train", ("world", (*WORLDS, *_OF_THEIR_OWN)), words, description
+    )
     prepare(arguments.output)
     asked = asked_for(arguments)
     code: int = module.train(asked)

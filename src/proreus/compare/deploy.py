@@ -193,6 +193,4 @@ def with_requests(scenario: WindowScenario, file: Path, layout: Path | None) -> 
         raise UsageError(f"--requests is your own: choose a generated scenario, not {scenario.name!r}")
     if layout is None:
         raise UsageError("--requests needs --layout: a JSON file that says which pods stand on which nodes")
-    return replace(
-        scenario, name=f"{scenario.name}:{file.name}", source="requests", file=file, layout=layout
-    )
+    return replace(scenario, name=f"{scenario.name}:{file.name}", source="requests", file=file, layout=layout)

@@ -41,7 +41,7 @@ _RENDER_WIDTH = 100
 class DeployEnv(gymnasium.Env[Observed, np.int64]):
     """Move one pod per step, or stop and let the next window be served.
 
-    `scenario` is "serial" or "parallel" (generated requests, others in every episode) or windows of one's own,
+    `scenario` is "serial" or "parallel" (generated requests, others in every episode) or windows of your own,
     of which episodes are stretches of `horizon` windows inside `part`. An episode terminates after its last
     window; `info` has `action_mask`, the `window`, and in the end the `measures`.
     """

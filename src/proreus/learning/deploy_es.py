@@ -132,9 +132,7 @@ def evolve_moves(
 class _Arena:
     """Plays weight vectors on threads, every job in a world of its own."""
 
-    def __init__(
-        self, config: MovesESConfig, scenarios: Sequence[WindowScenario], threads: Threads
-    ) -> None:
+    def __init__(self, config: MovesESConfig, scenarios: Sequence[WindowScenario], threads: Threads) -> None:
         self._config, self._threads = config, threads
         self._train = [replace(scenario, part="train") for scenario in scenarios]
         self._valid = [replace(scenario, part="valid") for scenario in scenarios]
@@ -194,6 +192,4 @@ class _Arena:
         key = (scenario.name, scenario.part, seed)
         if key not in self._worlds:
             windows = scenario.windows(seed)
-            self._worlds[key] = [
-                DeployWorld(windows, scenario.options) for _ in range(self._threads.count)
-            ]
+            self._worlds[key] = [DeployWorld(windows, scenario.options) for _ in range(self._threads.count)]

@@ -97,4 +97,4 @@ PARTS = {"train": (0.0, 0.6), "valid": (0.6, 0.75), "test": (0.75, 1.0)}
 def part_of_windows(part: str, windows: int) -> tuple[int, int]:
     """[first, last) window of a part."""
     begin, end = PARTS[part]
-    return int(round(begin * windows)), int(round(end * windows))
+    return round(begin * windows), round(end * windows)

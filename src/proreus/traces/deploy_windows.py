@@ -14,7 +14,7 @@ import numpy as np
 
 from proreus.model.deploy import WINDOW, Deployment, RequestWindows, round_robin, windows_of
 from proreus.model.errors import InputError
-from proreus.traces.huawei import read_trace
+from proreus.traces.huawei import read_lifetimes
 from proreus.traces.table import Row, read_table
 
 _NODES, _PODS, _TOTAL, _STANDING = 10, 50, 100.0, 5.0
@@ -33,7 +33,11 @@ def read_requests(path: Path, deployment: Deployment) -> RequestWindows:
         raise InputError("there is a header and no row", file=path)
     number = {name: p for p, name in enumerate(deployment.pod_names)}
     turn, before = 0, 0.0
-    moments, pods, amounts = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.int64), np.zeros((len(rows), 2))
+    moments, pods, amounts = (
+        np.zeros(len(rows)),
+        np.zeros(len(rows), dtype=np.int64),
+        np.zeros((len(rows), 2)),
+    )
     for place, row in enumerate(rows):
         moments[place] = row.number("time")
         if moments[place] < before:
@@ -52,7 +56,7 @@ def read_requests(path: Path, deployment: Deployment) -> RequestWindows:
 
 def read_huawei_stream(path: Path) -> RequestWindows:
     """Machines of the Huawei trace as requests: each asks for its cores and memory in its first window."""
-    trace = read_trace(path)
+    trace = read_lifetimes(path)
     deployment = Deployment(
         tuple(f"node{n + 1}" for n in range(_NODES)),
         tuple(f"pod{p + 1}" for p in range(_PODS)),
@@ -91,4 +95,6 @@ def _moment(row: Row) -> float:
     try:
         return datetime.fromisoformat(row.text("time_utc")).timestamp()
     except ValueError:
-        raise row.fail("time_utc", f"{row.text('time_utc')!r} is not a time such as 2022-04-11T03:49:15Z") from None
+        raise row.fail(
+            "time_utc", f"{row.text('time_utc')!r} is not a time such as 2022-04-11T03:49:15Z"
+        ) from None

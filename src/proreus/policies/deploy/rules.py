@@ -83,7 +83,7 @@ def _coldest_for(hosting: Hosting, pod: int, level: float) -> int:
 
 @compiled
 def _level(hosting: Hosting) -> int:
-    """The move that takes most off the sum of squared shares, which is what the variance of loads falls by."""
+    """The move that takes most off the sum of squared shares, and so off the variance of loads."""
     nodes, pods = hosting.pods.size, hosting.where.size
     best, most = pods * nodes, LEAST_GAIN
     for pod in range(pods):

@@ -16,6 +16,7 @@ from proreus.model.deploy import Deployment
 from proreus.traces.deploy_layout import RESOURCES
 from proreus.worlds.deploy.world import DeployWorld, Sharing, shared_out
 
+
 def layout_of(
     deployment: Deployment, sharing: Sharing = "proportional", asked: F64 | None = None
 ) -> dict[str, Any]:
@@ -54,4 +55,4 @@ def layout_now(world: DeployWorld) -> dict[str, Any]:
 
 def _number(value: float) -> float | int:
     rounded = round(float(value), 9)
-    return int(rounded) if rounded.is_integer() else rounded
+    return int(rounded) if rounded.is_integer() else float(value)
