@@ -148,7 +148,7 @@ def test_shares_never_exceed_the_node_and_memory_is_as_asked(
 ) -> None:
     requests, capacity = np.array(asked), np.array([[total, total]])
     for sharing in ("proportional", "smallest_first"):
-        given_ = shared_out(requests, np.zeros(len(asked), dtype=np.int64), capacity, sharing)  # type: ignore[arg-type]  # a parametrised literal
+        given_ = shared_out(requests, np.zeros(len(asked), dtype=np.int64), capacity, sharing)
         assert given_ == pytest.approx(np.array(shared(asked, (total, total), sharing)))
         assert (given_.sum(axis=0) <= total * (1 + 1e-9)).all()
         if requests[:, 1].sum() <= total:

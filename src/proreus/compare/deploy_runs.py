@@ -64,7 +64,7 @@ def play_part(world: DeployWorld, policy: MovePolicy, part: tuple[int, int]) -> 
 
 def pictured(outcomes: F64, use: F64) -> tuple[Recording, HeatMap]:
     """A run for plots."""
-    times = (1.0 + np.arange(len(outcomes))) * WINDOW
+    times = np.arange(1.0, len(outcomes) + 1.0) * WINDOW
     requests = np.maximum(outcomes[:, REQUESTS], 1.0)
     series = {
         "violations": 100.0 * outcomes[:, OVER_REQUESTS] / requests,

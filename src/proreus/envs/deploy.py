@@ -31,7 +31,8 @@ from proreus.traces.deploy_generate import WindowsConfig, generate_windows
 from proreus.worlds.deploy.outcome import measures_of
 from proreus.worlds.deploy.world import DeployOptions, DeployWorld
 
-Observed: TypeAlias = dict[str, NDArray[Any]]
+Observed: TypeAlias = Any
+"""A dict of arrays: nodes, moves, action_mask."""
 Part = Literal["train", "valid", "test"]
 Illegal = Literal["raise", "stop"]
 _MOST = np.float32(1e6)

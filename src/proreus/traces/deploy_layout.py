@@ -24,7 +24,11 @@ def deployment_from(layout: Mapping[str, Any], file: Path | None = None) -> Depl
     """The deployment that the notes' layout describes."""
     if not isinstance(layout, Mapping) or not layout:
         raise InputError("needs nodes by name", file=file)
-    names, pods, capacity, standing, where = [], [], [], [], []
+    names: list[str] = []
+    pods: list[str] = []
+    capacity: list[list[float]] = []
+    standing: list[list[float]] = []
+    where: list[int] = []
     for n, (name, node) in enumerate(layout.items()):
         if not isinstance(node, Mapping) or not isinstance(node.get("pods", []), list):
             raise InputError("needs total_cpu, total_mem and a list of pods", file=file, field=str(name))

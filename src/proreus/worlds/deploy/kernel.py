@@ -226,7 +226,8 @@ def _hit(stream: Stream, run: Run, node: int, count: int, step: int) -> int:
     order = np.empty(fresh, dtype=np.int64)
     smallest_first(asked[:fresh], capacity, order)
     short = 0
-    for k in order:
+    for place in range(fresh):
+        k = order[place]
         got_cpu, got_mem = min(asked[k, 0], cpu), min(asked[k, 1], mem)
         cpu -= got_cpu
         mem -= got_mem
