@@ -70,8 +70,9 @@ def test_hotspot_begins_with_the_hottest_node_and_stops_when_none_is_hot() -> No
 
 
 def test_balance_lowers_the_variance_most() -> None:
-    # Moving the 40 from 70 to 0 gains 2 * 0.4 * (0.7 - 0.0 - 0.4); the 30 gains as much: the first wins.
-    assert moves_of(world_with([(0, 40.0), (0, 30.0), (1, 35.0)]), "balance") == [(0, 2)]
+    # From 75 to 0 the 40 gains 2 * 0.4 * (0.75 - 0.4), the 20 and the 15 less; then nothing is worth a move.
+    world = world_with([(0, 20.0), (0, 40.0), (0, 15.0), (1, 35.0)])
+    assert moves_of(world, "balance") == [(1, 2)]
 
 
 def test_budget_and_most_pods_bind_every_policy() -> None:
