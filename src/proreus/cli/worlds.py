@@ -20,6 +20,11 @@ WORLDS: dict[str, dict[str, str]] = {
         "compare": "proreus.cli.compare_vms",
         "train": "proreus.cli.train_vms",
     },
+    "rebalance": {
+        "simulate": "proreus.cli.simulate_windows",
+        "compare": "proreus.cli.compare_windows",
+        "train": "proreus.cli.train_windows",
+    },
 }
 
 

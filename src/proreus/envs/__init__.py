@@ -1,14 +1,16 @@
 """Gymnasium views of the worlds. Importing this package registers their ids.
 
-`gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`;
-`envs.sb3` adapts the environments to Stable-Baselines3 and is imported by those who have it. Rewards are pure
-functions in `envs.rewards`.
+`gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
+`"proreus/Rebalance-v0"` a `DeployEnv`; `envs.sb3` adapts the environments to Stable-Baselines3 and is imported by
+those who have it. Rewards are pure functions in `envs.rewards`.
 """
 
 from gymnasium.envs.registration import register
 
 PODS = "proreus/Pods-v0"
 VIRTUAL_MACHINES = "proreus/VirtualMachines-v0"
+REBALANCE = "proreus/Rebalance-v0"
 
 register(id=PODS, entry_point="proreus.envs.pods:PodsEnv")
 register(id=VIRTUAL_MACHINES, entry_point="proreus.envs.virtual_machines:SchedEnv")
+register(id=REBALANCE, entry_point="proreus.envs.deploy:DeployEnv")

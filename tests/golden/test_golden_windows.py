@@ -1,0 +1,25 @@
+"""What is claimed of the learned mover: fewer violations than the hotspot rule with no more migrations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from proreus.compare.deploy import parse_window_scenario
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["windows/serial", "windows/parallel"])
+def test_learned_moves_break_the_threshold_less_than_the_hotspot_rule(name: str) -> None:
+    scenario, found = parse_window_scenario(name, None), []
+    for seed in range(20):
+        work = scenario.load(seed)
+        learned, rule = (
+            scenario.play(work, (policy, None), seed, with_picture=False).measures
+            for policy in ("learned", "hotspot")
+        )
+        found.append([learned[key] - rule[key] for key in ("violations", "migrations")])
+    violations, migrations = np.array(found).T
+    half = 2.093 * violations.std(ddof=1) / np.sqrt(20)  # Student's t with 19 degrees of freedom, 95 %
+    assert violations.mean() + half < 0.0
+    assert migrations.mean() <= 0.0
