@@ -1,7 +1,7 @@
 """Gymnasium views of the worlds. Importing this package registers their ids.
 
 `gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
-`"proreus/Rebalance-v0"` a `DeployEnv`; `envs.sb3` adapts the environments to Stable-Baselines3 and is imported by
+`"proreus/Rebalance-v0"` a `DeployEnv`; `envs.sb3` adapts them to Stable-Baselines3 and is imported by
 those who have it. Rewards are pure functions in `envs.rewards`.
 """
 
