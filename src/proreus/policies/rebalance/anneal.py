@@ -15,12 +15,11 @@ from proreus.cluster.compiled import compiled
 from proreus.cluster.numa import Machines, may_move
 from proreus.cluster.rng import next_below, next_unit
 from proreus.policies.rebalance.away import (
-    NOT_ONE_MIGRATION,
     Away,
     as_plan,
     carry_out,
     distance_change,
-    equal_away,
+    mover,
     whole_pieces,
 )
 from proreus.policies.rebalance.snapshot_rules import greedy_move
@@ -71,16 +70,16 @@ def anneal(
         if p < 0 or not may_move(machines, v, p, numa):
             continue
         cost = distance_change(machines, away, v, p, numa)
-        if cost == NOT_ONE_MIGRATION or away.gone[0] + cost > budget + OVERDRAFT:
+        if away.spent[0] + cost > budget + OVERDRAFT:
             continue
         gain, smooth = _gain(machines, bonus, v, p, numa)
-        over = max(0, away.gone[0] + cost - budget) - max(0, away.gone[0] - budget)
+        over = max(0, away.spent[0] + cost - budget) - max(0, away.spent[0] - budget)
         worth = gain + smooth - MOVE_COST * cost - OVERDRAFT_COST * over
         if worth < 0 and next_unit(rng) >= np.exp(worth / temperature):
             continue
         carry_out(machines, away, v, p, numa)
         pieces += gain
-        if pieces > best and away.gone[0] <= budget and step >= try_again:
+        if pieces > best and away.spent[0] <= budget and step >= try_again:
             found, ordered = as_plan(machines, away, budget)
             if found > best:
                 best, plan = found, ordered
@@ -92,9 +91,12 @@ def anneal(
 @compiled
 def _go_greedily(machines: Machines, away: Away, representative: I64, budget: int) -> None:
     """Carry out what the greedy rule would."""
-    while away.gone[0] < budget:
+    while away.spent[0] < budget:
         v, p, numa = greedy_move(machines, away.kind, representative)
-        if v < 0 or distance_change(machines, away, v, p, numa) == NOT_ONE_MIGRATION:
+        if v < 0:
+            break
+        v = mover(machines, away, v)
+        if away.spent[0] + distance_change(machines, away, v, p, numa) > budget:
             break
         carry_out(machines, away, v, p, numa)
 
@@ -119,10 +121,7 @@ def _propose(machines: Machines, away: Away, rng: U64) -> tuple[int, int, int]:
                     break
                 v = next_below(rng, away.kind.shape[0])
     place = _place_with_room(machines, away, machines.demand[v, 0], rng)
-    # One of two equal ones is away: it is the one to go on, and no further one has left home.
-    if away.slot[v] < 0 and away.balance[machines.machine[v], machines.numa[v], away.kind[v]] > 0:
-        v = equal_away(machines, away, v)
-    return v, place // 2, 0 if machines.double[v] else place % 2
+    return mover(machines, away, v), place // 2, 0 if machines.double[v] else place % 2
 
 
 @compiled

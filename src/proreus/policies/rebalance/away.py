@@ -18,9 +18,6 @@ from proreus.cluster.packed import pack, packable
 from proreus.model.snapshot import CPU
 from proreus.policies.rebalance.ordering import order_moves
 
-NOT_ONE_MIGRATION = 2
-"""A change that would leave somebody on another NUMA node of its own machine."""
-
 
 @packable
 class Away(NamedTuple):
@@ -38,6 +35,7 @@ class Away(NamedTuple):
     shelf_room: I64  # [2P] which row
     stored: I64  # [F + 1]
     gone: I64  # [1] how many are away
+    spent: I64  # [1] migrations that takes
 
 
 def all_at_home(machines: Machines, kind: I64, most_away: int) -> Away:
@@ -70,6 +68,7 @@ def all_at_home(machines: Machines, kind: I64, most_away: int) -> Away:
             shelf_room=room.copy(),
             stored=stored,
             gone=np.zeros(1, dtype=np.int64),
+            spent=np.zeros(1, dtype=np.int64),
         )
     )
 
@@ -81,24 +80,34 @@ def whole_pieces(machines: Machines) -> int:
 
 
 @compiled
+def _distance(away: Away, v: int, p: int, numa: int) -> int:
+    """Migrations from v's home to (p, numa): the other NUMA node of its machine is reached by a detour
+    only."""
+    if away.home[v] != p:
+        return 1
+    return 0 if away.home_numa[v] == numa else 2
+
+
+@compiled
 def distance_change(machines: Machines, away: Away, v: int, p: int, numa: int) -> int:
-    """How many more are away once v is at (p, numa); NOT_ONE_MIGRATION where that makes no sense."""
+    """How many more migrations it takes once v is at (p, numa)."""
     k = away.kind[v]
-    change = 1 if away.slot[v] < 0 else 0
-    if away.balance[p, numa, k] < 0:
-        host = _missing_from(away, k, p, numa)
-        # v takes over the place of the one that comes home, which must not be on v's own machine.
-        if host != v and machines.machine[host] == away.home[v]:
-            return NOT_ONE_MIGRATION
-        return change - 1
-    # Another NUMA node of the machine it came from is no migration.
-    return NOT_ONE_MIGRATION if away.home[v] == p else change
+    before = _distance(away, v, machines.machine[v], machines.numa[v])
+    if away.balance[p, numa, k] >= 0:
+        return _distance(away, v, p, numa) - before
+    # One of its kind is missing there: that one is at home now, and v takes over its place.
+    host = _missing_from(away, k, p, numa)
+    if host == v:
+        return -before
+    there, there_numa = machines.machine[host], machines.numa[host]
+    return _distance(away, v, there, there_numa) - before - _distance(away, host, there, there_numa)
 
 
 @compiled
 def carry_out(machines: Machines, away: Away, v: int, p: int, numa: int) -> None:
     """Move v and keep the books: equal ones change names so that as few as possible are away."""
     k, here, here_numa = away.kind[v], machines.machine[v], machines.numa[v]
+    away.spent[0] += distance_change(machines, away, v, p, numa)
     host = _missing_from(away, k, p, numa) if away.balance[p, numa, k] < 0 else -1
     move(machines, v, p, numa)
     away.balance[here, here_numa, k] -= 1
@@ -127,8 +136,11 @@ def _missing_from(away: Away, k: int, p: int, numa: int) -> int:
 
 
 @compiled
-def equal_away(machines: Machines, away: Away, v: int) -> int:
-    """One of v's kind that is away and in the same place as v."""
+def mover(machines: Machines, away: Away, v: int) -> int:
+    """v, or an equal one in the same place that is away already: if that one goes on, nobody else leaves
+    home."""
+    if away.slot[v] >= 0 or away.balance[machines.machine[v], machines.numa[v], away.kind[v]] <= 0:
+        return v
     for i in range(away.gone[0]):
         other = away.listed[i]
         if (

@@ -24,7 +24,7 @@ _FEWEST, _MOST = 1_000, 10_000_000
 class SearchOptions:
     """How much the search tries."""
 
-    effort: int = 1500
+    effort: int = 2000
     """Proposals per virtual machine and start (between 1,000 and 10 million in all)."""
     starts: int = 4
     """Walks from different seeds; the best plan of all is taken, the first among equals."""
