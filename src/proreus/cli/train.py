@@ -18,6 +18,8 @@ from proreus.learning.runs import read_settings
 from proreus.model.errors import InputError, UsageError
 
 WORLDS = ("pods",)
+_OF_THEIR_OWN = {"rebalance": "proreus.cli.train_windows"}
+"""Worlds whose module has all of the verb: the flags of the world of pods would mean nothing there."""
 _NEEDED = {"es": "cmaes", "ppo": "numba", "ddqn": "torch"}
 _EXAMPLES = {
     "es": "proreus train pods --algo es --scenarios gpu --generations 20 --out runs/x",
@@ -28,12 +30,17 @@ _EXAMPLES = {
 
 def run(words: Sequence[str]) -> int:
     """Train until done or interrupted."""
+    if words and words[0] in _OF_THEIR_OWN:
+        own: int = importlib.import_module(_OF_THEIR_OWN[words[0]]).run(words[1:])
+        return own
     algorithm = _algorithm(words)
     if importlib.util.find_spec(_NEEDED[algorithm]) is None:
         raise UsageError(f"--algo {algorithm} needs the extra `learn`: pip install 'proreus[learn]'")
     module = importlib.import_module(f"proreus.cli.train_{algorithm}")
     description = f"Flags of --algo {algorithm}. Example: {_EXAMPLES[algorithm]}"
-    _, arguments = parse_named(module.Arguments, "train", ("world", WORLDS), words, description)
+    _, arguments = parse_named(
+        module.Arguments, "train", ("world", (*WORLDS, *_OF_THEIR_OWN)), words, description
+    )
     prepare(arguments.output)
     asked = asked_for(arguments)
     code: int = module.train(asked)

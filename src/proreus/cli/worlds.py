@@ -16,6 +16,7 @@ from proreus.cli.arguments import parse_named
 WORLDS: dict[str, dict[str, str]] = {
     "pods": {"simulate": "proreus.cli.simulate_pods", "compare": "proreus.cli.compare_pods"},
     "vms": {"simulate": "proreus.cli.simulate_vms", "compare": "proreus.cli.compare_vms"},
+    "rebalance": {"simulate": "proreus.cli.simulate_windows", "compare": "proreus.cli.compare_windows"},
 }
 
 

@@ -1,0 +1,60 @@
+"""`proreus compare rebalance` over windows of requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from proreus.cli.arguments import Common, new_console, prepare
+from proreus.cli.compare import Destination, compare_and_write, process_count, seeds_from, split_names
+from proreus.cli.windows_workloads import WindowArguments, window_scenario_of
+from proreus.cli.worlds import WorldCommand
+from proreus.compare.comparison import CompareRequest
+from proreus.policies.deploy.catalogue import MOVE_POLICIES
+
+
+@dataclass(frozen=True)
+class CompareArguments:
+    """Flags of `proreus compare rebalance`."""
+
+    policies: str = "hotspot,balance,nothing,learned"
+    """Names of policies, or paths of checkpoints, separated by commas."""
+    seeds: int = 10
+    """How many seeds, from --seed on."""
+    workload: WindowArguments = field(default_factory=WindowArguments)
+    scenarios: str = ""
+    """Several scenarios, separated by commas, in place of --scenario."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("reports/rebalance")
+    """Where the report, the tables and the plots go."""
+    processes: int = 0
+    """Worker processes; 0: one per core."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
+    """Run on a Ray cluster: host:port of its head, auto, or local to start one here."""
+    common: Common = field(default_factory=Common)
+
+
+def run(arguments: CompareArguments, command: str) -> int:
+    """Run the comparison, print its tables and write its files."""
+    prepare(arguments.common)
+    names = split_names(arguments.scenarios) or [arguments.workload.scenario]
+    request = CompareRequest(
+        processes=process_count(arguments.processes),
+        ray=arguments.ray,
+        seeds=seeds_from(arguments.common.seed, arguments.seeds),
+        scenarios=tuple(window_scenario_of(arguments.workload, name) for name in names),
+        policies=tuple(split_names(arguments.policies)),
+    )
+    compare_and_write(request, Destination(arguments.out, arguments.common.json, command), new_console())
+    return 0
+
+
+COMMAND = WorldCommand(
+    CompareArguments,
+    run,
+    f"Policies: {', '.join(MOVE_POLICIES)}.\n\n"
+    "Example: proreus compare rebalance --scenarios windows/serial,windows/parallel "
+    "--policies hotspot,balance,nothing,learned",
+)

@@ -1,0 +1,76 @@
+"""`proreus simulate rebalance`: one policy over windows of requests: measures, a log, a layout."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from proreus.cli.arguments import Common, new_console, prepare
+from proreus.cli.simulate import measures_table, write_log, write_result
+from proreus.cli.windows_workloads import WindowArguments, window_scenario_of
+from proreus.cli.worlds import WorldCommand
+from proreus.compare.deploy_runs import play_part
+from proreus.model.files import check_writable, write_atomically
+from proreus.policies.deploy.catalogue import MOVE_POLICIES, make_move_policy
+from proreus.worlds.deploy.layout import layout_now
+from proreus.worlds.deploy.outcome import MEASURES, WindowFigures, window_figures
+
+
+@dataclass(frozen=True)
+class SimulateArguments:
+    """Flags of `proreus simulate rebalance`."""
+
+    policy: str = "hotspot"
+    """The policy, by name, or the path of a checkpoint."""
+    workload: WindowArguments = field(default_factory=WindowArguments)
+    log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write one CSV row per window: requests, violations, migrations."""
+    export: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write where the pods stand in the end, as JSON in the layout of --layout."""
+    common: Common = field(default_factory=Common)
+
+
+def run(arguments: SimulateArguments, command: str) -> int:
+    """Run the simulation and print its measures."""
+    prepare(arguments.common)
+    for path in (arguments.log, arguments.export):
+        if path is not None:
+            check_writable(path)
+    policy = make_move_policy(arguments.policy, arguments.common.seed)
+    scenario = window_scenario_of(arguments.workload)
+    console = new_console()
+    with console.status(f"reading and playing {scenario.name}"):
+        world = scenario.load(arguments.common.seed)
+        part = scenario.played_part(world, arguments.common.seed)
+        outcomes, _, seconds = play_part(world, policy, part)
+    measures = scenario.measures(outcomes, seconds)
+    console.print(measures_table(f"{arguments.policy} on {scenario.name}", measures, MEASURES))
+    if arguments.log is not None:
+        rows = [list(asdict(figures).values()) for figures in window_figures(outcomes, part[0])]
+        write_log(arguments.log, list(WindowFigures.__dataclass_fields__), rows)
+        console.print(f"log: {arguments.log}")
+    if arguments.export is not None:
+        write_atomically(arguments.export, (json.dumps(layout_now(world), indent=2) + "\n").encode())
+        console.print(f"layout: {arguments.export}")
+    if arguments.common.json is not None:
+        result = {
+            "world": "rebalance",
+            "scenario": scenario.name,
+            "policy": arguments.policy,
+            "seed": arguments.common.seed,
+            "measures": measures,
+        }
+        write_result(arguments.common.json, result)
+    return 0
+
+
+COMMAND = WorldCommand(
+    SimulateArguments,
+    run,
+    f"Policies: {', '.join(MOVE_POLICIES)}.\n\n"
+    "Example: proreus simulate rebalance --scenario windows/parallel --policy learned --export pods.json",
+)

@@ -1,0 +1,75 @@
+"""Runs of one policy over windows of requests, rules and scorers inside one kernel."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from proreus.cluster.columns import F64
+from proreus.cluster.compiled import compiled
+from proreus.compare.heat import HeatMap, heat_map
+from proreus.compare.world import Recording
+from proreus.model.deploy import WINDOW
+from proreus.policies.deploy.columns import MoveRule
+from proreus.policies.deploy.policy import MovePolicy
+from proreus.policies.deploy.rules import choose_move
+from proreus.worlds.deploy.columns import (
+    END,
+    HIT,
+    MOVES,
+    NOW,
+    OUTCOMES,
+    OVER_REQUESTS,
+    REQUESTS,
+    Run,
+    Stream,
+)
+from proreus.worlds.deploy.kernel import close_window, migrate
+from proreus.worlds.deploy.world import DeployWorld
+
+
+@compiled
+def play_windows(stream: Stream, run: Run, rule: MoveRule, outcomes: F64, use: F64) -> None:
+    """Every window from now to the end; outcomes [windows, OUTCOMES], use [windows, N] of what was asked."""
+    hosting = run.hosting
+    nodes, stop = hosting.pods.size, hosting.where.size * hosting.pods.size
+    place = 0
+    while run.clock[NOW] < run.clock[END]:
+        action = choose_move(hosting, rule)
+        while action != stop:
+            migrate(run, action // nodes, action % nodes)
+            action = choose_move(hosting, rule)
+        close_window(stream, run)
+        outcomes[place] = run.outcome
+        for node in range(nodes):
+            # The last window is now the forecast by that name.
+            cpu = hosting.load[0, node, 0] / hosting.capacity[node, 0]
+            use[place, node] = max(cpu, hosting.load[0, node, 1] / hosting.capacity[node, 1])
+        place += 1
+
+
+def play_part(world: DeployWorld, policy: MovePolicy, part: tuple[int, int]) -> tuple[F64, F64, float]:
+    """([windows, OUTCOMES], [windows, nodes] share of each that was asked for, seconds) of a run."""
+    first, last = part
+    outcomes, use = np.zeros((last - first, OUTCOMES)), np.zeros((last - first, world.hosting.pods.size))
+    # A window ahead loads the kernel's machine code, so that the time is that of the run alone.
+    world.begin(first, first + 1)
+    play_windows(world.stream, world.run, policy.new_rule(), outcomes, use)
+    world.begin(first, last)
+    began = time.perf_counter()
+    play_windows(world.stream, world.run, policy.new_rule(), outcomes, use)
+    return outcomes, use, time.perf_counter() - began
+
+
+def pictured(outcomes: F64, use: F64) -> tuple[Recording, HeatMap]:
+    """A run for plots."""
+    times = np.arange(1.0, len(outcomes) + 1.0) * WINDOW
+    requests = np.maximum(outcomes[:, REQUESTS], 1.0)
+    series = {
+        "violations": 100.0 * outcomes[:, OVER_REQUESTS] / requests,
+        "hit": 100.0 * outcomes[:, HIT] / requests,
+        "migrations": np.cumsum(outcomes[:, MOVES]),
+        "fullest": 100.0 * use.max(axis=1),
+    }
+    return Recording(times, series), heat_map(use.astype(np.float32), times)

@@ -1,0 +1,1 @@
+"""Rules and learned policies that move pods between windows of requests."""

@@ -1,0 +1,1 @@
+"""Pods on shared nodes that are moved between five-minute windows of requests."""

@@ -1,0 +1,58 @@
+"""Nodes and pods as the notes write them down in JSON; `traces.deploy_layout` reads them back.
+
+{"node1": {"total_cpu": 100, "total_mem": 100, "remain_cpu": 0, "remain_mem": 40,
+           "pods": [{"pod_name": "pod1", "request_cpu": 50, "request_mem": 60,
+                     "assigned_cpu": 100, "assigned_mem": 60}]}}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from proreus.cluster.columns import F64
+from proreus.model.deploy import Deployment
+from proreus.traces.deploy_layout import RESOURCES
+from proreus.worlds.deploy.world import DeployWorld, Sharing, shared_out
+
+
+def layout_of(
+    deployment: Deployment, sharing: Sharing = "proportional", asked: F64 | None = None
+) -> dict[str, Any]:
+    """The deployment in the notes' layout; `asked` [pods, 2] in place of the standing requests."""
+    requests = deployment.standing if asked is None else asked
+    assigned = shared_out(requests, deployment.where, deployment.capacity, sharing)
+    found: dict[str, Any] = {}
+    for n, name in enumerate(deployment.node_names):
+        here = np.flatnonzero(deployment.where == n).tolist()
+        total = deployment.capacity[n]
+        # Rounding may leave a hair less than nothing.
+        remain = np.maximum(total - assigned[here].sum(axis=0), 0.0)
+        found[name] = {
+            **{f"total_{kind}": _number(total[k]) for k, kind in enumerate(RESOURCES)},
+            **{f"remain_{kind}": _number(remain[k]) for k, kind in enumerate(RESOURCES)},
+            "pods": [
+                {
+                    "pod_name": deployment.pod_names[p],
+                    **{f"request_{kind}": _number(requests[p, k]) for k, kind in enumerate(RESOURCES)},
+                    **{f"assigned_{kind}": _number(assigned[p, k]) for k, kind in enumerate(RESOURCES)},
+                }
+                for p in here
+            ],
+        }
+    return found
+
+
+def layout_now(world: DeployWorld) -> dict[str, Any]:
+    """Where the pods of a run stand, with what they asked for in the last window."""
+    start = world.windows.deployment
+    here = Deployment(
+        start.node_names, start.pod_names, start.capacity, start.standing, world.hosting.where.copy()
+    )
+    return layout_of(here, world.options.sharing, world.asked())
+
+
+def _number(value: float) -> float | int:
+    rounded = round(float(value), 9)
+    return int(rounded) if rounded.is_integer() else float(value)

@@ -1,0 +1,97 @@
+"""`proreus simulate|compare|train rebalance` over windows: files, formats, bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.runner import Proreus
+from proreus.worlds.deploy.outcome import MEASURES
+
+LAYOUT = {
+    f"node{n}": {
+        "total_cpu": 10,
+        "total_mem": 10,
+        "pods": [{"pod_name": f"pod{n}{k}", "request_cpu": 1, "request_mem": 1} for k in "ab"],
+    }
+    for n in range(2)
+}
+
+
+def own_requests() -> tuple[str, ...]:
+    """Flags for requests of one's own in the current folder."""
+    rows = [f"{60 * k},,{1 + k % 3},1" for k in range(200)]
+    Path("requests.csv").write_text("time,pod,cpu,mem\n" + "\n".join(rows) + "\n")
+    Path("layout.json").write_text(json.dumps(LAYOUT))
+    return ("--requests", "requests.csv", "--layout", "layout.json")
+
+
+def test_simulate_writes_measures_log_and_layout(proreus: Proreus) -> None:
+    ended = proreus(
+        *("simulate", "rebalance", "--policy", "learned", *own_requests(), "--log", "log.csv"),
+        *("--export", "end.json", "--json", "r.json"),
+    )
+    assert (ended.code, ended.err) == (0, "")
+    result = json.loads(Path("r.json").read_text())
+    assert (result["world"], result["policy"]) == ("rebalance", "learned")
+    assert set(result["measures"]) == set(MEASURES)
+    with Path("log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    requests = sum(int(row["requests"]) for row in rows)
+    over = sum(int(row["over_requests"]) for row in rows)
+    assert result["measures"]["violations"] == pytest.approx(100 * over / requests)
+    end = json.loads(Path("end.json").read_text())
+    assert sorted(pod["pod_name"] for node in end.values() for pod in node["pods"]) == [
+        "pod0a",
+        "pod0b",
+        "pod1a",
+        "pod1b",
+    ]
+
+
+def test_compare_ranks_policies_over_seeds(proreus: Proreus) -> None:
+    ended = proreus(
+        *("compare", "rebalance", "--policies", "nothing,hotspot", "--scenarios", "windows/serial"),
+        *("--seeds", "2", "--processes", "1", "--out", "out", "--json", "r.json"),
+    )
+    assert (ended.code, ended.err) == (0, "")
+    found = json.loads(Path("r.json").read_text())
+    assert found["world"] == "rebalance"
+    violations = {row["policy"]: row["mean"] for row in found["rows"] if row["measure"] == "violations"}
+    assert violations["hotspot"] < violations["nothing"]
+    assert Path("out/report.html").exists()
+
+
+def test_train_keeps_a_run_that_plays_and_refuses_another(proreus: Proreus) -> None:
+    words = ("train", "rebalance", "--algo", "es", "--scenarios", "windows/serial", "--out", "run")
+    small = ("--population", "4", "--deployments", "1", "--validation-seeds", "1", "--stretch", "10")
+    ended = proreus(*words, *small, "--generations", "1", "--processes", "1")
+    assert (ended.code, ended.err) == (0, "")
+    assert json.loads(Path("run/best/card.json").read_text())["world"] == "rebalance"
+    assert proreus("simulate", "rebalance", "--policy", "run", *own_requests()).code == 0
+    again = proreus(*words, *small)
+    assert again.code == 2 and "--resume run" in again.err
+    pods = proreus("train", "pods", "--resume", "nowhere")
+    assert pods.code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--scenario", "windows/seriell"), "did you mean 'windows/serial'"),
+        (("--scenario", "windows/monitor"), "PROREUS_DATA"),
+        (("--policy", "hotspt"), "did you mean 'hotspot'"),
+        (("--policy", "hotspot@hot"), "after @"),
+        (("--budget", "-1"), "budget: -1 is negative"),
+        (("--max-pods", "2"), "max_pods: 2"),
+        (("--requests", "no.csv"), "--layout"),
+        (("--requests", "no.csv", "--layout", "no.json"), "no.json: no such file"),
+    ],
+)
+def test_bad_input_ends_with_one_line(proreus: Proreus, words: tuple[str, ...], message: str) -> None:
+    ended = proreus("simulate", "rebalance", *words)
+    assert ended.code == 2 and ended.out == ""
+    assert message in ended.err and len(ended.err.splitlines()) == 1
