@@ -13,6 +13,7 @@ from rich.table import Table
 
 from proreus.bench.gpu import bench_gpu
 from proreus.bench.pods import bench_pods
+from proreus.bench.rebalance import bench_rebalance
 from proreus.bench.rows import BenchRow, as_json
 from proreus.bench.serve import bench_serve
 from proreus.bench.train import bench_train
@@ -26,6 +27,7 @@ BENCHES: dict[str, Callable[[Path | None, Callable[[str], None]], Iterator[Bench
     "serve": bench_serve,
     "train": bench_train,
     "gpu": bench_gpu,
+    "rebalance": bench_rebalance,
 }
 
 

@@ -1,0 +1,89 @@
+"""A cluster of machines with two NUMA nodes each, at one moment: which machine runs which virtual machine.
+
+Readers and the generator make snapshots, the world of rebalancing plays migrations on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+I64: TypeAlias = npt.NDArray[np.int64]
+Bool: TypeAlias = npt.NDArray[np.bool_]
+
+NUMA_NODES = 2
+CPU, MEMORY = 0, 1
+"""Columns of everything that counts cores and MiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """P machines and V virtual machines as columns. Amounts are whole cores and MiB, per NUMA node."""
+
+    name: str
+    machines: tuple[str, ...]
+    """The machines' names."""
+    vms: tuple[str, ...]
+    """The virtual machines' names."""
+    total: I64
+    """[P, 2, 2] by machine, NUMA node and resource."""
+    free: I64
+    """[P, 2, 2] what nobody uses; a snapshot may know of use that no listed virtual machine explains."""
+    demand: I64
+    """[V, 2] what a virtual machine takes on each NUMA node that it runs on."""
+    double: Bool
+    """[V] whether it runs on both NUMA nodes of its machine."""
+    machine: I64
+    """[V] where it runs."""
+    numa: I64
+    """[V] the NUMA node; 0 for double ones."""
+    movable: Bool
+    """[V] whether it may be migrated."""
+    group: I64
+    """[P] the cluster that a machine belongs to."""
+
+    def __post_init__(self) -> None:
+        machines, vms = len(self.machines), len(self.vms)
+        shapes = {
+            "total": (machines, NUMA_NODES, 2),
+            "free": (machines, NUMA_NODES, 2),
+            "demand": (vms, 2),
+            "double": (vms,),
+            "machine": (vms,),
+            "numa": (vms,),
+            "movable": (vms,),
+            "group": (machines,),
+        }
+        for field, shape in shapes.items():
+            if getattr(self, field).shape != shape:
+                raise ValueError(f"{field} has the shape {getattr(self, field).shape} and not {shape}")
+        if not machines:
+            raise ValueError("a snapshot needs at least one machine")
+        if (self.free < 0).any() or (self.free > self.total).any():
+            raise ValueError("a NUMA node has less than nothing or more than all of its room free")
+        if (self.demand < 0).any() or not self.demand[:, CPU].all():
+            raise ValueError("a virtual machine needs at least one core")
+        if vms and not (self.machine.min() >= 0 and self.machine.max() < machines):
+            raise ValueError("a virtual machine runs on a machine that is not there")
+        if not np.isin(self.numa, (0, 1)).all() or self.numa[self.double].any():
+            raise ValueError("a NUMA node is 0 or 1, and 0 for a virtual machine on both")
+
+
+@dataclass(frozen=True)
+class Migrate:
+    """Move a virtual machine (or a pod) to a machine (a node); `numa` is 0 for those on both NUMA nodes."""
+
+    unit: int
+    target: int
+    numa: int = 0
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Move nothing more: this snapshot, or this window, is done."""
+
+
+Migration: TypeAlias = Migrate | Stop

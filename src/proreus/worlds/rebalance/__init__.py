@@ -1,0 +1,2 @@
+"""Rebalancing: migrations that break up fragments of a snapshot, or relieve nodes between five-minute
+windows."""
