@@ -14,6 +14,7 @@ from rich.table import Table
 from proreus.bench.clean import bench_clean
 from proreus.bench.gpu import bench_gpu
 from proreus.bench.pods import bench_pods
+from proreus.bench.rebalance import bench_rebalance
 from proreus.bench.rows import BenchRow, as_json
 from proreus.bench.serve import bench_serve
 from proreus.bench.train import bench_train
@@ -30,6 +31,7 @@ BENCHES: dict[str, Callable[[Path | None, Callable[[str], None]], Iterator[Bench
     "gpu": bench_gpu,
     "vms": bench_vms,
     "clean": bench_clean,
+    "rebalance": bench_rebalance,
 }
 
 

@@ -1,4 +1,4 @@
-"""`proreus compare rebalance` over windows of requests."""
+"""`proreus compare rebalance`: over windows of requests, or over snapshots of virtual machines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import tyro
 
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.compare import Destination, compare_and_write, process_count, seeds_from, split_names
-from proreus.cli.windows_workloads import WindowArguments, window_scenario_of
+from proreus.cli.windows_workloads import WindowArguments, rebalance_scenario_of
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
 from proreus.policies.deploy.catalogue import MOVE_POLICIES
+from proreus.policies.rebalance.catalogue import SNAPSHOT_POLICIES
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def run(arguments: CompareArguments, command: str) -> int:
         processes=process_count(arguments.processes),
         ray=arguments.ray,
         seeds=seeds_from(arguments.common.seed, arguments.seeds),
-        scenarios=tuple(window_scenario_of(arguments.workload, name) for name in names),
+        scenarios=tuple(rebalance_scenario_of(arguments.workload, name) for name in names),
         policies=tuple(split_names(arguments.policies)),
     )
     compare_and_write(request, Destination(arguments.out, arguments.common.json, command), new_console())
@@ -54,7 +55,9 @@ def run(arguments: CompareArguments, command: str) -> int:
 COMMAND = WorldCommand(
     CompareArguments,
     run,
-    f"Policies: {', '.join(MOVE_POLICIES)}.\n\n"
-    "Example: proreus compare rebalance --scenarios windows/serial,windows/parallel "
-    "--policies hotspot,balance,nothing,learned",
+    f"Policies over windows of requests: {', '.join(MOVE_POLICIES)}. Over snapshots of virtual machines: "
+    f"{', '.join(SNAPSHOT_POLICIES)}.\n\n"
+    "Examples: proreus compare rebalance --scenarios windows/serial,windows/parallel "
+    "--policies hotspot,balance,nothing,learned; "
+    "proreus compare rebalance --scenario snapshot --policies hotspot,greedy_fragment,search --seeds 5",
 )

@@ -11,9 +11,11 @@ import tyro
 
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.simulate import measures_table, write_log, write_result
+from proreus.cli.simulate_snapshot import simulate_snapshot
 from proreus.cli.windows_workloads import WindowArguments, window_scenario_of
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.deploy_runs import play_part
+from proreus.compare.snapshots import is_snapshot
 from proreus.model.files import check_writable, write_atomically
 from proreus.policies.deploy.catalogue import MOVE_POLICIES, make_move_policy
 from proreus.worlds.deploy.layout import layout_now
@@ -28,7 +30,7 @@ class SimulateArguments:
     """The policy, by name, or the path of a checkpoint."""
     workload: WindowArguments = field(default_factory=WindowArguments)
     log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write one CSV row per window: requests, violations, migrations."""
+    """Write one CSV row per window (requests, violations, migrations), or per migration of a snapshot."""
     export: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write where the pods stand in the end, as JSON in the layout of --layout."""
     common: Common = field(default_factory=Common)
@@ -40,6 +42,8 @@ def run(arguments: SimulateArguments, command: str) -> int:
     for path in (arguments.log, arguments.export):
         if path is not None:
             check_writable(path)
+    if is_snapshot(arguments.workload.scenario):
+        return simulate_snapshot(arguments.workload, arguments.policy, arguments.log, arguments.common)
     policy = make_move_policy(arguments.policy, arguments.common.seed)
     scenario = window_scenario_of(arguments.workload)
     console = new_console()
@@ -72,5 +76,6 @@ COMMAND = WorldCommand(
     SimulateArguments,
     run,
     f"Policies: {', '.join(MOVE_POLICIES)}.\n\n"
-    "Example: proreus simulate rebalance --scenario windows/parallel --policy learned --export pods.json",
+    "Examples: proreus simulate rebalance --scenario windows/parallel --policy learned --export pods.json; "
+    "proreus simulate rebalance --scenario snapshot --policy search --log moves.csv",
 )

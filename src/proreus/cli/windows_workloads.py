@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from proreus.compare.deploy import WindowScenario, parse_window_scenario, with_changes, with_requests
+from proreus.compare.snapshots import BYTEDANCE, SnapshotScenario, is_snapshot, parse_snapshot_scenario
 from proreus.traces.catalogue import data_dir
 from proreus.worlds.deploy.world import Sharing
 
@@ -19,7 +20,8 @@ class WindowArguments:
 
     scenario: str = "windows/serial"
     """windows/serial, windows/parallel (generated), windows/huawei-serial, windows/huawei-parallel,
-    windows/monitor (data files)."""
+    windows/monitor (data files); or a snapshot of virtual machines: snapshot, snapshot-small, snapshot-large
+    (generated; snapshot@100 has 100 machines), bytedance (data files)."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     requests: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -29,13 +31,21 @@ class WindowArguments:
     split: Literal["train", "valid", "test"] = "test"
     """The part of the windows, in order of time."""
     budget: int | None = None
-    """Migrations a window (default: 5)."""
+    """Migrations a window (default: 5), or of a snapshot (default: 50)."""
     threshold: float | None = None
     """Share of a node above which a request counts as a violation (default: 0.8)."""
     max_pods: int | None = None
     """Pods a node (default: 100)."""
     sharing: Sharing | None = None
     """How pods share a node (default: proportional)."""
+
+
+def rebalance_scenario_of(arguments: WindowArguments, name: str) -> WindowScenario | SnapshotScenario:
+    """The scenario of that name, of windows or of a snapshot, as the flags describe it."""
+    if not is_snapshot(name):
+        return window_scenario_of(arguments, name)
+    needed = arguments.data is not None or name == BYTEDANCE
+    return parse_snapshot_scenario(name, data_dir(arguments.data) if needed else None, arguments.budget)
 
 
 def window_scenario_of(arguments: WindowArguments, name: str | None = None) -> WindowScenario:

@@ -15,7 +15,8 @@ from typing import Any
 
 from proreus.cluster.columns import F64
 from proreus.compare.deploy_runs import pictured, play_part
-from proreus.compare.world import Picture, Played, Quantity, World
+from proreus.compare.rebalance import REBALANCE
+from proreus.compare.world import Picture, Played, World
 from proreus.model.deploy import RequestWindows, part_of_windows
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.policies.deploy.catalogue import make_move_policy
@@ -23,7 +24,7 @@ from proreus.traces import catalogue
 from proreus.traces.deploy_generate import WindowsConfig, generate_windows
 from proreus.traces.deploy_layout import read_layout
 from proreus.traces.deploy_windows import read_huawei_stream, read_monitor, read_requests
-from proreus.worlds.deploy.outcome import MEASURES, measures_of
+from proreus.worlds.deploy.outcome import measures_of
 from proreus.worlds.deploy.world import DeployOptions, DeployWorld
 
 _TRAINING_SEEDS = 1_000_000
@@ -34,23 +35,6 @@ def load_kernels() -> None:
     """Compile what the runs need, or load it from the cache."""
     scenario = WindowScenario("warm-up", config=WindowsConfig(nodes=2, pods=3, windows=8))
     scenario.play(scenario.load(0), ("hotspot", None), 0, with_picture=False)
-
-
-WINDOWS = World(
-    name="rebalance",
-    measures=MEASURES,
-    quantities=(
-        Quantity("violations", "Requests above the threshold", "%", "violations"),
-        Quantity("hit", "Requests hit by contention", "%", "hit"),
-        Quantity("migrations", "Migrations so far", "pods", "migrations"),
-        Quantity("fullest", "Fullest node, by what is asked", "%", "fullest"),
-    ),
-    load_kernels=load_kernels,
-    does={"violations": "serves {} of the requests above the threshold"},
-    noun="pods",
-    place="node",
-    caution="A request above the threshold is served; one hit by contention gets less than it asks for.",
-)
 
 
 @dataclass(frozen=True)
@@ -71,8 +55,8 @@ class WindowScenario:
 
     @property
     def world(self) -> World:
-        """The world of windows."""
-        return WINDOWS
+        """The world of rebalancing."""
+        return REBALANCE
 
     @property
     def deciding(self) -> tuple[str, ...]:

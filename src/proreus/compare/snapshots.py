@@ -1,0 +1,161 @@
+"""Snapshots of clusters as scenarios of the world `rebalance`, by name.
+
+`snapshot`, `snapshot-small`, `snapshot-large`: generated, another one for every seed; `snapshot@100` has 100
+machines. `bytedance`: the public snapshot, always the same.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proreus.cluster.columns import F64
+from proreus.compare.heat import heat_map
+from proreus.compare.rebalance import REBALANCE
+from proreus.compare.world import Picture, Played, Recording, World
+from proreus.model.errors import InputError, UsageError, unknown_name
+from proreus.model.snapshot import CPU, Snapshot
+from proreus.policies.rebalance.catalogue import make_snapshot_policy
+from proreus.policies.rebalance.snapshot_policies import SnapshotPolicy
+from proreus.traces import catalogue
+from proreus.traces.bytedance import read_snapshot
+from proreus.traces.snapshots import PRESETS, generate_snapshot
+from proreus.worlds.rebalance.snapshot import SnapshotOptions, SnapshotOutcome, SnapshotWorld
+
+BYTEDANCE = "bytedance"
+_FILE = "vms/vmr2l_bytedance/reset_vm_pm_id_clear2.json"
+SNAPSHOT_SCENARIOS = (*PRESETS, BYTEDANCE)
+
+
+def load_kernels() -> None:
+    """Compile what the runs need, or load it from the cache."""
+    scenario = SnapshotScenario("snapshot-small", SnapshotOptions(budget=1), machines=2)
+    for policy in ("greedy_fragment", "search"):
+        scenario.play(scenario.load(0), (policy, None), 0, with_picture=False)
+
+
+def is_snapshot(text: str) -> bool:
+    """Whether a scenario's name is one of a snapshot."""
+    return text.partition("@")[0] in SNAPSHOT_SCENARIOS
+
+
+@dataclass(frozen=True)
+class SnapshotScenario:
+    """A snapshot to reschedule; small, and loaded where it is needed."""
+
+    name: str
+    options: SnapshotOptions = field(default_factory=SnapshotOptions)
+    machines: int | None = None
+    """Of a generated one; None: as many as the preset has."""
+    file: Path | None = None
+
+    @property
+    def world(self) -> World:
+        """The world of rebalancing."""
+        return REBALANCE
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """What is left of the fragments."""
+        return ("fragment_rate",)
+
+    @property
+    def telling(self) -> tuple[str, ...]:
+        """Measures worth a column of a narrow table."""
+        return ("fragment_rate", "fragment_reduction", "migrations", "migrated_memory", "plan_seconds")
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How far it may go."""
+        budget, size = self.options.budget, self.options.fragment_size
+        return (f"at most {budget} migrations", f"pieces of {size} cores")
+
+    def check_policy(self, policy: str, options: None) -> None:
+        """Whether there is such a policy."""
+        make_snapshot_policy(policy)
+
+    def load(self, seed: int) -> Snapshot:
+        """The snapshot of that seed; that of a file is always the same."""
+        if self.file is not None:
+            return _read_once(self.file)
+        return generate_snapshot(self.name.partition("@")[0], seed, self.machines)
+
+    def play(self, work: Snapshot, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
+        """All migrations of the policy of that name."""
+        run = play_snapshot(work, make_snapshot_policy(policy[0], seed), self.options)
+        return Played(run.outcome.measures, _picture(work, run) if with_picture else None)
+
+
+@dataclass(frozen=True, eq=False)
+class SnapshotRun:
+    """What a policy did to a snapshot."""
+
+    outcome: SnapshotOutcome
+    rates: F64
+    """[moves + 1] fragment rate, in %, before the first and after each migration."""
+    use: F64
+    """[moves + 1, machines] share of the cores in use."""
+
+
+def play_snapshot(snapshot: Snapshot, policy: SnapshotPolicy, options: SnapshotOptions) -> SnapshotRun:
+    """Migrate until the policy stops or the budget is spent; the time is that of the decisions alone."""
+    world = SnapshotWorld(snapshot, options)
+    cores = snapshot.total[:, :, CPU].sum(axis=1)
+    use, seconds = [_use(world, cores)], 0.0
+    while True:
+        begin = time.perf_counter()
+        observation = world.next_decision()
+        if observation is None:
+            break
+        decision = policy.decide(observation)
+        seconds += time.perf_counter() - begin
+        world.apply(decision)
+        use.append(_use(world, cores))
+    outcome = world.outcome()
+    measures = {**outcome.measures, "plan_seconds": seconds}
+    rates = [outcome.measures["fragment_rate_before"], *(100 * row[3] for row in outcome.log)]
+    return SnapshotRun(SnapshotOutcome(measures, outcome.log), np.array(rates), np.array(use)[: len(rates)])
+
+
+def _use(world: SnapshotWorld, cores: F64) -> F64:
+    free = world.machines.free[:, :, CPU].sum(axis=1)
+    share: F64 = 1.0 - free / np.maximum(cores, 1)
+    return share
+
+
+def _picture(snapshot: Snapshot, run: SnapshotRun) -> Picture:
+    moves = np.arange(len(run.rates), dtype=np.float64)
+    recording = Recording(moves, {"fragments": run.rates, "moves": moves})
+    facts = (f"{len(snapshot.machines):,} machines", f"{len(snapshot.vms):,} virtual machines")
+    return Picture(recording, heat_map(run.use.astype(np.float32), moves), facts)
+
+
+@lru_cache(maxsize=2)
+def _read_once(file: Path) -> Snapshot:
+    return read_snapshot(file)
+
+
+def parse_snapshot_scenario(text: str, data: Path | None, budget: int | None = None) -> SnapshotScenario:
+    """The scenario of that name."""
+    preset, at, size = text.partition("@")
+    options = SnapshotOptions() if budget is None else SnapshotOptions(budget=budget)
+    if preset == BYTEDANCE and not at:
+        if data is None:
+            raise InputError(
+                f"the scenario {text!r} needs data files; "
+                f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
+            )
+        file = data / _FILE
+        if not file.is_file():
+            raise InputError("no such file", file=file)
+        return SnapshotScenario(text, options, file=file)
+    if preset not in PRESETS:
+        raise unknown_name("scenario", text, SNAPSHOT_SCENARIOS)
+    if at and not (size.isdecimal() and 1 <= int(size) <= 100_000):
+        raise UsageError(f"scenario {text!r}: after @ comes a number of machines up to 100,000")
+    return SnapshotScenario(text, options, int(size) if at else None)
