@@ -37,6 +37,11 @@ def test_a_simulation_prints_writes_and_logs(proreus: Proreus, tmp_path: Path) -
     }
 
 
+def test_servers_can_be_watched(proreus: Proreus) -> None:
+    ended = proreus("simulate", "vms", *QUICK, "--policy", "learned", "--watch", "1000")
+    assert ended.code == 0 and "80 placed" in ended.out and "▕" in ended.out
+
+
 def test_options_reach_the_world(proreus: Proreus, tmp_path: Path) -> None:
     def placed(*words: str) -> float:
         assert proreus("simulate", "vms", *QUICK[:4], "--json", "r.json", *words).code == 0

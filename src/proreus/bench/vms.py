@@ -64,7 +64,7 @@ def bench_vms(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchR
     yield claim(
         f"growth of the cost for {times:.0f} times the servers", "x", growth, goal=times, better="lower"
     )
-    for name in ("first_fit", "best_fit"):
+    for name in ("first_fit", "best_fit", "learned"):
         tell(f"{name} inside the kernel, 100 servers")
         yield claim(f"{name} inside the kernel, 100 servers", "decisions/s", _rule_rate(work, name))
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import tyro
+from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.text import Text
 
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.simulate import measures_table, write_log, write_result
 from proreus.cli.vm_workloads import VmWorkloadArguments, vm_scenario_of
 from proreus.cli.worlds import WorldCommand
-from proreus.compare.vm_runs import play_runs
+from proreus.compare.vm_runs import VmRuns, play_runs
 from proreus.model.files import check_writable
 from proreus.policies.vms.catalogue import VM_POLICIES, make_vm_policy
+from proreus.policies.vms.policy import VmRulePolicy
 from proreus.worlds.vms.outcome import MEASURES, RunFigures
+from proreus.worlds.vms.screen import server_lines
+from proreus.worlds.vms.world import VmsWorld
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class SimulateArguments:
     workload: VmWorkloadArguments = field(default_factory=VmWorkloadArguments)
     log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write one CSV row per run: start, machines placed, waits, use."""
+    watch: float = 0.0
+    """Show the first run's servers as they fill, so many placements a second; 0: do not."""
     common: Common = field(default_factory=Common)
 
 
@@ -41,6 +50,8 @@ def run(arguments: SimulateArguments, command: str) -> int:
     console = new_console()
     with console.status(f"reading {scenario.name}"):
         runs = scenario.load(arguments.common.seed)
+    if arguments.watch > 0:
+        _watch(runs, policy, arguments.watch, console)
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -71,6 +82,27 @@ def run(arguments: SimulateArguments, command: str) -> int:
         }
         write_result(arguments.common.json, result)
     return 0
+
+
+def _watch(runs: VmRuns, policy: VmRulePolicy, rate: float, console: Console) -> None:
+    """The first run, placement by placement."""
+    world = VmsWorld(runs.work, runs.options, int(runs.limits[0]))
+    world.begin(int(runs.starts[0]), int(runs.limits[0]))
+    place = -1
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        while (observation := world.next_decision()) is not None:
+            live.update(_frame(world, place), refresh=console.is_terminal)
+            place = policy.decide(observation)
+            world.apply(place)
+            time.sleep(1.0 / rate if console.is_terminal else 0.0)
+        live.update(_frame(world, place), refresh=True)
+
+
+def _frame(world: VmsWorld, place: int) -> Text:
+    figures, servers = world.figures(), world.lanes.servers
+    head = f"{figures.placed:,} placed, {figures.rejected:,} rejected, {figures.wait:,.0f} s waited"
+    lines = server_lines(servers.capacity, servers.free[0], figures.servers, place)
+    return Text("\n".join([head, *lines]), no_wrap=True)
 
 
 COMMAND = WorldCommand(
