@@ -103,3 +103,36 @@ def test_training_leaves_a_model_that_can_be_served(
         name.startswith("mean completion") for name in result["validation"]
     )
     assert_refused(proreus("models", "train", *words), 2, "holds a run already")
+
+
+JOBS = """
+jobs:
+- metadata: {name: job, labels: {sub-time: '1'}}
+  spec:
+    minAvailable: 4
+    tasks:
+    - name: task
+      replicas: 4
+      template:
+        spec:
+          containers:
+          - command: [train, --epochs=1]
+            resources: {requests: {cpu: 500m, memory: 1Gi, nvidia.com/gpu: 1}, limits: {cpu: 600m}}
+"""
+
+
+def test_judging_says_how_the_model_stands_beside_the_rules(proreus: Proreus, tmp_path: Path) -> None:
+    (tmp_path / "nodes.yaml").write_text(NODES)
+    (tmp_path / "jobs.yaml").write_text(JOBS)
+    files = ("--nodes", str(tmp_path / "nodes.yaml"), "--jobs", str(tmp_path / "jobs.yaml"))
+    ended = proreus("models", "judge", *files, "--seeds", "2", "--json", str(tmp_path / "out.json"))
+    assert (ended.code, ended.err) == (0, ""), ended
+    assert "4 tasks on 3 nodes" in ended.out and "gain over" in ended.out
+    result = json.loads((tmp_path / "out.json").read_bytes())
+    assert [row["policy"] for row in result["jobs"]][-1] == "binpack"
+    assert {row["asked"] for row in result["generated"]} == {"likeliest", "drawn", "masked"}
+    assert all(row["low"] <= row["gain"] <= row["high"] for row in result["generated"])
+    assert_refused(proreus("models", "judge", *files[2:]), 2, "--jobs needs --nodes")
+    assert_refused(proreus("models", "judge", "--seeds", "1"), 2, "at least 2")
+    assert_refused(proreus("models", "judge", *files, "--model", "vector-k8ssim"), 2, "500 nodes")
+    assert_refused(proreus("models", "judge", "--model", str(tmp_path)), 2, "card.json")

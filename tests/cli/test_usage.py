@@ -30,6 +30,7 @@ HELP = {
     "models": ("models", "--help"),
     "models list": ("models", "list", "--help"),
     "models train": ("models", "train", "--help"),
+    "models judge": ("models", "judge", "--help"),
     "data": ("data", "--help"),
     "data list": ("data", "list", "--help"),
     "demo": ("demo", "--help"),

@@ -46,7 +46,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     ),
     "models": (
         "proreus.cli.models",
-        "list, promote, roll back and train the service's models",
+        "list, promote, roll back, train and judge the service's models",
         "proreus models list --store models",
     ),
     "data": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -36,15 +37,14 @@ class ModelsArguments:
 
 def run(words: Sequence[str]) -> int:
     """Look at versions, or change which one is live."""
-    actions = (*ACTIONS, "train")
+    actions = (*ACTIONS, *_ELSEWHERE)
     if not words or words[0].startswith("-"):
         parse(ModelsArguments, "proreus models list", words, _EXAMPLE)
         raise UsageError(f"say what to do with the models: {', '.join(actions)}")
     action, *rest = words
-    if action == "train":
-        from proreus.cli.train_vector import run as train
-
-        return train(rest)
+    if action in _ELSEWHERE:
+        code: int = importlib.import_module(_ELSEWHERE[action]).run(rest)
+        return code
     if action not in ACTIONS:
         raise unknown_name("action", action, actions)
     arguments = parse(ModelsArguments, f"proreus models {action}", rest, _EXAMPLE)
@@ -58,6 +58,8 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
+# Actions with flags of their own; their modules know learners, which looking at versions does not need.
+_ELSEWHERE = {"train": "proreus.cli.train_vector", "judge": "proreus.cli.judge_vector"}
 _EXAMPLE = "Example: proreus models list --store models; proreus models promote --store models --version 3"
 
 
