@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from proreus.serving.admission import Admission
+from proreus.serving.http import HttpApp, HttpLimits
+from proreus.serving.rest import RestApi
+from proreus.serving.rest_server import RestDoor
 from serving.door_cases import Doors, ask, open_doors, serving_options
 
 STATE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
@@ -209,8 +213,6 @@ def test_metrics_and_description(doors: Doors) -> None:
     assert "proreus_model_info" in text and "proreus_fallbacks_total" in text
     described = ask(doors.rest, "/openapi.json").json
     paths = {(path, method) for path, methods in described["paths"].items() for method in methods}
-    from proreus.serving.rest import RestApi
-
     api = RestApi(doors.running.application, 1)
     routed = {
         (path.replace("{}", "{version}"), method.lower())
@@ -220,13 +222,9 @@ def test_metrics_and_description(doors: Doors) -> None:
     assert paths == routed
 
 
-def test_sizes_rates_and_numbers_at_once_are_limited(tmp_path: Any) -> None:
-    from proreus.serving.http import HttpLimits
-
+def test_sizes_times_and_connections_are_limited(tmp_path: Any) -> None:
     limited = open_doors(
-        serving_options(
-            tmp_path, rate=5.0, http=HttpLimits(body_bytes=2000, connections=20, body_seconds=0.5)
-        )
+        serving_options(tmp_path, http=HttpLimits(body_bytes=2000, connections=20, body_seconds=0.5))
     )
     try:
         assert ask(limited.rest, "/predict", {"state": STATE, "x": "y" * 3000}).status == 413
@@ -251,8 +249,18 @@ def test_sizes_rates_and_numbers_at_once_are_limited(tmp_path: Any) -> None:
                 for _ in range(40)
             ]
             assert crowd[-1].recv(1) == b""
-        codes = [ask(limited.rest, "/predict", {"state": STATE}).status for _ in range(8)]
-        assert codes.count(429) >= 2 and set(codes) == {200, 429}
-        assert all(ask(limited.rest, "/health").status == 200 for _ in range(10))
     finally:
         limited.running.stop(1.0)
+
+
+def test_rates_are_limited_but_for_probes(doors: Doors) -> None:
+    application = doors.running.application
+    routes = RestApi(application, 1 << 20).routes()
+    door = RestDoor(HttpApp(routes, Admission(rate=1.0), application.service.measurements))
+    port = door.start("127.0.0.1", 0)
+    try:
+        codes = [ask(port, "/predict", {"state": STATE}).status for _ in range(8)]
+        assert 429 in codes and set(codes) <= {200, 429}
+        assert all(ask(port, "/health").status == 200 for _ in range(5))
+    finally:
+        door.stop(1.0)

@@ -23,9 +23,7 @@ def test_without_a_wish_the_package_has_one(store: ModelStore) -> None:
     assert [record.note for record in store.versions("vector")] == ["came with the package"]
 
 
-def test_a_path_is_added_once_and_then_goes_on_with_what_was_learned(
-    store: ModelStore, tmp_path: Path
-) -> None:
+def test_a_path_is_added_once_and_then_goes_on_as_learned(store: ModelStore, tmp_path: Path) -> None:
     path = fresh_checkpoint(tmp_path / "mine")
     assert make_live(store, str(path)) == "mine"
     learned = store.add("mine", store.checkpoint("mine", 1), "learned", 1)
