@@ -98,7 +98,7 @@ def test_a_run_is_kept_resumed_and_played(tmp_path: Path, capsys: pytest.Capture
     assert again == [json.loads(line)["fitness"] for line in journal]
     assert main((*small, "--generations", "2", "--out", str(run))) == 2
     assert "holds a run already" in capsys.readouterr().err
-    play = ("simulate", "vms", "--scenario", "waiting@2", "--starts", "2", "--policy", str(run / "best"))
+    play = ("simulate", "vms", "--scenario", "waiting@2", "--starts", "2", "--policy", str(run))
     assert main(play) == 0
     settings = json.loads((run / "settings.json").read_text())
     (run / "settings.json").write_text(json.dumps({**settings, "world": "pods"}))

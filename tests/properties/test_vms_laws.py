@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proreus.cluster.servers import NOWHERE, UNITS, give_back
 from proreus.compare.vm_runs import planned_runs, play_runs
-from proreus.model.errors import IllegalDecision
+from proreus.model.errors import IllegalDecision, UsageError
 from proreus.model.vm import ServerShape
 from proreus.policies.vms.catalogue import VM_POLICIES, make_vm_policy
 from proreus.traces.vm_generate import generate_vms
@@ -155,6 +155,15 @@ def test_a_batch_takes_the_built_in_rules_and_refuses_the_rest() -> None:
     assert (
         steps.obs.shape == (2, 3, 2, 2) and steps.feat.shape == (2, 2, 2, 2) and steps.avail.shape == (2, 6)
     )
+    for name, array in (
+        ("obs", steps.obs),
+        ("req", steps.feat),
+        ("feat", steps.feat),
+        ("avail", steps.avail),
+    ):
+        assert batch.get_attr(name) is array
+    with pytest.raises(UsageError, match="unknown attribute"):
+        batch.get_attr("reward")
     batch.step(np.array([-1, -2]))
     free = batch.lanes.servers.free.copy()
     with pytest.raises(IllegalDecision, match="lane 1"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from proreus.cluster.servers import flavours_of
 from proreus.model.errors import InputError, UsageError
 from proreus.model.vm import DoubleRule, ServerShape, VmTrace, events_of, part_of, superposed
 from proreus.traces.huawei import (
@@ -148,6 +149,14 @@ def test_the_generator_is_calibrated_on_the_published_figures() -> None:
     assert twice.arrival[-1] == pytest.approx(trace.arrival[-1] / 2, rel=0.05)
     assert np.array_equal(generate_vms(100, 1).arrival, generate_vms(100, 1).arrival)
     assert not np.array_equal(generate_vms(100, 1).arrival, generate_vms(100, 2).arrival)
+
+
+def test_a_trace_of_too_many_sizes_is_refused() -> None:
+    cpu = 1.0 + np.arange(5_000) / 1_000
+    with pytest.raises(InputError, match="round the amounts"):
+        flavours_of(cpu, np.ones(5_000), DoubleRule())
+    flavours, flavour = flavours_of(cpu[:40], np.ones(40), DoubleRule())
+    assert len(set(flavour.tolist())) == 40 and flavours.need.shape[1] % 8 == 0
 
 
 def test_traces_can_be_cut_and_laid_over_each_other() -> None:

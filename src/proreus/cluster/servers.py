@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from proreus.cluster.compiled import compiled, compiled_inline
 from proreus.cluster.packed import packable
+from proreus.model.errors import InputError
 from proreus.model.vm import NUMA_NODES, DoubleRule, Floats, ServerShape
 
 I32: TypeAlias = NDArray[np.int32]
@@ -32,6 +33,8 @@ U64: TypeAlias = NDArray[np.uint64]
 UNITS = 2000
 """Of one core or one GB."""
 PER_UNIT = 1.0 / UNITS
+MOST_FLAVOURS = 4096
+"""What fits where is kept for each."""
 NOWHERE = -1
 # The sizes of a public cloud as their NUMA nodes see them: (cores, GB, on both nodes). Whatever a trace asks
 # for, it is always known how many more of these there is room for.
@@ -88,6 +91,10 @@ def flavours_of(cpu: Floats, mem: Floats, rule: DoubleRule) -> tuple[Flavours, I
     found, flavour = np.unique(np.concatenate([asked, typical]), axis=0, return_inverse=True)
     kinds: I32 = flavour.reshape(-1).astype(np.int32)
     count = len(found)
+    if count > MOST_FLAVOURS:
+        raise InputError(
+            f"machines of {count:,} sizes, at most {MOST_FLAVOURS:,} are possible: round the amounts"
+        )
     # The flavours that only fill the last word up fit nowhere.
     need = np.full((2, _whole_words(count)), np.iinfo(np.int32).max, dtype=np.int32)
     need[:, :count] = (found[:, :2] // (1 + found[:, 2:])).T

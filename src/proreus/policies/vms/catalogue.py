@@ -37,13 +37,17 @@ VM_POLICIES: dict[str, tuple[str, int]] = {
 
 
 def make_vm_policy(name: str, seed: int = 0) -> VmRulePolicy:
-    """The policy of that name, or the checkpoint at that path; a UsageError names the nearest one known."""
+    """The policy of that name, or the checkpoint at that path; a UsageError names the nearest one known.
+
+    The path of a training run stands for its best checkpoint.
+    """
     if name in VM_POLICIES and VM_POLICIES[name][1] != LEARNED:
         return VmRulePolicy(name, VM_POLICIES[name][1], seed)
-    folder = PRETRAINED / "vms" if name == "learned" else Path(name)
-    if not is_checkpoint(folder):
-        raise unknown_name("policy", name, VM_POLICIES)
-    return VmRulePolicy(name, LEARNED, seed, scorer_weights(folder))
+    path = PRETRAINED / "vms" if name == "learned" else Path(name)
+    for folder in (path, path / "best"):
+        if is_checkpoint(folder):
+            return VmRulePolicy(name, LEARNED, seed, scorer_weights(folder))
+    raise unknown_name("policy", name, VM_POLICIES)
 
 
 def scorer_weights(folder: Path) -> F64:

@@ -18,7 +18,7 @@ from proreus.cluster.packed import pack, packable
 from proreus.cluster.rng import next_below
 from proreus.cluster.servers import F32, I32, U8, U64, first_place, tightest_place
 from proreus.cluster.vm_observation import demand
-from proreus.model.errors import IllegalDecision, UsageError
+from proreus.model.errors import IllegalDecision, UsageError, unknown_name
 from proreus.worlds.vms.columns import DECIDING, MACHINE, PLACED, STATUS, WAIT, Lanes, Work
 from proreus.worlds.vms.kernel import at_hand, begin, first_fit_length, put
 from proreus.worlds.vms.world import SPANE_EXTRA, VmsOptions, new_lanes
@@ -129,6 +129,18 @@ class BatchedVms:
 
     def __len__(self) -> int:
         return self._screen.rewards.size
+
+    def get_attr(self, name: str) -> F32 | Bool:
+        """`obs`, `req` (also `feat`) or `avail` of every lane, under the names of the notes."""
+        known: dict[str, F32 | Bool] = {
+            "obs": self._steps.obs,
+            "req": self._steps.feat,
+            "feat": self._steps.feat,
+            "avail": self._steps.avail,
+        }
+        if name not in known:
+            raise unknown_name("attribute", name, known)
+        return known[name]
 
     def reset(self) -> VmSteps:
         """Every lane at the first choice of a new run."""
