@@ -88,7 +88,7 @@ def test_unknown_names(folder: Path, name: str) -> None:
 
 
 def test_every_real_dataset_loads(real_data: Path) -> None:
-    names = [name for name in known(real_data) if not name.startswith("openb-trace/")]
+    names = [name for name in known(real_data, "pods") if not name.startswith("openb-trace/")]
     sizes = {name: len(load(name, real_data, seed=42).pods) for name in names}
     assert sizes["k8ssim/large"] == 350
     assert sizes["alibaba2025"] == 23_871

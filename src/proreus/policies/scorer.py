@@ -277,6 +277,8 @@ def backward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, wor
     d_base[:] = _ZERO
     padded = (count + _BLOCK - 1) // _BLOCK * _BLOCK
     whole = count // _BLOCK * _BLOCK
+    for k in range(count + 2, padded):
+        work.d_logits[k] = _ZERO  # of a larger choice before: zero times what is not a number is none either
     for k in range(whole, padded):
         for i in range(_F):
             work.tail[k - whole, i] = rows[k, i] if k < count else _ZERO
