@@ -2,7 +2,7 @@
 
     pip install 'proreus[serve]'
     python examples/02_simulator_plugin.py                       # a generated cluster of 50 nodes
-    python examples/02_simulator_plugin.py --data DIR            # the simulator's own 350 tasks on 500 nodes
+    python examples/02_simulator_plugin.py --data DIR --model vector-k8ssim --deterministic
     python examples/02_simulator_plugin.py --rest http://127.0.0.1:5000 --grpc 127.0.0.1:50051 --nodes 7
 
 Without --rest and --grpc it starts a service of its own (`proreus serve all`), for a cluster as large as

@@ -57,6 +57,8 @@ class Limits:
     """How long to wait for requests under way when the service is told to end."""
     grpc_threads: int = 8
     """Threads that answer gRPC calls."""
+    grpc_one_core: bool = True
+    """Keep these threads on one core, where they do not wait for each other's wake-ups."""
     log_sample: int = 0
     """Log one of so many answered requests (at --log-level info); 0: none. Refusals are logged there too."""
 

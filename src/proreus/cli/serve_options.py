@@ -32,6 +32,6 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
         token=None if security.token_file is None else read_token(security.token_file),
         rate=limits.rate,
         http=HttpLimits(limits.max_body, limits.max_concurrency, log_every=limits.log_sample),
-        grpc=GrpcOptions(limits.grpc_threads, limits.max_concurrency, limits.max_body),
+        grpc=GrpcOptions(limits.grpc_threads, limits.max_concurrency, limits.max_body, limits.grpc_one_core),
         credentials=check_credentials(security.tls_cert, security.tls_key),
     )
