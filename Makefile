@@ -26,10 +26,7 @@ $(FULL): $(BASE)
 demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML report
 	$(BIN)/proreus demo
 
-# Training's kernels are compiled by a process of their own first: a process that compiles may round the last digit
-# otherwise than those that load what it compiled, and some tests compare runs to the last bit.
 test: $(FULL) ## set up, run the whole test suite (slow golden runs apart)
-	$(BIN)/proreus train pods --algo ppo --scenarios gpu@5 --steps 512 --lanes 8 --out $$(mktemp -d)/run
 	$(BIN)/python -m pytest -n 2 -m 'not golden' tests
 
 golden: $(FULL) ## reproduce the published figures on real traces (set PROREUS_DATA)

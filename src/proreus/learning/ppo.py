@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proreus.cluster.columns import F64, I64, U64
-from proreus.cluster.compiled import compiled, compiled_arithmetic
+from proreus.cluster.compiled import compiled
 from proreus.cluster.packed import private
 from proreus.cluster.rng import next_below, seeded
 from proreus.encoding.context import F32
@@ -165,7 +165,7 @@ def estimate(rollout: Rollout, discount: float, trace: float, mean: float, sprea
 _POLICY_LOSS, _VALUE_LOSS, _ENTROPY, _KL, _CLIPPED = range(5)
 
 
-@compiled_arithmetic
+@compiled
 def slopes_of(
     params: F32, rollout: Rollout, work: Work, samples: I64, weights: F32, out: tuple[F32, F64]
 ) -> None:

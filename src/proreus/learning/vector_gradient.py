@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.cluster.columns import F64
-from proreus.cluster.compiled import compiled_arithmetic
+from proreus.cluster.compiled import compiled
 from proreus.encoding.context import F32
 from proreus.learning.optimiser import add_slopes
 from proreus.learning.threads import Threads
@@ -144,7 +144,7 @@ def _edges(count: int) -> list[int]:
     return [count * i // _CHUNKS for i in range(_CHUNKS + 1)]
 
 
-@compiled_arithmetic
+@compiled
 def add_scorer_slopes(model: tuple[F32, F32], states: F64, d_logits: F32, d_values: F64, slopes: F32) -> None:
     """Add to slopes, float32[P + n K], those of states: float64[B, S], d_logits: [B, A], d_values: [B]."""
     params, memory, work = model[0], model[1], new_work()
@@ -194,7 +194,7 @@ def add_scorer_slopes(model: tuple[F32, F32], states: F64, d_logits: F32, d_valu
                 slopes[CONTEXT_WEIGHTS + i * _H + j] += g[i] * d_base[j]
 
 
-@compiled_arithmetic
+@compiled
 def _backward_heads(
     params: F32,
     layers: tuple[F32, F32, F32],
@@ -230,7 +230,7 @@ def _backward_heads(
         d_mean[i] = total
 
 
-@compiled_arithmetic
+@compiled
 def _backward_block(
     params: F32, by: tuple[F32, F32], layers: tuple[F32, F32, F32], d_base: F32, slopes: F32
 ) -> None:

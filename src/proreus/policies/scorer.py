@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.cluster.compiled import compiled_arithmetic
+from proreus.cluster.compiled import compiled
 from proreus.cluster.packed import pack, packable
 from proreus.encoding.context import CONTEXT_FEATURES, F32
 from proreus.encoding.pods import PAIR_FEATURES
@@ -136,7 +136,7 @@ _Q0, _Q2, _Q4, _Q6 = (
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
 
-@compiled_arithmetic
+@compiled
 def tanh_of(values: F32) -> None:
     """In place; values: float32[..]."""
     for j in range(values.shape[0]):
@@ -146,7 +146,7 @@ def tanh_of(values: F32) -> None:
         values[j] = above / (((_Q6 * s + _Q4) * s + _Q2) * s + _Q0)
 
 
-@compiled_arithmetic
+@compiled
 def forward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work: Work) -> float:
     """Fill `work.logits`; returns the value.
 
@@ -196,7 +196,7 @@ def forward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work
     return value
 
 
-@compiled_arithmetic
+@compiled
 def _affine(weights: F32, inputs: F32, bias: F32, out: F32) -> None:
     """out[H] = inputs[G] weights[G * H] + bias[H]."""
     matrix = weights.reshape(_G, _H)
@@ -211,7 +211,7 @@ _LOG2_E, _LN_2, _HALF, _LEAST = (np.float32(x) for x in (1.4426950408889634, mat
 _E2, _E3, _E4, _E5, _E6 = (np.float32(1.0 / math.factorial(n)) for n in (2, 3, 4, 5, 6))
 
 
-@compiled_arithmetic
+@compiled
 def softmax(work: Work, count: int, heads: int) -> float:
     """Fill `work.chances` from the logits of `count` rows and the allowed heads; returns log of their sum."""
     logits, chances, bits = work.logits, work.chances, work.bits
@@ -244,7 +244,7 @@ def softmax(work: Work, count: int, heads: int) -> float:
     return most + np.log(total)
 
 
-@compiled_arithmetic
+@compiled
 def backward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work: Work, slopes: F32) -> None:
     """Add the slopes of the loss to slopes: float32[PARAMETERS]; `forward` of the same must have come before.
 
@@ -310,7 +310,7 @@ def backward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, wor
         slopes[_BIAS + j] += d_base[j]
 
 
-@compiled_arithmetic
+@compiled
 def _add_block(rows: F32, slopes: F32, out: F32) -> None:
     """out[F, H] += rows[8, F] transposed times slopes[8, H]."""
     for i in range(_F):
@@ -321,7 +321,7 @@ def _add_block(rows: F32, slopes: F32, out: F32) -> None:
             out[i, j] = total
 
 
-@compiled_arithmetic
+@compiled
 def _outer(left: F32, right: F32, out: F32) -> None:
     """out[I * H] += left[I] x right[H]; four rows at once, for the sake of vectors. I is a multiple of 4."""
     matrix = out.reshape(left.shape[0], _H)
@@ -335,7 +335,7 @@ def _outer(left: F32, right: F32, out: F32) -> None:
             matrix[i + 3, j] += d * x
 
 
-@compiled_arithmetic
+@compiled
 def _rows_times(matrix: F32, vector: F32, out: F32) -> None:
     """out[I] = matrix[I, H] vector[H]; four rows at once, for the sake of vectors. I is a multiple of 4."""
     for i in range(0, matrix.shape[0], 4):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.cluster.columns import F64, I64, Bool
-from proreus.cluster.compiled import compiled, compiled_arithmetic
+from proreus.cluster.compiled import compiled
 from proreus.encoding.context import F32
 from proreus.policies.vector_scorer import fill_chances, log_chance, pick
 
@@ -62,7 +62,7 @@ def layers_of(tensors: Mapping[str, NDArray[Any]], side: str) -> Layers:
     return found[0], found[1], found[2], found[3], found[4], found[5]
 
 
-@compiled_arithmetic
+@compiled
 def _dense(inputs: F32, weights: F32, bias: F32, out: F32) -> None:
     """out[J] = inputs[I] weights[I, J] + bias[J]."""
     for j in range(bias.shape[0]):

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.cluster.columns import F64, I64, Bool
-from proreus.cluster.compiled import compiled, compiled_arithmetic
+from proreus.cluster.compiled import compiled
 from proreus.encoding.context import F32
 from proreus.policies.scorer import tanh_of
 
@@ -151,7 +151,7 @@ def new_work() -> Work:
 # the compiler then unrolls the one and runs the other in vectors.
 
 
-@compiled_arithmetic
+@compiled
 def fill_context(state: F64, nodes: int, g: F32) -> None:
     """g: float32[G] of the vector of so many nodes; see CONTEXT."""
     mean_cpu = mean_memory = most_cpu = most_memory = empty = _ZERO
@@ -180,7 +180,7 @@ def fill_context(state: F64, nodes: int, g: F32) -> None:
     g[11] = np.float32(math.log1p(nodes) / 10.0)
 
 
-@compiled_arithmetic
+@compiled
 def fill_base(params: F32, g: F32, base: F32) -> None:
     """base: float32[H], what the context adds to the first layer of every node."""
     for j in range(_H):
@@ -190,7 +190,7 @@ def fill_base(params: F32, g: F32, base: F32) -> None:
         base[j] = total
 
 
-@compiled_arithmetic
+@compiled
 def fill_nodes(state: F64, memory: F32, start: int, count: int, x: F32) -> None:
     """x: float32[F + K, 16], the features of `count` nodes from `start` on; what is behind them stays."""
     for k in range(count):
@@ -205,7 +205,7 @@ def fill_nodes(state: F64, memory: F32, start: int, count: int, x: F32) -> None:
                 x[_F + i, k] = memory[start + k, i]
 
 
-@compiled_arithmetic
+@compiled
 def fill_layers(params: F32, base: F32, x: F32, first: F32, second: F32) -> None:
     """The hidden layers of one block of nodes, float32[H, 16] each, from x: float32[F + K, 16]."""
     for j in range(_H):
@@ -222,7 +222,7 @@ def fill_layers(params: F32, base: F32, x: F32, first: F32, second: F32) -> None
             second[j, k] = max(total, _ZERO)
 
 
-@compiled_arithmetic
+@compiled
 def add_sums(second: F32, count: int, sums: F32) -> None:
     """Add the h of the first `count` nodes of a block to sums: float32[H, 16]."""
     if count == BLOCK:
@@ -235,7 +235,7 @@ def add_sums(second: F32, count: int, sums: F32) -> None:
                 sums[j, k] += second[j, k] if k < count else _ZERO
 
 
-@compiled_arithmetic
+@compiled
 def fill_cluster(params: F32, g: F32, sums: F32, nodes: int, out: tuple[F32, F32]) -> None:
     """out: the mean of h over the nodes and q, float32[H] each; see the module's text."""
     mean, layer = out
@@ -258,7 +258,7 @@ def fill_cluster(params: F32, g: F32, sums: F32, nodes: int, out: tuple[F32, F32
     tanh_of(layer)
 
 
-@compiled_arithmetic
+@compiled
 def head(params: F32, layer: F32, start: int, offset: int) -> float:
     """Delay, reject or value: q times the weights at `start`, plus its offset."""
     total = params[OFFSETS + offset]
@@ -267,7 +267,7 @@ def head(params: F32, layer: F32, start: int, offset: int) -> float:
     return total
 
 
-@compiled_arithmetic
+@compiled
 def fill_logits(params: F32, memory: F32, state: F64, logits: F32, work: Work) -> float:
     """Fill the logits, float32[2n + 2]; returns the value. memory: float32[n, K], or [0, K] for none."""
     nodes = (logits.shape[0] - 2) // 2
@@ -298,7 +298,7 @@ _LOG2_E, _LN_2, _HALF = (np.float32(x) for x in (1.4426950408889634, math.log(2.
 _E2, _E3, _E4, _E5, _E6 = (np.float32(1.0 / math.factorial(n)) for n in (2, 3, 4, 5, 6))
 
 
-@compiled_arithmetic
+@compiled
 def fill_chances(
     logits: F32, masks: Bool, row: int, chances: F32, bits: NDArray[np.int32]
 ) -> tuple[float, float]:
