@@ -98,7 +98,7 @@ def test_requests_of_a_table_go_to_their_pods_or_in_turn(tmp_path: Path) -> None
     assert windows.windows == 3
     assert windows.first.tolist() == [0, 1, 3, 3, 3, 4, 4]
     assert windows.amount[:, 0].tolist() == [3, 1, 5, 7]
-    for row, message in (("5,pod9,1,1", "pod9"), ("5,pod1,-1,1", "cpu"), ("9,,1,1\n3,,1,1", "before")):
+    for row, message in (("5,pod9,1,1", "pod9"), ("5,pod1,-1,1", "cpu"), ("x,,1,1", "time")):
         file.write_text(f"time,pod,cpu,mem\n{row}\n")
         with pytest.raises(InputError, match=message):
             read_requests(file, deployment_from(layout))

@@ -25,9 +25,13 @@ class WindowArguments:
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     requests: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Your own requests: a table time,pod,cpu,mem in order of time; an empty pod is dealt in turn."""
+    """Your own requests: the folder that `proreus data clean` wrote, or a table time,pod,cpu,mem (an empty
+    pod is dealt in turn)."""
     layout: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Your own nodes and pods, as JSON: {"node1": {"total_cpu": 100, ..., "pods": [...]}}."""
+    """Your own nodes and pods, as JSON: {"node1": {"total_cpu": 100, ..., "pods": [...]}}, in the units of
+    the requests; without it the pods of --requests are spread over equal nodes."""
+    nodes: int = 10
+    """How many such equal nodes."""
     split: Literal["train", "valid", "test"] = "test"
     """The part of the windows, in order of time."""
     budget: int | None = None
@@ -55,7 +59,7 @@ def window_scenario_of(arguments: WindowArguments, name: str | None = None) -> W
     needed = arguments.data is not None or chosen not in ("windows/serial", "windows/parallel")
     scenario = parse_window_scenario(chosen, data_dir(arguments.data) if needed else None)
     if arguments.requests is not None:
-        scenario = with_requests(scenario, arguments.requests, arguments.layout)
+        scenario = with_requests(scenario, arguments.requests, arguments.layout, arguments.nodes)
     scenario = with_changes(
         scenario,
         budget=arguments.budget,

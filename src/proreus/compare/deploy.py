@@ -21,12 +21,15 @@ from proreus.model.deploy import RequestWindows, part_of_windows
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.policies.deploy.catalogue import make_move_policy
 from proreus.traces import catalogue
+from proreus.traces.cleaning import REQUESTS_FILE, WINDOWS_FILE
 from proreus.traces.deploy_generate import WindowsConfig, generate_windows
 from proreus.traces.deploy_layout import read_layout
-from proreus.traces.deploy_windows import read_huawei_stream, read_monitor, read_requests
+from proreus.traces.deploy_windows import EvenSpread, read_huawei_stream, read_monitor, read_requests
 from proreus.worlds.deploy.outcome import measures_of
 from proreus.worlds.deploy.world import DeployOptions, DeployWorld
 
+CLEANED = (REQUESTS_FILE, WINDOWS_FILE)
+"""What `proreus data clean` writes, the finer of them first."""
 _TRAINING_SEEDS = 1_000_000
 """Generated windows to train or validate on come from seeds this far away from those of the test."""
 
@@ -85,7 +88,9 @@ class WindowScenario:
     def windows(self, seed: int) -> RequestWindows:
         """The windows of that seed; those of a file are always the same."""
         if self.file is not None:
-            return windows_in(self.source, self.file, self.layout)
+            together = self.options.group if self.options.service == "parallel" else 1
+            where = self.layout or EvenSpread(self.config.nodes, together)
+            return windows_in(self.source, self.file, where)
         far = 0 if self.part == "test" else _TRAINING_SEEDS * (1 + (self.part == "valid"))
         return generate_windows(replace(self.config, adds_up=self.options.service == "parallel"), far + seed)
 
@@ -121,7 +126,7 @@ class WindowScenario:
 
 
 @lru_cache(maxsize=2)
-def windows_in(source: str, file: Path, layout: Path | None) -> RequestWindows:
+def windows_in(source: str, file: Path, where: Path | EvenSpread) -> RequestWindows:
     """The windows in a file, read once."""
     match source:
         case "huawei":
@@ -129,8 +134,7 @@ def windows_in(source: str, file: Path, layout: Path | None) -> RequestWindows:
         case "monitor":
             return read_monitor(file)
         case _:
-            assert layout is not None, "checked where the scenario is made"
-            return read_requests(file, read_layout(layout))
+            return read_requests(file, read_layout(where) if isinstance(where, Path) else where)
 
 
 _KINDS = {
@@ -171,10 +175,12 @@ def with_changes(scenario: WindowScenario, **changes: Any) -> WindowScenario:
     return replace(scenario, options=replace(scenario.options, **given))
 
 
-def with_requests(scenario: WindowScenario, file: Path, layout: Path | None) -> WindowScenario:
-    """The scenario with the requests of a file of one's own, on nodes of one's own."""
+def with_requests(scenario: WindowScenario, file: Path, layout: Path | None, nodes: int) -> WindowScenario:
+    """The scenario with requests of one's own, on nodes of one's own or on so many equal ones."""
     if scenario.file is not None:
         raise UsageError(f"--requests is your own: choose a generated scenario, not {scenario.name!r}")
-    if layout is None:
-        raise UsageError("--requests needs --layout: a JSON file that says which pods stand on which nodes")
-    return replace(scenario, name=f"{scenario.name}:{file.name}", source="requests", file=file, layout=layout)
+    if file.is_dir():  # as cleaning leaves it; whole windows where it was told to leave the requests out
+        file = next((file / name for name in CLEANED if (file / name).is_file()), file / CLEANED[0])
+    config = replace(scenario.config, nodes=nodes)
+    name = f"{scenario.name}:{file.name}"
+    return replace(scenario, name=name, source="requests", file=file, layout=layout, config=config)

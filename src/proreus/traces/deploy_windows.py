@@ -1,21 +1,24 @@
 """Reads requests and monitor samples as windows of pods.
 
-A table of requests (`time,pod,cpu,mem`, seconds, in order of time) names the pod of each request or leaves
-the cell empty: such requests are dealt to the pods in turn. The Huawei lifetime table is read as a stream of
+A table of requests (`time,pod,cpu,mem`, in seconds) names the pod of each request or leaves the cell empty:
+such requests are dealt to the pods in turn. The Huawei lifetime table is read as a stream of
 requests dealt in turn, and a five-minute monitor as one request of every pod and window.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proreus.model.deploy import WINDOW, Deployment, RequestWindows, round_robin, windows_of
-from proreus.model.errors import InputError
+from proreus.model.errors import InputError, UsageError
 from proreus.traces.huawei import read_lifetimes
 from proreus.traces.table import Row, read_table
+from proreus.traces.textfile import read_lines
 
 _NODES, _PODS, _TOTAL, _STANDING = 10, 50, 100.0, 5.0
 """Of the environment in the notes: ten nodes of 100/100, five pods on each, which ask for 5/5 at rest."""
@@ -24,34 +27,82 @@ _MONITOR_NODE = (4.0, 8.0)
 MONITOR_SCALE = (8.0, 20.0)
 """The pods used a few hundredths of their nodes; so many times that, nodes come near their threshold."""
 _GIB = 2.0**30
+_MEAN_USE = 0.6
 
 
-def read_requests(path: Path, deployment: Deployment) -> RequestWindows:
-    """The requests of a table, for the pods of a deployment."""
-    rows = read_table(path, required=("time", "pod", "cpu", "mem"))
+@dataclass(frozen=True)
+class EvenSpread:
+    """Nodes for pods of which nobody said where they stand: equal ones, each with its share of the pods."""
+
+    nodes: int = _NODES
+    together: int = 1
+    """Requests that a pod serves at a time."""
+
+    def over(self, names: tuple[str, ...], pod: NDArray[np.int64], amount: NDArray[np.float64]) -> Deployment:
+        """The deployment for requests of amount[R, 2] of pods, int64[R].
+
+        Nodes are so large that the mean requests of all pods fill 60 % of them, and that any request fits.
+        """
+        if self.nodes < 1:
+            raise UsageError(f"nodes: {self.nodes} is not at least 1")
+        asked = np.zeros((len(names), 2))
+        np.add.at(asked, pod, amount)
+        asked /= np.maximum(np.bincount(pod, minlength=len(names)), 1)[:, None]
+        size = np.maximum(
+            self.together * asked.sum(axis=0) / (_MEAN_USE * self.nodes), self.together * amount.max(axis=0)
+        )
+        return Deployment(
+            tuple(f"node{n + 1}" for n in range(self.nodes)),
+            names,
+            np.tile(np.maximum(size, 1e-9), (self.nodes, 1)),
+            np.zeros((len(names), 2)),
+            np.arange(len(names)) % self.nodes,
+        )
+
+
+def read_requests(path: Path, deployment: Deployment | EvenSpread) -> RequestWindows:
+    """The requests of a table, for the pods of a deployment, or for its own pods on equal nodes.
+
+    The table is one of requests, or of windows: `window_start,pod,cpu,mem,requests`, as cleaning writes both.
+    """
+    moment = "window_start" if _is_of_windows(path) else "time"
+    rows = read_table(
+        path, required=(moment, "pod", "cpu", "mem"), optional=("requests", "window_start", "time")
+    )
     if not rows:
         raise InputError("there is a header and no row", file=path)
-    number = {name: p for p, name in enumerate(deployment.pod_names)}
-    turn, before = 0, 0.0
-    moments, pods, amounts = (
-        np.zeros(len(rows)),
-        np.zeros(len(rows), dtype=np.int64),
-        np.zeros((len(rows), 2)),
-    )
-    for place, row in enumerate(rows):
-        moments[place] = row.number("time")
-        if moments[place] < before:
-            raise row.fail("time", "is before that of the row above: sort the table, or clean it first")
-        before = moments[place]
-        name = row.optional_text("pod")
+    moments = np.array([row.number(moment) for row in rows])
+    amounts = np.array([[row.number("cpu"), row.number("mem")] for row in rows])
+    # Cleaning writes a pod's window when it closes, so pods may take turns in being ahead.
+    order = np.argsort(moments, kind="stable")
+    window = np.floor(moments[order] / WINDOW).astype(np.int64)
+    names = [rows[place].optional_text("pod") for place in order.tolist()]
+    if isinstance(deployment, EvenSpread):
+        known = tuple(sorted(set(filter(None, names))))
+    else:
+        known = deployment.pod_names
+    if not known:
+        raise rows[0].fail(
+            "pod", "no row names a pod: name the pods in a layout, or clean the log with --pods"
+        )
+    number = {name: p for p, name in enumerate(known)}
+    pod = np.zeros(len(rows), dtype=np.int64)
+    turn = 0
+    for place, name in enumerate(names):
         if not name:
-            pods[place], turn = turn % len(number), turn + 1
+            pod[place], turn = turn % len(number), turn + 1
         elif name in number:
-            pods[place] = number[name]
+            pod[place] = number[name]
         else:
-            raise row.fail("pod", f"no node of the layout has a pod {name!r}")
-        amounts[place] = row.number("cpu"), row.number("mem")
-    return windows_of(path.stem, deployment, np.floor(moments / WINDOW).astype(np.int64), pods, amounts)
+            raise rows[order[place]].fail("pod", f"no node of the layout has a pod {name!r}")
+    amounts = amounts[order]
+    where = deployment.over(known, pod, amounts) if isinstance(deployment, EvenSpread) else deployment
+    return windows_of(path.stem, where, window, pod, amounts)
+
+
+def _is_of_windows(path: Path) -> bool:
+    header = next(iter(read_lines(path)), "").strip().split(",")
+    return "window_start" in header and "time" not in header
 
 
 def read_huawei_stream(path: Path) -> RequestWindows:
