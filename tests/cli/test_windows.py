@@ -87,7 +87,7 @@ def test_train_keeps_a_run_that_plays_and_refuses_another(proreus: Proreus) -> N
         (("--policy", "hotspot@hot"), "after @"),
         (("--budget", "-1"), "budget: -1 is negative"),
         (("--max-pods", "2"), "max_pods: 2"),
-        (("--requests", "no.csv"), "--layout"),
+        (("--requests", "no.csv"), "no.csv: no such file"),
         (("--requests", "no.csv", "--layout", "no.json"), "no.json: no such file"),
     ],
 )
@@ -95,3 +95,42 @@ def test_bad_input_ends_with_one_line(proreus: Proreus, words: tuple[str, ...], 
     ended = proreus("simulate", "rebalance", *words)
     assert ended.code == 2 and ended.out == ""
     assert message in ended.err and len(ended.err.splitlines()) == 1
+
+
+def test_windows_are_played_from_what_cleaning_writes(proreus: Proreus) -> None:
+    """With every request, with whole windows only, and on a layout."""
+    rows = [f"2026-01-01T00:{k // 60 % 60:02}:{k % 60:02}Z,shop,{1 + k % 3},1Gi" for k in range(0, 3600, 7)]
+    Path("log.csv").write_text("time,service,cpu,mem\n" + "\n".join(rows) + "\n")
+    assert proreus("data", "clean", "log.csv", "--out", "cleaned", "--pods", "6").code == 0
+    assert proreus("data", "clean", "log.csv", "--out", "whole", "--pods", "6", "--no-requests").code == 0
+    served = {}
+    for folder in ("cleaned", "whole"):
+        ended = proreus(
+            *("simulate", "rebalance", "--policy", "hotspot", "--requests", folder, "--nodes", "3"),
+            *("--log", f"{folder}.log", "--export", f"{folder}.json"),
+        )
+        assert (ended.code, ended.err) == (0, "")
+        with Path(f"{folder}.log").open() as file:
+            served[folder] = sum(int(row["requests"]) for row in csv.DictReader(file))
+        layout = json.loads(Path(f"{folder}.json").read_text())
+        assert sorted(pod["pod_name"] for node in layout.values() for pod in node["pods"]) == [
+            f"shop-{k}" for k in range(6)
+        ]
+    assert served["whole"] == 3 * 6  # a request a pod in each of the last three of twelve windows
+    assert served["cleaned"] == sum(1 for k in range(0, 3600, 7) if k >= 2700)
+    again = proreus(
+        *("simulate", "rebalance", "--requests", "cleaned", "--layout", "cleaned.json", "--policy", "nothing")
+    )
+    assert (again.code, again.err) == (0, "")
+
+
+def test_a_folder_that_cleaning_did_not_write_is_named(proreus: Proreus) -> None:
+    Path("empty").mkdir()
+    ended = proreus("simulate", "rebalance", "--requests", "empty")
+    assert ended.code == 2 and "requests.csv" in ended.err
+    Path("nameless.csv").write_text("time,pod,cpu,mem\n1,,1,1\n")
+    ended = proreus("simulate", "rebalance", "--requests", "nameless.csv")
+    assert ended.code == 2 and "no row names a pod" in ended.err
+    Path("named.csv").write_text("time,pod,cpu,mem\n1,a,1,1\n")
+    ended = proreus("simulate", "rebalance", "--requests", "named.csv", "--nodes", "0")
+    assert ended.code == 2 and "nodes" in ended.err

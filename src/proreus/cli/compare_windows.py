@@ -13,16 +13,21 @@ from proreus.cli.compare import Destination, compare_and_write, process_count, s
 from proreus.cli.windows_workloads import WindowArguments, rebalance_scenario_of
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
+from proreus.compare.snapshots import is_snapshot
+from proreus.model.errors import UsageError
 from proreus.policies.deploy.catalogue import MOVE_POLICIES
 from proreus.policies.rebalance.catalogue import SNAPSHOT_POLICIES
+
+_MAIN_POLICIES = ("hotspot,balance,nothing,learned", "hotspot,greedy_fragment,search")
+"""Over windows, and over snapshots."""
 
 
 @dataclass(frozen=True)
 class CompareArguments:
     """Flags of `proreus compare rebalance`."""
 
-    policies: str = "hotspot,balance,nothing,learned"
-    """Names of policies, or paths of checkpoints, separated by commas."""
+    policies: str = ""
+    """Names of policies, or paths of checkpoints, separated by commas (default: the main ones)."""
     seeds: int = 10
     """How many seeds, from --seed on."""
     workload: WindowArguments = field(default_factory=WindowArguments)
@@ -41,12 +46,17 @@ def run(arguments: CompareArguments, command: str) -> int:
     """Run the comparison, print its tables and write its files."""
     prepare(arguments.common)
     names = split_names(arguments.scenarios) or [arguments.workload.scenario]
+    kinds = {is_snapshot(name) for name in names}
+    if len(kinds) > 1:
+        raise UsageError(
+            "--scenarios: windows and snapshots have policies of their own: compare one kind at a time"
+        )
     request = CompareRequest(
         processes=process_count(arguments.processes),
         ray=arguments.ray,
         seeds=seeds_from(arguments.common.seed, arguments.seeds),
         scenarios=tuple(rebalance_scenario_of(arguments.workload, name) for name in names),
-        policies=tuple(split_names(arguments.policies)),
+        policies=tuple(split_names(arguments.policies or _MAIN_POLICIES[kinds == {True}])),
     )
     compare_and_write(request, Destination(arguments.out, arguments.common.json, command), new_console())
     return 0

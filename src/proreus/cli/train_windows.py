@@ -13,8 +13,9 @@ import tyro
 from proreus.cli.arguments import Output, new_console, prepare
 from proreus.cli.compare import split_names
 from proreus.cli.training import interrupted_and_saved, kept_work_named, shown
+from proreus.cli.windows_workloads import WindowArguments, window_scenario_of
 from proreus.cli.worlds import WorldCommand
-from proreus.compare.deploy import WindowScenario, load_kernels, parse_window_scenario
+from proreus.compare.deploy import load_kernels
 from proreus.learning.deploy_es import MovesESConfig, evolve_moves
 from proreus.learning.deploy_run import WORLD, MovesRun
 from proreus.learning.runs import SETTINGS, read_settings
@@ -30,7 +31,9 @@ class Arguments:
     algo: Literal["es"] = "es"
     """The evolution strategy."""
     scenarios: str = "windows/serial,windows/parallel"
-    """Generated scenarios to train on, separated by commas."""
+    """Scenarios of windows to train on, separated by commas; of recorded ones, the first part."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """The folder of datasets, for recorded scenarios; or set PROREUS_DATA."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/rebalance")
     """The folder of the run: settings, journal, checkpoints, TensorBoard files."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
@@ -47,7 +50,7 @@ def run(arguments: Arguments, command: str) -> int:
     if arguments.processes < 0:
         raise UsageError(f"--processes {arguments.processes} is negative")
     config, names = _asked(arguments)
-    scenarios = [_generated(name) for name in names]
+    scenarios = [window_scenario_of(WindowArguments(name, arguments.data)) for name in names]
     folder, console = arguments.resume or arguments.out, new_console()
     record = MovesRun(folder, config, scenarios, resume=arguments.resume is not None)
     try:
@@ -67,13 +70,6 @@ def run(arguments: Arguments, command: str) -> int:
     if arguments.output.json is not None:
         write_atomically(arguments.output.json, (json.dumps(record.summary(), indent=2) + "\n").encode())
     return 0
-
-
-def _generated(name: str) -> WindowScenario:
-    scenario = parse_window_scenario(name, None)
-    if scenario.file is not None:
-        raise UsageError(f"scenario {name!r}: training is on generated windows")
-    return scenario
 
 
 def _asked(arguments: Arguments) -> tuple[MovesESConfig, list[str]]:

@@ -1,8 +1,9 @@
 """What a learned policy sees of a move: numbers that mean the same whatever the number of pods and nodes.
 
 For every forecast: how much the move takes off what is above the threshold, and above a level below it, on
-the two nodes together, and by how much the fuller of the two falls. Then the pod's size, how full the nodes
-are, how much of the budget is spent, and a constant: a move must be worth more than nothing.
+the two nodes together, and by how much the fuller of the two falls. Then the least of each over all
+forecasts: what the move is worth whichever of them comes true. Then the pod's size, how full the nodes are,
+how much of the budget is spent, and a constant: a move must be worth more than nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from proreus.cluster.hosting import (
     use_with,
 )
 
-VERSION = "moves-1"
+VERSION = "moves-2"
 PER_FORECAST = ("relief", "early_relief", "levelling")
 FEATURES = (
     *(f"{kind}_{name}" for kind in FORECASTS for name in PER_FORECAST),
+    *(f"sure_{name}" for name in PER_FORECAST),
     "size",
     "change",
     "source",
@@ -44,6 +46,7 @@ def encode_move(hosting: Hosting, pod: int, node: int, features: F64) -> None:
     """Fill `features` [FEATURES] for a move of the pod to the node."""
     source = hosting.where[pod]
     threshold = hosting.threshold[0]
+    sure = _OWN * _KINDS
     for kind in range(_KINDS):
         relief, early = 0.0, 0.0
         for resource in range(2):
@@ -62,7 +65,10 @@ def encode_move(hosting: Hosting, pod: int, node: int, features: F64) -> None:
         features[_OWN * kind] = 10.0 * relief
         features[_OWN * kind + 1] = 10.0 * early
         features[_OWN * kind + 2] = 10.0 * (fullest - after)
-    rest = _OWN * _KINDS
+        for own in range(_OWN):
+            value = features[_OWN * kind + own]
+            features[sure + own] = value if kind == 0 else min(features[sure + own], value)
+    rest = sure + _OWN
     features[rest] = 10.0 * _size(hosting, MEAN, pod)
     features[rest + 1] = 10.0 * (_size(hosting, LAST, pod) - _size(hosting, DAY, pod))
     features[rest + 2] = use_of(hosting, MEAN, source)

@@ -1,11 +1,11 @@
 """Evolution strategy for moves between windows: CMA-ES over the weights of the scorer of moves.
 
-One generation plays every member over the training part of the windows of generated deployments: the same for
-all members, others in every generation. A member's cost is the share of requests above the threshold or hit
-by contention, in percent, and a price for every migration; migrations beyond those of the hotspot rule on the
-same windows cost far more, so that what is learned is to move better and not to move more. Now and then the
-mean of the population is judged on deployments and windows of its own; the best by that is kept. The windows
-of the test, which come last, are never touched.
+One generation plays every member over the training part of the windows of some deployments, or of some
+stretches of a recorded one: the same for all members, others in every generation. A member's cost is the
+share of requests above the threshold or hit by contention, in percent, and a price for every migration;
+migrations beyond those of the hotspot rule on the same windows cost far more, so that what is learned is to
+move better and not to move more. Now and then the mean of the population is judged on deployments and windows
+of its own; the best by that is kept. The windows of the test, which come last, are never touched.
 """
 
 from __future__ import annotations
@@ -167,11 +167,8 @@ class _Arena:
         def play(thread: int, number: int) -> None:
             job, which = divmod(number, len(policies))
             s, seed = jobs[job]
-            world = self._worlds[(scenarios[s].name, scenarios[s].part, seed)][thread]
-            first, last = part_of_windows(scenarios[s].part, world.windows.windows)
-            if offset is not None and last - first > self._config.stretch:
-                first += int(offset * (last - first - self._config.stretch))
-                last = first + self._config.stretch
+            world = self._worlds[_world_key(scenarios[s], seed)][thread]
+            first, last = self._windows_of(scenarios[s], world, seed, offset)
             world.begin(first, last)
             outcomes = np.zeros((last - first, OUTCOMES))
             use = np.zeros((last - first, world.hosting.pods.size))
@@ -188,8 +185,28 @@ class _Arena:
         gains: F64 = cost[:1] - cost[1:]
         return gains
 
+    def _windows_of(
+        self, scenario: WindowScenario, world: DeployWorld, seed: int, offset: float | None
+    ) -> tuple[int, int]:
+        """[first, last) window of a run; offset: how far into the training part, None to judge."""
+        if offset is None:
+            return scenario.played_part(world, seed)
+        first, last = part_of_windows(scenario.part, world.windows.windows)
+        room = last - first - self._config.stretch
+        if room <= 0:
+            return first, last
+        # Recorded windows are the same for every seed: there, seeds are places.
+        shift = seed / self._config.train_seeds if scenario.file else 0.0
+        first += int((offset + shift) % 1.0 * room)
+        return first, first + self._config.stretch
+
     def _prepare(self, scenario: WindowScenario, seed: int) -> None:
-        key = (scenario.name, scenario.part, seed)
+        key = _world_key(scenario, seed)
         if key not in self._worlds:
             windows = scenario.windows(seed)
             self._worlds[key] = [DeployWorld(windows, scenario.options) for _ in range(self._threads.count)]
+
+
+def _world_key(scenario: WindowScenario, seed: int) -> tuple[str, str, int]:
+    """Recorded windows are loaded once, whatever the seed."""
+    return scenario.name, scenario.part, 0 if scenario.file else seed

@@ -1,0 +1,87 @@
+"""`proreus simulate|compare rebalance` over snapshots, and `proreus bench rebalance`, on small ones."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.runner import Proreus
+from proreus.bench import rebalance
+from proreus.compare.snapshots import SnapshotScenario, parse_snapshot_scenario, play_snapshot
+from proreus.policies.rebalance.catalogue import SNAPSHOT_POLICIES, make_snapshot_policy
+from proreus.worlds.rebalance.snapshot import SnapshotOptions
+
+
+def test_simulate_logs_every_migration(proreus: Proreus) -> None:
+    ended = proreus(
+        *("simulate", "rebalance", "--scenario", "snapshot-small@40", "--policy", "greedy_fragment"),
+        *("--budget", "5", "--log", "log.csv", "--json", "r.json", "--seed", "3"),
+    )
+    assert (ended.code, ended.err) == (0, "")
+    measures = json.loads(Path("r.json").read_text())["measures"]
+    with Path("log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert 0 < len(rows) == measures["migrations"] <= 5
+    rates = [measures["fragment_rate_before"] / 100, *(float(row["fragment_rate"]) for row in rows)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == pytest.approx(measures["fragment_rate"] / 100)
+    assert all(row["from"] != row["to"] for row in rows)
+
+
+def test_compare_has_policies_of_its_own_by_default(proreus: Proreus) -> None:
+    words = ("compare", "rebalance", "--seeds", "2", "--processes", "1", "--out", "out", "--json", "r.json")
+    ended = proreus(*words, "--scenario", "snapshot-small@12", "--budget", "4")
+    assert (ended.code, ended.err) == (0, "")
+    rates = {
+        row["policy"]: row["mean"]
+        for row in json.loads(Path("r.json").read_text())["rows"]
+        if row["measure"] == "fragment_rate"
+    }
+    assert rates["search"] <= rates["greedy_fragment"] <= rates["hotspot"]
+    mixed = proreus(*words, "--scenarios", "snapshot-small,windows/serial")
+    assert mixed.code == 2 and "one kind at a time" in mixed.err
+    unknown = proreus(*words, "--scenario", "snapshot-small", "--policies", "balance")
+    assert unknown.code == 2 and "balance" in unknown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--scenario", "snapshot@0"), "number of machines"),
+        (("--scenario", "snapshot@many"), "number of machines"),
+        (("--scenario", "snapshot", "--budget", "-1"), "budget"),
+        (("--scenario", "bytedance", "--data", "."), "reset_vm_pm_id_clear2.json"),
+    ],
+)
+def test_bad_snapshots_are_refused_in_a_line(proreus: Proreus, words: tuple[str, ...], message: str) -> None:
+    ended = proreus("simulate", "rebalance", "--policy", "search", *words)
+    assert ended.code == 2 and message in ended.err and len(ended.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", SNAPSHOT_POLICIES)
+def test_a_run_never_makes_fragments_and_leaves_its_snapshot_alone(name: str) -> None:
+    scenario = SnapshotScenario("snapshot-small@10", SnapshotOptions(budget=4), machines=10)
+    snapshot = scenario.load(1)
+    runs = [play_snapshot(snapshot, make_snapshot_policy(name, 0), scenario.options) for _ in range(2)]
+    first, second = (run.outcome for run in runs)
+    assert first.log == second.log
+    assert len(first.log) <= 4 and runs[0].use.shape == (len(first.log) + 1, 10)
+    assert first.measures["fragment_reduction"] == pytest.approx(
+        first.measures["fragment_rate_before"] - first.measures["fragment_rate"]
+    )
+
+
+def test_every_claim_of_the_benchmark_has_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = parse_snapshot_scenario("snapshot-small@12", None)
+    monkeypatch.setattr(rebalance, "parse_snapshot_scenario", lambda name, data: small)
+    monkeypatch.setattr(rebalance, "SOLVER_SECONDS", 20.0)
+    monkeypatch.setattr(rebalance, "_BUDGET", 4)
+    rows = {row.what.partition(": ")[2]: row for row in rebalance.bench_rebalance(None, lambda _: None)}
+    assert rows["share of the solver's reduction"].goal == 97.0
+    assert 90.0 <= rows["share of the solver's reduction"].ours <= 100.0 + 1e-9
+    assert rows["time"].goal == 5.0 and rows["time"].peer is not None
+    reduction, bound = rows["reduction of the fragment rate"], rows["reduction that no plan exceeds"]
+    assert 0 < reduction.ours <= bound.ours + 1e-9
