@@ -32,7 +32,7 @@ HELD_OUT = 1_000_000
 
 
 def train(name: str, arguments: argparse.Namespace, settings: dict[str, Any]) -> BaseAlgorithm:
-    """The model of that name, trained; hyper-parameters as in document 001 where it gives them."""
+    """The model of that name, trained; hyper-parameters are those people start with."""
     log = str(arguments.logs) if arguments.logs else None
     env = make_sb3_env(count=4, seed=arguments.seed, max_steps=2_000, **settings)
     model: BaseAlgorithm

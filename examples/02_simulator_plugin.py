@@ -6,7 +6,7 @@
     python examples/02_simulator_plugin.py --rest http://127.0.0.1:5000 --grpc 127.0.0.1:50051 --nodes 7
 
 Without --rest and --grpc it starts a service of its own (`proreus serve all`), for a cluster as large as
-the case. For every task the plugin sends document 000's vector and gets an action; the action becomes a
+the case. For every task the plugin sends the k8s simulator's vector and gets an action; the action becomes a
 score per node (100, 50, -10, -100), and the simulator places the task by the scores. Both doors must lead
 to the same run, task by task; beside it stands the rule `binpack`. With --report the plugin also reports
 what came of its decisions, as the original does at the end of a session, and the service learns from it.

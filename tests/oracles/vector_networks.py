@@ -1,4 +1,4 @@
-"""The networks over document 000's vector in torch, for gradients. What is served is `vector_scorer` and
+"""The networks over the k8s simulator's vector in torch, for gradients. What is served is `vector_scorer` and
 `vector_mlp`; tests keep the two worlds equal."""
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _features(states: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
 
 
 class PlainNetwork(nn.Module):
-    """Document 000's plain network behind the same call."""
+    """The k8s simulator's plain network behind the same call."""
 
     def __init__(self, tensors: Tensors) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Models over document 000's vector: right chances, reproducible draws, masks, any number of nodes."""
+"""Models over the k8s simulator's vector: right chances, reproducible draws, masks, any number of nodes."""
 
 from __future__ import annotations
 

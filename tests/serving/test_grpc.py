@@ -1,4 +1,4 @@
-"""The gRPC door: document 000's call, the richer service, health, reflection, status codes."""
+"""The gRPC door: the k8s simulator's call, the richer service, health, reflection, status codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The REST door: document 000's calls, and 4xx that name the field for everything that cannot be meant."""
+"""The REST door: the k8s simulator's calls, and 4xx that name the field for what cannot be meant."""
 
 from __future__ import annotations
 

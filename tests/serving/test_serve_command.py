@@ -1,4 +1,4 @@
-"""`proreus serve`: document 000's commands, bad starts, endings."""
+"""`proreus serve`: the k8s simulator's commands, bad starts, endings."""
 
 from __future__ import annotations
 

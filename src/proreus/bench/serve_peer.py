@@ -1,6 +1,6 @@
 """The peer of `proreus bench serve`: a minimal Flask service over an eager torch network.
 
-What document 000 describes, in the fewest lines: its actor network (two hidden layers of 256), its
+The PPO service of the k8s simulator in the fewest lines: its actor network (two hidden layers of 256), its
 /predict, and `app.run`, as its users start it. Run as a process of its own: `python -m
 proreus.bench.serve_peer PORT STATE ACTIONS`.
 """

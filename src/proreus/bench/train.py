@@ -4,7 +4,7 @@ All three train on the same world (generated services and batch work, pods drawn
 reward completion) in one process on all cores, one after the other:
 
 - ours: 64 lanes x 128 choices, 4 epochs of 4 minibatches, the size-free scorer, fused kernels;
-- plain: SB3's PPO and MlpPolicy (64 x 64) on one Gymnasium env with document 001's hyper-parameters
+- plain: SB3's PPO and MlpPolicy (64 x 64) on one Gymnasium env with the hyper-parameters people start with
   (2,048 steps, minibatches of 64, 10 epochs, learning rate 3e-4);
 - batched: SB3's PPO fed by the very same 64 lanes, the very same network in torch, action masks, 128
   choices, minibatches and epochs.

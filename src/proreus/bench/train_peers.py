@@ -30,7 +30,7 @@ _F, _G = len(PAIR_FEATURES), len(CONTEXT_FEATURES)
 
 
 def plain_rate(batch: BatchedPods, updates: int) -> float:
-    """Steps per second of SB3's PPO with document 001's hyper-parameters on one env."""
+    """Steps per second of SB3's PPO with the hyper-parameters people start with on one env."""
     model = PPO(
         "MlpPolicy",
         PlainEnv(batch),

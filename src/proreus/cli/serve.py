@@ -1,4 +1,4 @@
-"""`proreus serve rest|grpc|all`: decisions over the wire, by document 000's commands and with its flags."""
+"""`proreus serve rest|grpc|all`: decisions over the wire, with the k8s simulator's commands and flags."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ class ServeArguments:
     learn: bool = True
     """Learn from what /update reports; without it experience is logged only."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
-    """For document 000's commands. Decisions take microseconds and updates milliseconds on the CPU, which
-    both use whatever is said here: a GPU would be slower at this size."""
+    """For the k8s simulator's commands. Decisions take microseconds and updates milliseconds on the CPU,
+    which both use whatever is said here: a GPU would be slower at this size."""
     security: Security = field(default_factory=Security)
     limits: Limits = field(default_factory=Limits)
     common: Common = field(default_factory=Common)

@@ -19,7 +19,7 @@ from proreus.model.resources import COL_CPU, COL_MEMORY, GIB
 LARGEST_FEATURE = 1e3
 """Features are clipped to plus and minus this: far outside what they should be, and finite."""
 
-_DOCUMENT_CPU = 100_000.0  # milli-CPU and bytes that document 000 measures a task in
+_DOCUMENT_CPU = 100_000.0  # milli-CPU and bytes that the k8s simulator measures a task in
 _DOCUMENT_MEMORY = float(GIB)
 
 
@@ -86,7 +86,7 @@ def fill_pairs(cluster: Cluster, state: State, scale: F64, c: int, into: tuple[B
 
 
 def document_vector(observation: PodObservation) -> F64:
-    """float64[2N + 2], the state of document 000 as the k8s simulator sends it.
+    """float64[2N + 2], the state as the k8s simulator sends it.
 
     Per node the shares of CPU and memory in use, then the pod's milli-CPU / 100,000 and bytes / 1 GiB.
     """

@@ -47,7 +47,7 @@ Source: TypeAlias = str | Workload | Callable[[int], Workload]
 Observed: TypeAlias = Any
 """What the observation space of the chosen encoding holds: a dict of arrays, or one vector."""
 
-_LARGEST_TASK = 1e6  # document 000 sets no bound to a task; spaces need one
+_LARGEST_TASK = 1e6  # the k8s simulator sets no bound to a task; spaces need one
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "encoding": ("features", "document000"),
     "reward": ("allocation", "completion"),
@@ -61,7 +61,7 @@ class PodsSettings:
 
     encoding: Encoding = "features"
     """"features": a dict of features per legal node, context and action mask, for learners that score nodes;
-    "document000": the fixed vector of 2N + 2 numbers of document 000, the mask is in `info`."""
+    "document000": the fixed vector of 2N + 2 numbers of the k8s simulator, the mask is in `info`."""
     reward: Reward = "allocation"
     """"allocation": the share of GPUs (or CPU) put to use; "completion": minus time in the system."""
     illegal: Illegal = "raise"

@@ -1,4 +1,4 @@
-"""Forward and backward passes over document 000's vectors, for the two networks that decide by them.
+"""Forward and backward passes over the k8s simulator's vectors, for the two networks that decide by them.
 
 `gradient_of` turns the tensors of a checkpoint into a `Gradient`: one flat vector of parameters, logits and
 values of a batch, and the slopes of a loss by the parameters from its slopes by logits and values. What is
@@ -279,7 +279,7 @@ def _backward_block(
 
 
 class MLPGradient:
-    """Document 000's plain network."""
+    """The k8s simulator's plain network."""
 
     def __init__(self, tensors: Tensors) -> None:
         shapes = {name: np.asarray(tensors[name]).shape for name in TENSORS}

@@ -1,4 +1,4 @@
-"""PPO from recorded decisions over document 000's vector: the update of the service and of `train vector`.
+"""PPO from recorded decisions over the k8s simulator's vector: how the service and `train vector` learn.
 
 The decisions come with the chance they had when they were made, whichever version made them, and the ratios
 are taken against that. Advantages are estimated over the recorded order, up to the ends of episodes.

@@ -80,7 +80,7 @@ def parts_of(vector: Tensor) -> dict[str, Tensor]:
 
 
 class FixedActorCritic(nn.Module):
-    """A plain actor-critic over a vector of fixed length (document 000: 2n in, 2n + 2 actions out)."""
+    """A plain actor-critic over a vector of fixed length (the k8s simulator: 2n in, 2n + 2 actions out)."""
 
     def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...] = (64, 64)) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Decisions from the fixed vector of document 000: shares of CPU and memory in use per node, then the task.
+"""Decisions from the k8s simulator's vector: shares of CPU and memory in use per node, then the task.
 
 A vector of length 2n, or 2n + 2 with the task, is answered by one of 2n + 2 actions: 0..n-1 place on that
 node, n..2n-1 preempt there, 2n delay, 2n+1 reject. n follows from the number of actions. Services, clients
@@ -123,7 +123,7 @@ class VectorScorer:
 
 
 class VectorMLP:
-    """Document 000's plain network: one length of the vector, one number of actions."""
+    """The k8s simulator's plain network: one length of the vector, one number of actions."""
 
     kind = MLP
 
@@ -262,7 +262,7 @@ def fresh_scorer(seed: int) -> VectorScorer:
 
 
 def fresh_mlp(state_dim: int, action_dim: int, seed: int) -> VectorMLP:
-    """An untrained plain network of document 000, for one length of the vector and one number of actions."""
+    """An untrained plain network, for one length of the vector and one number of actions."""
     complaint = refusal(state_dim, action_dim)
     if complaint is not None:
         raise UsageError(complaint)
@@ -291,7 +291,7 @@ def model_of(kind: str, tensors: Tensors, folder: Path) -> VectorModel:
             return VectorMLP(tensors)
         case _:
             raise InputError(
-                f"a {kind!r} policy cannot decide from document 000's vector",
+                f"a {kind!r} policy cannot decide from the k8s simulator's vector",
                 file=folder / CARD,
                 field="kind",
             )

@@ -1,4 +1,4 @@
-"""Document 000's plain network over its vector: two hidden layers for the actor, two for the critic.
+"""The k8s simulator's plain network over its vector: two hidden layers for the actor, two for the critic.
 
 It knows one length of the vector and one number of actions. `policies.networks.FixedActorCritic` is the same
 network in torch, and the tensors here are named and shaped as its state dict is.
@@ -19,7 +19,7 @@ from proreus.encoding.context import F32
 from proreus.policies.vector_scorer import fill_chances, log_chance, pick
 
 WIDTH = 256
-"""Units of a hidden layer, as in the document's service."""
+"""Units of a hidden layer, as in the simulator's service."""
 TENSORS = tuple(
     f"{side}.{layer}.{what}"
     for side in ("actor", "critic")

@@ -1,6 +1,6 @@
 """The rule that stands in for a vector model: fill the fullest node that still has room.
 
-It reads the state of document 000: per node the used share of CPU and of memory, then perhaps the task's
+It reads the state of the k8s simulator: per node the used share of CPU and of memory, then perhaps the task's
 own demand. That demand is in absolute units and the capacity of a node is not in the state, so room can
 only be judged by share: a node has room while less than `FULL` of its CPU and of its memory is used. Of the
 nodes with room the rule takes the one with most in use (CPU share plus memory share; equal ones: the first).

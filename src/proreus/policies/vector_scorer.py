@@ -1,4 +1,4 @@
-"""The size-free network over document 000's vector: every node bids by the same few weights.
+"""The size-free network over the k8s simulator's vector: every node bids by the same few weights.
 
 The vector says per node i which shares of its CPU and memory are in use, x_i, and at its end how much the
 task asks for. What is pooled over the nodes and what the task asks for make the context g. Then

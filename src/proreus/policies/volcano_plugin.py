@@ -1,6 +1,6 @@
 """The k8s simulator's `ppo` plugin, simulated: a service's answers turned into node scores.
 
-For every task the plugin asks the service about document 000's vector and gets an action. With n nodes:
+For every task the plugin asks the service about the k8s simulator's vector and gets an action. With n nodes:
 
     a < n        the named node scores 100, the others 0
     n <= a < 2n  node a - n scores 50 (nothing is evicted), the others 0

@@ -58,7 +58,7 @@ class GrpcClient:
         self._channel.close()
 
     def act(self, state: ArrayLike) -> int:
-        """Document 000's call: a state in, an action out."""
+        """The k8s simulator's call: a state in, an action out."""
         request = scheduler.StateRequest(state=np.asarray(state, dtype=np.float64).tolist())
         return int(scheduler.ActionResponse.FromString(self._ask(self._act, request)).action)
 

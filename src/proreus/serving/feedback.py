@@ -1,6 +1,6 @@
 """Experience that clients report: checked, completed from memory, and on disk before it is acknowledged.
 
-What a client of document 000 sends is states, actions, rewards and ends of episodes. What learning needs
+What a client of the k8s simulator sends is states, actions, rewards and ends of episodes. What learning needs
 besides (with which probability, under which mask and by which version an action was chosen) the service
 remembers from when it decided. Steps that it does not remember and that come without a log-probability are
 logged all the same; the policy does not learn from them.

@@ -112,7 +112,7 @@ def read_update(data: bytes) -> UpdateRequest:
 
 
 def action_bytes(answer: PredictAnswer) -> bytes:
-    """The ActionResponse of document 000."""
+    """The ActionResponse of the k8s simulator."""
     return scheduler.ActionResponse(action=answer.action).SerializeToString()
 
 

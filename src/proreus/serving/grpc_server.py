@@ -1,4 +1,4 @@
-"""The gRPC door: document 000's Scheduler, the Decision service beside it, health and reflection.
+"""The gRPC door: the k8s simulator's Scheduler, the Decision service beside it, health and reflection.
 
 Synchronous, with threads: measured faster than the asyncio server at every number of clients, and a decision
 is short. A stream holds a thread for as long as it lasts, so streams may use half of the threads only.
@@ -46,7 +46,7 @@ from proreus.serving.values import Refusal, Refused
 DOOR = "grpc"
 SCHEDULER, DECISION, HEALTH = "scheduler.Scheduler", "proreus.decision.v1.Decision", "grpc.health.v1.Health"
 VERSION_KEY = "proreus-model-version"
-"""Trailing metadata of document 000's Predict, whose message has no room for the version."""
+"""Trailing metadata of the k8s simulator's Predict, whose message has no room for the version."""
 _ALL_CORES: set[int] = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 _log = logging.getLogger(__name__)
 Context: TypeAlias = Any  # grpcio has no types: a grpc.ServicerContext

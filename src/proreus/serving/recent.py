@@ -1,7 +1,7 @@
 """The latest decisions, remembered until their outcome is reported.
 
 Online learning needs the probability that the policy gave to an action *when it decided*. A client of
-document 000 does not send it back, so the service remembers it: by a digest of the state, and the action.
+the k8s simulator does not send it back, so the service remembers it by a digest of the state and the action.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The REST door: document 000's /predict, /update and /health, and the newer calls under /v1."""
+"""The REST door: the k8s simulator's /predict, /update and /health, and the newer calls under /v1."""
 
 from __future__ import annotations
 
