@@ -1,4 +1,7 @@
-"""What is claimed of the learned mover: fewer violations than the hotspot rule with no more migrations."""
+"""What is claimed of the learned mover: fewer violations than the hotspot rule with no more migrations.
+
+On generated windows, and on recorded ones that come after all that training saw.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import numpy as np
 import pytest
 
 from proreus.compare.deploy import parse_window_scenario
+from real_data import real_data
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("name", ["windows/serial", "windows/parallel"])
+@pytest.mark.parametrize(
+    "name", ["windows/serial", "windows/parallel", "windows/huawei-serial", "windows/huawei-parallel"]
+)
 def test_learned_moves_break_the_threshold_less_than_the_hotspot_rule(name: str) -> None:
-    scenario, found = parse_window_scenario(name, None), []
+    data = real_data("vms") if "huawei" in name else None
+    scenario, found = parse_window_scenario(name, data), []
     for seed in range(20):
         work = scenario.load(seed)
         learned, rule = (

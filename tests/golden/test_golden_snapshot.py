@@ -1,0 +1,27 @@
+"""The public snapshot of a cluster: its start, and the best fifty migrations."""
+
+from __future__ import annotations
+
+import pytest
+
+from proreus.cluster.numa import machines_of
+from proreus.compare.snapshots import parse_snapshot_scenario, play_snapshot
+from proreus.policies.rebalance.away import whole_pieces
+from proreus.policies.rebalance.catalogue import make_snapshot_policy
+from proreus.policies.rebalance.exact import solve
+from proreus.policies.rebalance.search import search_plan
+from real_data import real_data
+
+
+@pytest.mark.golden
+def test_the_search_finds_what_the_solver_proves_to_be_the_best() -> None:
+    scenario = parse_snapshot_scenario("bytedance", real_data("vms"))
+    snapshot = scenario.load(0)
+    assert (len(snapshot.machines), len(snapshot.vms)) == (279, 2_089)
+    measures = play_snapshot(snapshot, make_snapshot_policy("search", 0), scenario.options).outcome.measures
+    assert measures["fragment_rate_before"] == pytest.approx(97.7, abs=0.05)
+    assert measures["migrations"] <= 50
+    machines = machines_of(snapshot, scenario.options.fragment_size, within_clusters=False)
+    solution = solve(machines, 50, seconds=120, start=search_plan(machines, 50))
+    before = whole_pieces(machines)
+    assert measures["whole_pieces"] - before >= 0.97 * (solution.bound - before)
