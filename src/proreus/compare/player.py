@@ -44,6 +44,7 @@ def player_data(replay: Replay) -> dict[str, object]:
     stage, found = replay.stage, changes(replay.levels)
     items = list(dict.fromkeys(move.item for frame in replay.moves for move in frame))
     number = {item: place for place, item in enumerate(items)}
+    moves = [[[number[one.item], one.source, one.target] for one in frame] for frame in replay.moves]
     return {
         "place": stage.place,
         "part": stage.part,
@@ -57,8 +58,9 @@ def player_data(replay: Replay) -> dict[str, object]:
         "limit": stage.limit,
         "idle": stage.idle,
         "moments": replay.moments,
+        "seconds": None if replay.seconds is None else [round(moment) for moment in replay.seconds.tolist()],
         "lengths": [len(frame) for frame in found],
         "changes": base64.b64encode(b"".join(found)).decode("ascii"),
         "items": items,
-        "moves": [[[number[move.item], move.source, move.target] for move in frame] for frame in replay.moves],
+        "moves": moves,
     }

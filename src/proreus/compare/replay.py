@@ -1,7 +1,7 @@
 """A run as frames: how full its servers, nodes or machines were, and what moved between them.
 
 Worlds record states and moves as they play; `replay_of` makes few and small frames of them, `player` puts
-them into the report. Nothing here knows which world it was: boxes have compartments, compartments have gauges.
+them into the report. Nothing here knows which world it was: boxes have compartments, those have gauges.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ class Replay:
     """[frames] what moved since the frame before."""
     left_out: int
     """Boxes that are not drawn."""
+    seconds: F64 | None
+    """[frames] since the run began, where it has a clock."""
 
 
 def levels_of(shares: F64) -> Levels:
@@ -86,9 +88,13 @@ def levels_of(shares: F64) -> Levels:
 
 
 def replay_of(
-    stage: Stage, states: Sequence[Levels], moves: Sequence[Sequence[Move]], tell: Tell
+    stage: Stage,
+    states: Sequence[Levels],
+    moves: Sequence[Sequence[Move]],
+    tell: Tell,
+    seconds: F64 | None = None,
 ) -> Replay:
-    """Frames of the states that a run went through; moves[k] led to states[k]."""
+    """Frames of the states that a run went through; moves[k] led to states[k], after seconds[k]."""
     drawn, others = _named(stage, moves)
     most = MOST_FRAMES
     while True:
@@ -109,6 +115,7 @@ def replay_of(
             for found in _gathered(moves, kept, all_moves=stage.all_moves)
         ),
         left_out=len(stage.boxes) - len(drawn),
+        seconds=None if seconds is None else seconds[kept],
     )
 
 

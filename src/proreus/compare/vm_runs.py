@@ -179,17 +179,17 @@ def _sample(world: VmsWorld, last: tuple[int, int] | None) -> _Sample:
 
 def _replayed(samples: Sequence[_Sample], options: VmsOptions) -> Replay:
     """The run as frames, each with its last placement."""
-    began = samples[0].figures[0]
 
     def tell(before: int, at: int) -> str:
         sample = samples[at]
         servers = f", {sample.figures[5]:,.0f} servers" if options.growth else ""
-        return f"{sample.placed:,} placed after {sample.figures[0] - began:,.0f} s{servers}"
+        return f"{sample.placed:,} placed{servers}"
 
     names = tuple(f"server {place}" for place in range(options.server_count))
     stage = Stage("server", names, ("CPU", "memory"), "NUMA node", all_moves=False)
     moves = [() if sample.last is None else (sample.last,) for sample in samples]
-    return replay_of(stage, [sample.levels for sample in samples], moves, tell)
+    times = np.array([sample.figures[0] for sample in samples])
+    return replay_of(stage, [sample.levels for sample in samples], moves, tell, times - times[0])
 
 
 @compiled

@@ -173,16 +173,17 @@
   // The fewer boxes, the larger: named with bars, bars alone, or one coloured cell a compartment.
   function layout(replay, room) {
     const { drawn, compartments, gauges } = replay;
-    const bars = drawn <= 150, named = drawn <= 60, gap = bars ? 10 : 4, top = 18;
+    const bars = drawn <= 150, named = drawn <= 60, gap = bars ? 10 : 4, top = 24;
     const thick = drawn <= 16 ? 11 : named ? 7 : 5, label = named ? 20 : 0, pad = bars ? 6 : 0;
     const side = Math.max(6, Math.min(16, Math.floor(Math.sqrt(room * 300 / (drawn * compartments))) - 3));
     const least = !bars ? compartments * (side + 1) - 1 : drawn <= 16 ? 190 : named ? 104 : 46;
-    const columns = Math.max(1, Math.min(drawn, Math.floor((room + gap) / (least + gap))));
-    const width = bars ? Math.min(250, (room + gap) / columns - gap) : least;
+    const most = Math.max(1, Math.floor((room + gap) / (least + gap)));
+    const columns = Math.ceil(drawn / Math.ceil(drawn / most));
+    const width = Math.min(bars ? 250 : 1.6 * least, (room + gap) / columns - gap);
     const part = gauges.length * (thick + 2) + 4;
     const height = bars ? label + compartments * part + 2 * pad - 4 : side;
     const corner = (box) => [box % columns * (width + gap), top + Math.floor(box / columns) * (height + gap)];
-    return { bars, named, thick, label, pad, side, part, width, height, corner, room, top,
+    return { bars, named, thick, label, pad, part, width, height, corner, room,
       tall: corner(drawn - 1)[1] + height + 4 };
   }
 
@@ -206,7 +207,8 @@
       const gauges = [];
       for (let part = 0; part < replay.compartments; part++) {
         if (!at.bars) {
-          gauges.push(add(group, "rect", { x: x + part * (at.side + 1), y, width: at.side, height: at.side }));
+          const wide = (at.width + 1) / replay.compartments;
+          gauges.push(add(group, "rect", { x: x + part * wide, y, width: wide - 1, height: at.height }));
           continue;
         }
         const first = y + at.pad + at.label + part * at.part;
@@ -250,17 +252,18 @@
       if (source) source.group.classList.add("left");
       if (target) target.group.classList.add("entered");
       if (!target || (from >= 0 && !source)) continue;
-      const start = source || { x: target.x, y: target.y - stage.height / 2 - 14 };
+      const start = source || { x: target.x, y: target.y - stage.height / 2 - 22 };
       const across = target.x - start.x, down = target.y - start.y, far = Math.hypot(across, down) || 1;
-      const short = Math.max(0, 1 - (Math.min(stage.width, stage.height) / 2 + 5) / far);
+      const short = Math.max(0, 1 - (source ? Math.min(stage.width, stage.height) / 2 + 4 : stage.height / 2 + 3) / far);
       // Bent a little, so that an arrow does not hide behind the boxes of its own row.
       const bend = source ? Math.min(36, far / 5) : 0;
-      const middle = [start.x + across / 2 + bend * down / far, start.y + down / 2 - bend * across / far];
       const end = [start.x + across * short, start.y + down * short];
+      const middle = [(start.x + end[0]) / 2 + bend * down / far, (start.y + end[1]) / 2 - bend * across / far];
       const way = Math.atan2(end[1] - middle[1], end[0] - middle[0]);
-      const wing = (turn) => `${(end[0] - 9 * Math.cos(way + turn)).toFixed(1)} ${(end[1] - 9 * Math.sin(way + turn)).toFixed(1)}`;
-      const tipped = `M${wing(.45)}L${end.map((value) => value.toFixed(1)).join(" ")}L${wing(-.45)}`;
-      stage.add(stage.moves, "path", { d: `M${start.x} ${start.y}Q${middle.join(" ")} ${end.join(" ")}${tipped}` });
+      const wing = (turn) => `${end[0] - 8 * Math.cos(way + turn)} ${end[1] - 8 * Math.sin(way + turn)}`;
+      const tipped = `M${wing(.45)}L${end.join(" ")}L${wing(-.45)}`;
+      const arrow = `M${start.x} ${start.y}Q${middle.join(" ")} ${end.join(" ")}${tipped}`;
+      for (const style of ["halo", "arrow"]) stage.add(stage.moves, "path", { class: style, d: arrow });
       if (source && moves.length <= 4) {
         const label = { x: (start.x + 2 * middle[0] + end[0]) / 4, y: (start.y + 2 * middle[1] + end[1]) / 4 - 4 };
         stage.add(stage.moves, "text", label).textContent = replay.items[item];
@@ -273,7 +276,8 @@
       [replay.items[item], ...(from < 0 ? [] : [replay.boxes[from]]), "→", replay.boxes[to]].join(" "));
     const more = words.length - 6;
     const told = words.slice(0, 6).join(", ") + (more > 0 ? ` and ${figure(more)} more` : "") || (frame ? replay.idle : "");
-    return replay.moments[frame] + (told && `: ${told}`);
+    const after = replay.seconds ? ` after ${duration(replay.seconds[frame])}` : "";
+    return replay.moments[frame] + after + (told && `: ${told}`);
   }
 
   function keysOf(keys, stage, replay) {

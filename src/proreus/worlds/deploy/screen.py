@@ -21,10 +21,14 @@ def node_lines(world: DeployWorld, moved: Collection[int] = ()) -> list[str]:
         hot = "!" if max(cpu, memory) > world.options.threshold else " "
         bars = cpu_and_memory((cpu, memory), (f"{cpu:>5.0%}", f"{memory:>5.0%}"))
         pods = (
-            f"{names.pod_names[p]} {asked[p, 0]:.0f}{'*' if p in moved else ''}" for p in here.tolist()
+            f"{names.pod_names[p]} {_short(asked[p, 0])}{'*' if p in moved else ''}" for p in here.tolist()
         )
         lines.append(f"{name:>{widest}} {bars} {hot} {', '.join(pods)}".rstrip())
     if len(names.node_names) > MOST_LINES:
         lines.append(f"{'':>{widest}} ... and {len(names.node_names) - MOST_LINES} more nodes")
     lines.append(f"{'':>{widest}} pods with the CPU they asked for; * moved now; ! above the threshold")
     return lines
+
+
+def _short(amount: float) -> str:
+    return f"{amount:.0f}" if amount >= 1.0 else f"{amount:.2g}"

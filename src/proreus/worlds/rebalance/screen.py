@@ -1,4 +1,4 @@
-"""A snapshot as text: a sign a machine for its fragments, and the two machines of the last migration as bars."""
+"""A snapshot as text: a sign a machine for its fragments, the two machines of the last migration as bars."""
 
 from __future__ import annotations
 
