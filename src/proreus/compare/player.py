@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from proreus.compare.replay import FULL, Replay, changes
+from proreus.compare.replay import ABSENT, FULL, Replay, changes
 
 
 def player_element(scenario: int) -> str:
@@ -55,6 +55,7 @@ def player_data(replay: Replay) -> dict[str, object]:
         "gauges": stage.gauges,
         "colour": stage.colour,
         "full": FULL,
+        "absent": ABSENT,
         "limit": stage.limit,
         "idle": stage.idle,
         "moments": replay.moments,

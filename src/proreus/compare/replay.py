@@ -16,6 +16,8 @@ from proreus.cluster.columns import F64
 
 FULL = 200
 """The level of a gauge at 100 %; there is room above it, to 127 %."""
+ABSENT = 255
+"""The level of every gauge of a box that is not there yet."""
 MOST_FRAMES = 120
 MOST_BYTES = 48_000
 """Of the changes of one replay; where they take more, there are fewer frames."""
@@ -84,7 +86,7 @@ class Replay:
 
 def levels_of(shares: F64) -> Levels:
     """Shares of any shape as levels."""
-    return np.rint(np.clip(shares, 0.0, 255 / FULL) * FULL).astype(np.uint8)
+    return np.clip(np.rint(shares * FULL), 0, ABSENT - 1).astype(np.uint8)
 
 
 def replay_of(

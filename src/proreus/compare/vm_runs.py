@@ -14,7 +14,7 @@ import numpy as np
 from proreus.cluster.columns import F64, I64
 from proreus.cluster.compiled import compiled
 from proreus.compare.heat import HeatMap, heat_map
-from proreus.compare.replay import OUTSIDE, Levels, Move, Replay, Stage, levels_of, replay_of
+from proreus.compare.replay import ABSENT, OUTSIDE, Levels, Move, Replay, Stage, levels_of, replay_of
 from proreus.compare.world import Recording
 from proreus.model.vm import NUMA_NODES
 from proreus.policies.vms.columns import VmRule
@@ -163,7 +163,7 @@ def _sample(world: VmsWorld, last: tuple[int, int] | None) -> _Sample:
     used = 1.0 - servers.free[0].sum(axis=1, dtype=np.float64) / capacity
     used[open_servers:] = 0.0
     levels = levels_of(1.0 - servers.free[0] / np.maximum(servers.capacity, 1))
-    levels[open_servers:] = 0
+    levels[open_servers:] = ABSENT
     in_line = max(arrived - int(tally[MACHINE]), 0) if world.options.full == "wait" else 0
     figures = [
         float(figure[NOW]),

@@ -179,7 +179,7 @@
     const least = !bars ? compartments * (side + 1) - 1 : drawn <= 16 ? 190 : named ? 104 : 46;
     const most = Math.max(1, Math.floor((room + gap) / (least + gap)));
     const columns = Math.ceil(drawn / Math.ceil(drawn / most));
-    const width = Math.min(bars ? 250 : 1.6 * least, (room + gap) / columns - gap);
+    const width = Math.min(bars ? 290 : 1.6 * least, (room + gap) / columns - gap);
     const part = gauges.length * (thick + 2) + 4;
     const height = bars ? label + compartments * part + 2 * pad - 4 : side;
     const corner = (box) => [box % columns * (width + gap), top + Math.floor(box / columns) * (height + gap)];
@@ -231,7 +231,10 @@
     const count = replay.gauges.length, whole = (level) => Math.min(level / replay.full, 1);
     stage.boxes.forEach((box, place) => {
       const begin = place * replay.compartments * count, levels = cells.subarray(begin, begin + replay.compartments * count);
-      box.group.classList.toggle("hot", levels.some((level) => level / replay.full > replay.limit));
+      const absent = levels[0] === replay.absent;
+      box.group.classList.toggle("absent", absent);
+      box.group.classList.toggle("hot", !absent && levels.some((level) => level / replay.full > replay.limit));
+      if (absent) return;
       box.gauges.forEach((shape, gauge) => {
         if (stage.bars) {
           shape.setAttribute("width", (whole(levels[gauge]) * box.inner).toFixed(1));
@@ -355,7 +358,8 @@
       const box = Number(group.dataset.box), count = replay.gauges.length;
       const level = (part, gauge) => `${figure(100 * frames[frame][(box * replay.compartments + part) * count + gauge] / replay.full, 0)} %`;
       const parts = Array.from({ length: replay.compartments }, (_, part) => part);
-      showTip(event, replay.boxes[box], replay.gauges.map((gauge, place) => [null, gauge, parts.map((part) => level(part, place)).join(" · ")]));
+      const shown = frames[frame][box * replay.compartments * count] === replay.absent ? [] : replay.gauges;
+      showTip(event, replay.boxes[box] + (shown.length ? "" : ", not there yet"), shown.map((gauge, place) => [null, gauge, parts.map((part) => level(part, place)).join(" · ")]));
     });
     // On paper a replay is its last frame.
     window.addEventListener("beforeprint", () => { pause(); draw(frames.length - 1); });
