@@ -104,5 +104,5 @@ COMMAND = WorldCommand(
     run,
     f"Policies: {', '.join(MOVE_POLICIES)}.\n\n"
     "Examples: proreus simulate rebalance --scenario windows/parallel --policy learned --export pods.json; "
-    "proreus simulate rebalance --scenario snapshot --policy search --log moves.csv",
+    "proreus simulate rebalance --scenario snapshot --policy search --log moves.csv --watch 4",
 )

@@ -18,7 +18,8 @@ FULL = 200
 """The level of a gauge at 100 %; there is room above it, to 127 %."""
 ABSENT = 255
 """The level of every gauge of a box that is not there yet."""
-MOST_FRAMES = 120
+MOST_FRAMES = 288
+"""After the first: a day of windows."""
 MOST_BYTES = 48_000
 """Of the changes of one replay; where they take more, there are fewer frames."""
 MOST_BOXES = 1_250
@@ -100,7 +101,7 @@ def replay_of(
     drawn, others = _named(stage, moves)
     most = MOST_FRAMES
     while True:
-        kept = _spaced(len(states), most)
+        kept = spaced(len(states), most)
         levels = np.stack([states[at][drawn] for at in kept])
         if most <= 2 or sum(map(len, changes(levels))) <= MOST_BYTES:
             break
@@ -139,7 +140,7 @@ def changes(levels: Levels) -> list[bytes]:
     return found
 
 
-def _spaced(count: int, most: int) -> list[int]:
+def spaced(count: int, most: int) -> list[int]:
     """The first, the last and others at equal steps: about `most` numbers below `count`."""
     step = max(-(-(count - 1) // most), 1)
     return sorted({*range(0, count, step), count - 1})

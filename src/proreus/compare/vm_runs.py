@@ -14,7 +14,7 @@ import numpy as np
 from proreus.cluster.columns import F64, I64
 from proreus.cluster.compiled import compiled
 from proreus.compare.heat import HeatMap, heat_map
-from proreus.compare.replay import ABSENT, OUTSIDE, Levels, Move, Replay, Stage, levels_of, replay_of
+from proreus.compare.replay import ABSENT, OUTSIDE, Levels, Move, Replay, Stage, levels_of, replay_of, spaced
 from proreus.compare.world import Recording
 from proreus.model.vm import NUMA_NODES
 from proreus.policies.vms.columns import VmRule
@@ -40,6 +40,7 @@ from proreus.worlds.vms.outcome import RunFigures
 from proreus.worlds.vms.world import SPANE_EXTRA, VmsOptions, VmsWorld
 
 _MOMENTS = 256
+_FRAMES = 120
 _ALL = 2**62
 
 
@@ -85,14 +86,14 @@ def play_runs(
     return tuple(found), time.perf_counter() - began
 
 
-def _play(world: VmsWorld, policy: VmPolicy, rule: VmRule | None, most: int = _ALL) -> bool:
-    """Up to `most` decisions; whether the run is over."""
+def _play(world: VmsWorld, policy: VmPolicy, rule: VmRule | None, most: int = _ALL) -> None:
+    """Up to `most` decisions, fewer where the run ends before."""
     if rule is not None:
-        return bool(run_rule(world.work, world.lanes, rule, most))
+        run_rule(world.work, world.lanes, rule, most)
+        return
     for _ in range(most):
         if _step(world, policy, None) is None:
-            return True
-    return False
+            return
 
 
 def _step(world: VmsWorld, policy: VmPolicy, rule: VmRule | None) -> tuple[int, int] | None:
@@ -135,7 +136,8 @@ def record_run(runs: VmRuns, policy: VmPolicy) -> tuple[Recording, HeatMap, Repl
     times = figures[:, 0]
     shares = np.array([sample.shares for sample in samples], dtype=np.float32)
     heat = heat_map(shares[::4], times[::4].copy())
-    return Recording(times, series), heat, _replayed(samples, runs.options)
+    shown = [samples[at] for at in spaced(len(samples), _FRAMES)]
+    return Recording(times, series), heat, _replayed(shown, runs.options)
 
 
 @dataclass(frozen=True, eq=False)

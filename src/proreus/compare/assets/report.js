@@ -311,6 +311,7 @@
       showMoves(stage, replay, replay.moves[which]);
       moment.textContent = movesInWords(replay, which);
       svg.setAttribute("aria-label", moment.textContent);
+      slider.setAttribute("aria-valuetext", moment.textContent);
     };
     const go = (which) => {
       frame = Math.max(0, Math.min(frames.length - 1, which));
@@ -327,7 +328,7 @@
       if (frame === frames.length - 1) go(0);
       play.textContent = "pause";
       moment.setAttribute("aria-live", "off");
-      timer = setInterval(() => { if (frame < frames.length - 1) go(frame + 1); else pause(); }, 250);
+      timer = setInterval(() => { if (frame < frames.length - 1) go(frame + 1); else pause(); }, 200);
     };
     const choose = (button) => {
       const ended = !frames || frame === frames.length - 1;
