@@ -268,8 +268,10 @@
       const arrow = `M${start.x} ${start.y}Q${middle.join(" ")} ${end.join(" ")}${tipped}`;
       for (const style of ["halo", "arrow"]) stage.add(stage.moves, "path", { class: style, d: arrow });
       if (source && moves.length <= 4) {
-        const label = { x: (start.x + 2 * middle[0] + end[0]) / 4, y: (start.y + 2 * middle[1] + end[1]) / 4 - 4 };
-        stage.add(stage.moves, "text", label).textContent = replay.items[item];
+        // Beside the middle of the arrow, on the side to which it bends.
+        const name = replay.items[item], aside = [down / far * (6 + 3.6 * name.length), 4 - across / far * 9];
+        const label = { x: (start.x + 2 * middle[0] + end[0]) / 4 + aside[0], y: (start.y + 2 * middle[1] + end[1]) / 4 + aside[1] };
+        stage.add(stage.moves, "text", label).textContent = name;
       }
     }
   }
