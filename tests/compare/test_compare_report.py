@@ -166,7 +166,7 @@ def test_replays_add_little_to_the_page() -> None:
             comparison = replace(comparison, results=results)
         return len(render_report(comparison, ABOUT).encode())
 
-    assert size(True) - size(False) < 900_000  # nodes of which each changes in each frame: the worst case
+    assert size(True) - size(False) < 600_000  # nodes of which each changes in each frame: the worst case
 
 
 def test_the_page_stays_small() -> None:
