@@ -52,6 +52,37 @@ def test_simulate_writes_measures_log_and_layout(proreus: Proreus) -> None:
     ]
 
 
+def test_nodes_can_be_watched(proreus: Proreus) -> None:
+    words = ("simulate", "rebalance", "--policy", "random", *own_requests())
+    ended = proreus(*words, "--watch", "1000", "--export", "end.json")
+    assert (ended.code, ended.err) == (0, "")
+    # Of a pipe the last frame alone, above the measures.
+    head, *frame = ended.out.split("random on windows/serial")[0].splitlines()
+    assert head.startswith("window ") and ended.out.count("window 1") == head.count("window 1")
+    end = json.loads(Path("end.json").read_text())
+    for line, (name, node) in zip(frame, end.items(), strict=False):
+        assert line.startswith(f"{name} cpu ▕")
+        assert [pod["pod_name"] in line for pod in node["pods"]] == [True] * len(node["pods"])
+    assert proreus(*words).out.startswith("random on")
+
+
+def test_migrations_can_be_watched(proreus: Proreus) -> None:
+    words = ("simulate", "rebalance", "--scenario", "snapshot-small", "--policy", "greedy_fragment")
+    ended = proreus(*words, "--budget", "2", "--watch", "1000", "--log", "moves.csv")
+    assert (ended.code, ended.err) == (0, "")
+    with Path("moves.csv").open() as file:
+        last = list(csv.DictReader(file))[-1]
+    source, target = (last[end].partition("/")[0] for end in ("from", "to"))
+    lines = ended.out.splitlines()
+    rate = 100 * float(last["fragment_rate"])
+    assert lines[0] == f"2 of 2 migrations, fragment rate {rate:.2f} %: {last['vm']} {source} → {target}"
+    assert len(lines[1]) == 12  # a sign a machine
+    assert lines[2].startswith(f"from {source} ") and lines[3].startswith(f"  to {target} ")
+    assert "1 of 2 migrations" not in ended.out and lines[4].startswith("greedy_fragment on")
+    nothing = proreus(*words[:-1], "nothing", "--watch", "1000")
+    assert nothing.out.startswith("0 of 50 migrations") and "from" not in nothing.out
+
+
 def test_compare_ranks_policies_over_seeds(proreus: Proreus) -> None:
     ended = proreus(
         *("compare", "rebalance", "--policies", "nothing,hotspot", "--scenarios", "windows/serial"),

@@ -11,6 +11,7 @@ import numpy as np
 
 from proreus.compare.comparison import CompareRequest, Comparison
 from proreus.compare.heat import heat_map
+from proreus.compare.replay import Move, Replay, Stage, levels_of, replay_of
 from proreus.compare.scenario import Scenario
 from proreus.compare.statistics import summarise
 from proreus.compare.trials import TrialResult
@@ -82,7 +83,17 @@ def picture(nodes: int = 5, moments: int = 9, end: float = 100.0, *, by_load: bo
         "fragmentation": share / 10,
     }
     recording = Recording(time, series, 1.3 * share if by_load else None)
-    return Picture(recording, heat_map(shares, time[::8].copy()), (f"{nodes:,} nodes", "17 pods"))
+    facts = (f"{nodes:,} nodes", "17 pods")
+    return Picture(recording, heat_map(shares, time[::8].copy()), facts, replay(nodes, moments))
+
+
+def replay(nodes: int, frames: int) -> Replay:
+    """Something that goes from node to node, under names that are no markup."""
+    rng = np.random.default_rng(nodes)
+    stage = Stage("node", tuple(f"<i>{n}</i>" for n in range(nodes)), ("CPU", "</script>"), idle="<b>none")
+    states = [levels_of(rng.random((nodes, 2, 2))) for _ in range(frames)]
+    moves = [[Move("</script><b>", at % nodes, (at + 1) % nodes)] if at else [] for at in range(frames)]
+    return replay_of(stage, states, moves, lambda _, at: f"<moment {at}>")
 
 
 def made(

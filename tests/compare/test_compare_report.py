@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_the_page_is_balanced_and_ids_are_unique(seeds: int, drop_failures: bool
     ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     data = found.data()
-    assert set(data["charts"]) | set(data["heats"]) <= set(ids)
+    assert set(data["charts"]) | set(data["heats"]) | set(data["replays"]) <= set(ids)
     links = [attributes["href"] for tag, attributes in found.tags if tag == "a"]
     assert links == ["#scenario-0", "#scenario-1"]
 
@@ -133,6 +134,39 @@ def test_heat_maps_decode() -> None:
         assert (cells.reshape(heat["rows"], heat["moments"]) == drawn.heat.cells).all()
         assert len(heat["times"]) == heat["moments"]
         assert (heat["nodes"], heat["nodesPerRow"]) == (7, 1)
+
+
+def test_every_policy_has_a_replay_and_nothing_plays_by_itself() -> None:
+    comparison = made(FIGURES, scenarios=("one", "two"), nodes=7)
+    text = render_report(comparison, ABOUT)
+    found = Page(text)
+    assert {name: set(one) for name, one in found.data()["replays"].items()} == {
+        "replay-0": {"0", "1"},
+        "replay-1": {"0", "1"},
+    }
+    one = found.data()["replays"]["replay-0"]["1"]
+    assert one["moments"][-1] == "<moment 8>" and one["boxes"][3] == "<i>3</i>"
+    assert one["moves"][3] == [[0, 3, 4]] and one["items"] == ["</script><b>"]
+    players = [attributes for tag, attributes in found.tags if attributes.get("class") == "replay"]
+    assert len(players) == 2 and all("hidden" in attributes for attributes in players)
+    assert text.count("The replay needs JavaScript") == 2
+    script = found.scripts[1]
+    assert "innerHTML" not in script and "insertAdjacentHTML" not in script
+
+
+def test_replays_add_little_to_the_page() -> None:
+    def size(with_replays: bool) -> int:
+        figures = {f"policy-{place}": FIGURES["fgd"] for place in range(4)}
+        comparison = made(figures, scenarios=("one", "two"), nodes=1_250)
+        if not with_replays:
+            results = tuple(
+                replace(one, picture=one.picture and replace(one.picture, replay=None))
+                for one in comparison.results
+            )
+            comparison = replace(comparison, results=results)
+        return len(render_report(comparison, ABOUT).encode())
+
+    assert size(True) - size(False) < 600_000  # nodes of which each changes in each frame: the worst case
 
 
 def test_the_page_stays_small() -> None:

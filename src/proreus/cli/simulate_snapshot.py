@@ -6,20 +6,34 @@ from pathlib import Path
 
 from proreus.cli.arguments import Common, new_console
 from proreus.cli.simulate import measures_table, write_log, write_result
+from proreus.cli.watching import screen
 from proreus.cli.windows_workloads import WindowArguments, rebalance_scenario_of
+from proreus.cluster.numa import fragment_rate
+from proreus.compare.replay import Move
 from proreus.compare.snapshots import SnapshotScenario, play_snapshot
 from proreus.policies.rebalance.catalogue import make_snapshot_policy
-from proreus.worlds.rebalance.snapshot import MEASURES
+from proreus.worlds.rebalance.screen import machine_lines
+from proreus.worlds.rebalance.snapshot import MEASURES, SnapshotWorld
 
 
-def simulate_snapshot(workload: WindowArguments, policy: str, log: Path | None, common: Common) -> int:
-    """Reschedule one snapshot and say what came of it."""
+def simulate_snapshot(
+    workload: WindowArguments, policy: str, log: Path | None, watch: float, common: Common
+) -> int:
+    """Reschedule one snapshot and say what came of it; `watch`: migrations a second to look at, or 0."""
     scenario = rebalance_scenario_of(workload, workload.scenario)
     assert isinstance(scenario, SnapshotScenario)
     console = new_console()
     chosen = make_snapshot_policy(policy, common.seed)
-    with console.status(f"{policy} on {scenario.name}"):
-        run = play_snapshot(scenario.load(common.seed), chosen, scenario.options)
+    with console.status(f"reading {scenario.name}"):
+        snapshot = scenario.load(common.seed)
+    if watch > 0:
+        with screen(console, watch) as show:
+            run = play_snapshot(
+                snapshot, chosen, scenario.options, lambda world, move: show(_frame(world, move))
+            )
+    else:
+        with console.status(f"{policy} on {scenario.name}"):
+            run = play_snapshot(snapshot, chosen, scenario.options)
     measures = run.outcome.measures
     console.print(measures_table(f"{policy} on {scenario.name}", measures, MEASURES))
     if log is not None:
@@ -29,3 +43,15 @@ def simulate_snapshot(workload: WindowArguments, policy: str, log: Path | None, 
         result = {"world": "rebalance", "scenario": scenario.name, "policy": policy, "seed": common.seed}
         write_result(common.json, {**result, "measures": measures})
     return 0
+
+
+def _frame(world: SnapshotWorld, move: Move | None) -> list[str]:
+    """The machines after a migration; None: before the first."""
+    spent = world.options.budget - world.budget
+    rate = 100 * fragment_rate(world.machines)
+    head = f"{spent} of {world.options.budget} migrations, fragment rate {rate:.2f} %"
+    if move is None:
+        return [head, *machine_lines(world)]
+    names = world.snapshot.machines
+    told = f"{head}: {move.item} {names[move.source]} → {names[move.target]}"
+    return [told, *machine_lines(world, move.source, move.target)]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-from rich.text import Text
 
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.simulate import measures_table, write_log, write_result
 from proreus.cli.vm_workloads import VmWorkloadArguments, vm_scenario_of
+from proreus.cli.watching import screen
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.vm_runs import VmRuns, play_runs
 from proreus.model.files import check_writable
@@ -88,21 +86,18 @@ def _watch(runs: VmRuns, policy: VmRulePolicy, rate: float, console: Console) ->
     """The first run, placement by placement."""
     world = VmsWorld(runs.work, runs.options, int(runs.limits[0]))
     world.begin(int(runs.starts[0]), int(runs.limits[0]))
-    place = -1
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+    with screen(console, rate) as show:
+        show(_frame(world, -1))
         while (observation := world.next_decision()) is not None:
-            live.update(_frame(world, place), refresh=console.is_terminal)
             place = policy.decide(observation)
             world.apply(place)
-            time.sleep(1.0 / rate if console.is_terminal else 0.0)
-        live.update(_frame(world, place), refresh=True)
+            show(_frame(world, place))
 
 
-def _frame(world: VmsWorld, place: int) -> Text:
+def _frame(world: VmsWorld, place: int) -> list[str]:
     figures, servers = world.figures(), world.lanes.servers
     head = f"{figures.placed:,} placed, {figures.rejected:,} rejected, {figures.wait:,.0f} s waited"
-    lines = server_lines(servers.capacity, servers.free[0], figures.servers, place)
-    return Text("\n".join([head, *lines]), no_wrap=True)
+    return [head, *server_lines(servers.capacity, servers.free[0], figures.servers, place)]
 
 
 COMMAND = WorldCommand(

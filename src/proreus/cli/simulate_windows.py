@@ -8,18 +8,23 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from rich.console import Console
 
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.simulate import measures_table, write_log, write_result
 from proreus.cli.simulate_snapshot import simulate_snapshot
+from proreus.cli.watching import screen
 from proreus.cli.windows_workloads import WindowArguments, window_scenario_of
 from proreus.cli.worlds import WorldCommand
-from proreus.compare.deploy_runs import play_part
+from proreus.compare.deploy_runs import play_by_windows, play_part
 from proreus.compare.snapshots import is_snapshot
 from proreus.model.files import check_writable, write_atomically
 from proreus.policies.deploy.catalogue import MOVE_POLICIES, make_move_policy
+from proreus.policies.deploy.policy import MovePolicy
 from proreus.worlds.deploy.layout import layout_now
 from proreus.worlds.deploy.outcome import MEASURES, WindowFigures, window_figures
+from proreus.worlds.deploy.screen import node_lines
+from proreus.worlds.deploy.world import DeployWorld
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class SimulateArguments:
     """Write one CSV row per window (requests, violations, migrations), or per migration of a snapshot."""
     export: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write where the pods stand in the end, as JSON in the layout of --layout."""
+    watch: float = 0.0
+    """Show the nodes as pods move, so many windows (or migrations of a snapshot) a second; 0: do not."""
     common: Common = field(default_factory=Common)
 
 
@@ -43,13 +50,18 @@ def run(arguments: SimulateArguments, command: str) -> int:
         if path is not None:
             check_writable(path)
     if is_snapshot(arguments.workload.scenario):
-        return simulate_snapshot(arguments.workload, arguments.policy, arguments.log, arguments.common)
+        return simulate_snapshot(
+            arguments.workload, arguments.policy, arguments.log, arguments.watch, arguments.common
+        )
     policy = make_move_policy(arguments.policy, arguments.common.seed)
     scenario = window_scenario_of(arguments.workload)
     console = new_console()
-    with console.status(f"reading and playing {scenario.name}"):
+    with console.status(f"reading {scenario.name}"):
         world = scenario.load(arguments.common.seed)
-        part = scenario.played_part(world, arguments.common.seed)
+    part = scenario.played_part(world, arguments.common.seed)
+    if arguments.watch > 0:
+        _watch(world, policy, part, arguments.watch, console)
+    with console.status(f"playing {scenario.name}"):
         outcomes, _, seconds = play_part(world, policy, part)
     measures = scenario.measures(outcomes, seconds)
     console.print(measures_table(f"{arguments.policy} on {scenario.name}", measures, MEASURES))
@@ -72,10 +84,25 @@ def run(arguments: SimulateArguments, command: str) -> int:
     return 0
 
 
+def _watch(
+    world: DeployWorld, policy: MovePolicy, part: tuple[int, int], rate: float, console: Console
+) -> None:
+    """The run, window by window."""
+    names = world.windows.deployment
+    with screen(console, rate) as show:
+        for moves in play_by_windows(world, policy, part):
+            moved = [
+                f"{names.pod_names[pod]} {names.node_names[source]} → {names.node_names[target]}"
+                for pod, source, target in moves
+            ]
+            head = f"window {world.window - 1:,}: {', '.join(moved) or 'no pod moved'}"
+            show([head, *node_lines(world, {pod for pod, _, _ in moves})])
+
+
 COMMAND = WorldCommand(
     SimulateArguments,
     run,
     f"Policies: {', '.join(MOVE_POLICIES)}.\n\n"
     "Examples: proreus simulate rebalance --scenario windows/parallel --policy learned --export pods.json; "
-    "proreus simulate rebalance --scenario snapshot --policy search --log moves.csv",
+    "proreus simulate rebalance --scenario snapshot --policy search --log moves.csv --watch 4",
 )

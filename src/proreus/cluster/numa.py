@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proreus.cluster.columns import I64, Bool
+from proreus.cluster.columns import F64, I64, Bool
 from proreus.cluster.compiled import compiled
 from proreus.cluster.packed import pack, packable
 from proreus.model.snapshot import CPU, MEMORY, Snapshot
@@ -73,6 +73,13 @@ def fragment_cores(machines: Machines) -> int:
     for p in range(free.shape[0]):
         total += free[p, 0, CPU] % size + free[p, 1, CPU] % size
     return total
+
+
+def fragment_shares(machines: Machines) -> F64:
+    """[P, 2] the cores of each NUMA node's fragment as a share of a whole piece."""
+    size = machines.size[0]
+    shares: F64 = machines.free[:, :, CPU] % size / size
+    return shares
 
 
 @compiled

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from proreus.cluster.columns import F64
-from proreus.compare.deploy_runs import pictured, play_part
+from proreus.compare.deploy_runs import pictured, play_part, replayed
 from proreus.compare.rebalance import REBALANCE
 from proreus.compare.world import Picture, Played, World
 from proreus.model.deploy import RequestWindows, part_of_windows
@@ -109,15 +109,15 @@ class WindowScenario:
 
     def play(self, work: DeployWorld, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
         """The part of the windows with the policy of that name."""
-        outcomes, use, seconds = play_part(
-            work, make_move_policy(policy[0], seed), self.played_part(work, seed)
-        )
+        chosen, part = make_move_policy(policy[0], seed), self.played_part(work, seed)
+        outcomes, use, seconds = play_part(work, chosen, part)
         found = self.measures(outcomes, seconds)
         if not with_picture:
             return Played(found, None)
         deployment = work.windows.deployment
-        facts = (f"{len(deployment.node_names):,} nodes", f"{len(deployment.pod_names):,} pods")
-        return Played(found, Picture(*pictured(outcomes, use), (*facts, f"{len(outcomes):,} windows")))
+        sizes = (f"{len(deployment.node_names):,} nodes", f"{len(deployment.pod_names):,} pods")
+        facts = (*sizes, f"{len(outcomes):,} windows")
+        return Played(found, Picture(*pictured(outcomes, use), facts, replayed(work, chosen, part)))
 
     def measures(self, outcomes: F64, seconds: float) -> dict[str, float]:
         """What a run came to, and how fast it was."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
 from proreus.cluster.columns import F64
 from proreus.cluster.compiled import compiled
+from proreus.cluster.hosting import LAST
 from proreus.compare.heat import HeatMap, heat_map
+from proreus.compare.replay import Levels, Move, Replay, Stage, levels_of, replay_of
 from proreus.compare.world import Recording
 from proreus.model.deploy import WINDOW
 from proreus.policies.deploy.columns import MoveRule
@@ -60,6 +63,53 @@ def play_part(world: DeployWorld, policy: MovePolicy, part: tuple[int, int]) -> 
     began = time.perf_counter()
     play_windows(world.stream, world.run, policy.new_rule(), outcomes, use)
     return outcomes, use, time.perf_counter() - began
+
+
+def play_by_windows(
+    world: DeployWorld, policy: MovePolicy, part: tuple[int, int]
+) -> Iterator[list[tuple[int, int, int]]]:
+    """The same run window by window: the moves of each, (pod, from node, to node), once it is served."""
+    world.begin(*part)
+    rule, hosting = policy.new_rule(), world.hosting
+    nodes, stop = hosting.pods.size, hosting.where.size * hosting.pods.size
+    while not world.over:
+        moves = []
+        while (action := int(choose_move(hosting, rule))) != stop:
+            pod, node = divmod(action, nodes)
+            moves.append((pod, int(hosting.where[pod]), node))
+            world.move(pod, node)
+        world.stop()
+        yield moves
+
+
+def replayed(world: DeployWorld, policy: MovePolicy, part: tuple[int, int]) -> Replay:
+    """The run as frames."""
+    names = world.windows.deployment
+    world.begin(*part)
+    states, moves = [_levels(world)], [list[Move]()]
+    for found in play_by_windows(world, policy, part):
+        states.append(_levels(world))
+        moves.append([Move(names.pod_names[pod], source, target) for pod, source, target in found])
+
+    def tell(before: int, at: int) -> str:
+        first, last = part[0] + before, part[0] + at - 1
+        if at == 0:
+            return f"before window {part[0]:,}"
+        return f"window {last:,}" if first == last else f"windows {first:,} to {last:,}"
+
+    stage = Stage(
+        "node",
+        names.node_names,
+        ("CPU asked for", "memory asked for"),
+        limit=world.options.threshold,
+        idle="no pod moved",
+    )
+    return replay_of(stage, states, moves, tell)
+
+
+def _levels(world: DeployWorld) -> Levels:
+    """One compartment a node: what was asked for in the last window."""
+    return levels_of(world.hosting.load[LAST] / world.hosting.capacity)[:, None, :]
 
 
 def pictured(outcomes: F64, use: F64) -> tuple[Recording, HeatMap]:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from proreus.compare.charts import curve_chart, difference_chart, policy_class, ranking_chart
 from proreus.compare.comparison import Comparison
 from proreus.compare.curves import charts_of
+from proreus.compare.player import player, player_element
 from proreus.compare.ranking import among_best
 from proreus.compare.report_data import chart_element, heat_element, report_data
 from proreus.compare.statistics import Row
@@ -153,7 +154,7 @@ def _section(comparison: Comparison, place: int, one: Findings) -> str:
         f'<section id="scenario-{place}" class="scenario"><h2>{escape(scenario.name)}</h2>'
         f"{_chips(comparison, scenario)}{ranking}{_measures_table(comparison, one, order)}"
         f"{_curves(comparison, place, scenario)}{_heat_maps(comparison, place, scenario, order)}"
-        f"{_per_seed(results, comparison)}</section>\n"
+        f"{_replays(comparison, place, scenario, order)}{_per_seed(results, comparison)}</section>\n"
     )
 
 
@@ -310,6 +311,17 @@ def _heat_maps(comparison: Comparison, place: int, scenario: AnyScenario, order:
         f'aria-label="Choose a policy">{"".join(buttons)}<span class="scale">0 %<i></i>100 %</span></div>'
         f'<div class="maps">{figures}</div></div>'
     )
+
+
+def _replays(comparison: Comparison, place: int, scenario: AnyScenario, order: Sequence[str]) -> str:
+    request = comparison.request
+    found = {
+        result.policy: result.picture.replay
+        for result in comparison.results_for(scenario)
+        if result.picture is not None and result.picture.replay is not None
+    }
+    ordered = {policy: found[policy] for policy in order if policy in found}
+    return player(player_element(place), ordered, request.policies, request.seeds[0])
 
 
 def _per_seed(results: Sequence[TrialResult], comparison: Comparison) -> str:

@@ -11,6 +11,7 @@ from proreus.compare.charts import curve_frame
 from proreus.compare.comparison import Comparison
 from proreus.compare.curves import Chart, charts_of
 from proreus.compare.heat import HeatMap
+from proreus.compare.player import player_data, player_element
 
 
 def chart_element(place: int, chart: Chart) -> str:
@@ -24,10 +25,11 @@ def heat_element(scenario: int, policy: int) -> str:
 
 
 def report_data(comparison: Comparison) -> str:
-    """Every chart and heat map; safe to put between script tags."""
+    """Every chart, heat map and replay; safe to put between script tags."""
     policies = comparison.request.policies
     charts: dict[str, object] = {}
     heats: dict[str, object] = {}
+    replays: dict[str, dict[int, object]] = {}
     for place, scenario in enumerate(comparison.request.scenarios):
         for chart in charts_of(comparison, scenario):
             charts[chart_element(place, chart)] = _chart(chart, policies)
@@ -35,7 +37,16 @@ def report_data(comparison: Comparison) -> str:
             if result.picture is not None and result.picture.heat.cells.size:
                 element = heat_element(place, policies.index(result.policy))
                 heats[element] = _heat(result.picture.heat)
-    content = {"policies": policies, "place": comparison.world.place, "charts": charts, "heats": heats}
+            if result.picture is not None and result.picture.replay is not None:
+                of_scenario = replays.setdefault(player_element(place), {})
+                of_scenario[policies.index(result.policy)] = player_data(result.picture.replay)
+    content = {
+        "policies": policies,
+        "place": comparison.world.place,
+        "charts": charts,
+        "heats": heats,
+        "replays": replays,
+    }
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     # "<" would let a name end the script element.
     return text.replace("<", "\\u003c")

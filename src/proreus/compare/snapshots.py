@@ -7,6 +7,7 @@ machines. `bytedance`: the public snapshot, always the same.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from proreus.cluster.columns import F64
+from proreus.cluster.numa import fragment_shares
 from proreus.compare.heat import heat_map
 from proreus.compare.rebalance import REBALANCE
+from proreus.compare.replay import Levels, Move, Replay, Stage, Tell, levels_of, replay_of
 from proreus.compare.world import Picture, Played, Recording, World
 from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.model.snapshot import CPU, Snapshot
+from proreus.model.snapshot import CPU, Snapshot, Stop
 from proreus.policies.rebalance.catalogue import make_snapshot_policy
 from proreus.policies.rebalance.snapshot_policies import SnapshotPolicy
 from proreus.traces import catalogue
@@ -87,8 +90,19 @@ class SnapshotScenario:
 
     def play(self, work: Snapshot, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
         """All migrations of the policy of that name."""
-        run = play_snapshot(work, make_snapshot_policy(policy[0], seed), self.options)
-        return Played(run.outcome.measures, _picture(work, run) if with_picture else None)
+        chosen = make_snapshot_policy(policy[0], seed)
+        if not with_picture:
+            return Played(play_snapshot(work, chosen, self.options).outcome.measures, None)
+        states: list[Levels] = []
+        moves: list[tuple[Move, ...]] = []
+
+        def watch(world: SnapshotWorld, move: Move | None) -> None:
+            states.append(_levels(world))
+            moves.append(() if move is None else (move,))
+
+        run = play_snapshot(work, chosen, self.options, watch)
+        replay = replay_of(_stage(work, self.options), states, moves, _told(run.rates))
+        return Played(run.outcome.measures, _picture(work, run, replay))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +116,19 @@ class SnapshotRun:
     """[moves + 1, machines] share of the cores in use."""
 
 
-def play_snapshot(snapshot: Snapshot, policy: SnapshotPolicy, options: SnapshotOptions) -> SnapshotRun:
+Watch = Callable[[SnapshotWorld, Move | None], None]
+"""Sees the world before the first migration (None) and after each."""
+
+
+def play_snapshot(
+    snapshot: Snapshot, policy: SnapshotPolicy, options: SnapshotOptions, watch: Watch | None = None
+) -> SnapshotRun:
     """Migrate until the policy stops or the budget is spent; the time is that of the decisions alone."""
     world = SnapshotWorld(snapshot, options)
     cores = snapshot.total[:, :, CPU].sum(axis=1)
     use, seconds = [_use(world, cores)], 0.0
+    if watch is not None:
+        watch(world, None)
     while True:
         begin = time.perf_counter()
         observation = world.next_decision()
@@ -114,12 +136,18 @@ def play_snapshot(snapshot: Snapshot, policy: SnapshotPolicy, options: SnapshotO
             break
         decision = policy.decide(observation)
         seconds += time.perf_counter() - begin
+        if isinstance(decision, Stop):
+            world.apply(decision)
+            break
+        before = world.machines.machine.copy()
         world.apply(decision)
         use.append(_use(world, cores))
+        if watch is not None:
+            watch(world, Move(snapshot.vms[decision.unit], int(before[decision.unit]), decision.target))
     outcome = world.outcome()
     measures = {**outcome.measures, "plan_seconds": seconds}
     rates = [outcome.measures["fragment_rate_before"], *(100 * row[3] for row in outcome.log)]
-    return SnapshotRun(SnapshotOutcome(measures, outcome.log), np.array(rates), np.array(use)[: len(rates)])
+    return SnapshotRun(SnapshotOutcome(measures, outcome.log), np.array(rates), np.array(use))
 
 
 def _use(world: SnapshotWorld, cores: F64) -> F64:
@@ -128,11 +156,32 @@ def _use(world: SnapshotWorld, cores: F64) -> F64:
     return share
 
 
-def _picture(snapshot: Snapshot, run: SnapshotRun) -> Picture:
+def _picture(snapshot: Snapshot, run: SnapshotRun, replay: Replay) -> Picture:
     moves = np.arange(len(run.rates), dtype=np.float64)
     recording = Recording(moves, {"fragments": run.rates, "moves": moves})
     facts = (f"{len(snapshot.machines):,} machines", f"{len(snapshot.vms):,} virtual machines")
-    return Picture(recording, heat_map(run.use.astype(np.float32), moves), facts)
+    return Picture(recording, heat_map(run.use.astype(np.float32), moves), facts, replay)
+
+
+def _stage(snapshot: Snapshot, options: SnapshotOptions) -> Stage:
+    gauges = ("CPU", "memory", f"fragment, of {options.fragment_size} cores")
+    return Stage("machine", snapshot.machines, gauges, "NUMA node", colour=len(gauges) - 1)
+
+
+def _levels(world: SnapshotWorld) -> Levels:
+    used = 1.0 - world.machines.free / np.maximum(world.snapshot.total, 1)
+    return levels_of(np.concatenate([used, fragment_shares(world.machines)[:, :, None]], axis=2))
+
+
+def _told(rates: F64) -> Tell:
+    def tell(before: int, at: int) -> str:
+        rate = f"fragment rate {rates[at]:.2f} %"
+        if at == 0:
+            return f"before the first migration, {rate}"
+        which = f"migration {at}" if before == at - 1 else f"migrations {before + 1} to {at}"
+        return f"{which}, {rate}"
+
+    return tell
 
 
 @lru_cache(maxsize=2)

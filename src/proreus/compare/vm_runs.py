@@ -14,7 +14,9 @@ import numpy as np
 from proreus.cluster.columns import F64, I64
 from proreus.cluster.compiled import compiled
 from proreus.compare.heat import HeatMap, heat_map
+from proreus.compare.replay import ABSENT, OUTSIDE, Levels, Move, Replay, Stage, levels_of, replay_of, spaced
 from proreus.compare.world import Recording
+from proreus.model.vm import NUMA_NODES
 from proreus.policies.vms.columns import VmRule
 from proreus.policies.vms.policy import VmPolicy, VmRulePolicy
 from proreus.policies.vms.rules import choose_place
@@ -38,6 +40,7 @@ from proreus.worlds.vms.outcome import RunFigures
 from proreus.worlds.vms.world import SPANE_EXTRA, VmsOptions, VmsWorld
 
 _MOMENTS = 256
+_FRAMES = 120
 _ALL = 2**62
 
 
@@ -83,33 +86,46 @@ def play_runs(
     return tuple(found), time.perf_counter() - began
 
 
-def _play(world: VmsWorld, policy: VmPolicy, rule: VmRule | None, most: int = _ALL) -> bool:
-    """Up to `most` decisions; whether the run is over."""
+def _play(world: VmsWorld, policy: VmPolicy, rule: VmRule | None, most: int = _ALL) -> None:
+    """Up to `most` decisions, fewer where the run ends before."""
     if rule is not None:
-        return bool(run_rule(world.work, world.lanes, rule, most))
+        run_rule(world.work, world.lanes, rule, most)
+        return
     for _ in range(most):
-        observation = world.next_decision()
-        if observation is None:
-            return True
-        world.apply(policy.decide(observation))
-    return False
+        if _step(world, policy, None) is None:
+            return
 
 
-def record_run(runs: VmRuns, policy: VmPolicy) -> tuple[Recording, HeatMap]:
+def _step(world: VmsWorld, policy: VmPolicy, rule: VmRule | None) -> tuple[int, int] | None:
+    """One decision: the machine and its place; None where the run is over."""
+    observation = world.next_decision()
+    if observation is None:
+        return None
+    machine = int(world.lanes.tally[0, MACHINE])
+    if rule is None:
+        place = policy.decide(observation)
+    else:
+        place = int(choose_place(world.lanes.servers, world.work.flavours, 0, observation.flavour, rule))
+    world.apply(place)
+    return machine, place
+
+
+def record_run(runs: VmRuns, policy: VmPolicy) -> tuple[Recording, HeatMap, Replay]:
     """The first of the runs, sampled as it goes."""
     limit = int(runs.limits[0])
     world = VmsWorld(runs.work, runs.options, limit)
     rule = policy.new_rule() if isinstance(policy, VmRulePolicy) else None
     world.begin(int(runs.starts[0]), limit)
-    samples = [_sample(world)]
+    samples = [_sample(world, None)]
     stride, over = 1, False
     while not over:
-        over = _play(world, policy, rule, stride)
-        samples.append(_sample(world))
+        _play(world, policy, rule, stride - 1)
+        samples.append(_sample(world, _step(world, policy, rule)))
+        over = world.next_decision() is None
         if len(samples) > 2 * _MOMENTS:
             # Every other moment is dropped and the stride doubled: any run ends with enough and not too many.
             samples, stride = samples[::2], 2 * stride
-    figures = np.array([figure for figure, _ in samples])
+    figures = np.array([sample.figures for sample in samples])
     series = {
         "waiting": figures[:, 1],
         "cpu-allocation": figures[:, 2],
@@ -118,12 +134,29 @@ def record_run(runs: VmRuns, policy: VmPolicy) -> tuple[Recording, HeatMap]:
         "servers": figures[:, 5],
     }
     times = figures[:, 0]
-    shares = np.array([share for _, share in samples], dtype=np.float32)
-    return Recording(times, series), heat_map(shares[::4], times[::4].copy())
+    shares = np.array([sample.shares for sample in samples], dtype=np.float32)
+    heat = heat_map(shares[::4], times[::4].copy())
+    shown = [samples[at] for at in spaced(len(samples), _FRAMES)]
+    return Recording(times, series), heat, _replayed(shown, runs.options)
 
 
-def _sample(world: VmsWorld) -> tuple[list[float], F64]:
-    """Time, machines in line, % of cores and memory, machines that run, servers; share in use by server."""
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """A run at one moment."""
+
+    figures: list[float]
+    """Time, machines in line, % of cores and memory, machines that run, servers."""
+    shares: F64
+    """[servers] in use of the scarcer resource."""
+    levels: Levels
+    """[servers, NUMA nodes, resources] in use."""
+    placed: int
+    last: Move | None
+    """The placement that led here, where it is known."""
+
+
+def _sample(world: VmsWorld, last: tuple[int, int] | None) -> _Sample:
+    """The run as it stands; last = (machine, place) of its last placement."""
     tally, figure = world.lanes.tally[0], world.lanes.figure[0]
     servers = world.lanes.servers
     arrived = int(np.searchsorted(world.work.arrival, figure[NOW], side="right"))
@@ -131,15 +164,34 @@ def _sample(world: VmsWorld) -> tuple[list[float], F64]:
     open_servers = world.figures().servers
     used = 1.0 - servers.free[0].sum(axis=1, dtype=np.float64) / capacity
     used[open_servers:] = 0.0
+    levels = levels_of(1.0 - servers.free[0] / np.maximum(servers.capacity, 1))
+    levels[open_servers:] = ABSENT
     in_line = max(arrived - int(tally[MACHINE]), 0) if world.options.full == "wait" else 0
-    return [
+    figures = [
         float(figure[NOW]),
         float(in_line),
         100.0 * float(figure[CPU_USED] / figure[CPU_OPEN]),
         100.0 * float(figure[MEM_USED] / figure[MEM_OPEN]),
         float(tally[RUNNING]),
         float(open_servers),
-    ], used.max(axis=1)
+    ]
+    move = None if last is None else Move(f"machine {last[0]:,}", OUTSIDE, last[1] // NUMA_NODES)
+    return _Sample(figures, used.max(axis=1), levels, int(tally[PLACED]), move)
+
+
+def _replayed(samples: Sequence[_Sample], options: VmsOptions) -> Replay:
+    """The run as frames, each with its last placement."""
+
+    def tell(before: int, at: int) -> str:
+        sample = samples[at]
+        servers = f", {sample.figures[5]:,.0f} servers" if options.growth else ""
+        return f"{sample.placed:,} placed{servers}"
+
+    names = tuple(f"server {place}" for place in range(options.server_count))
+    stage = Stage("server", names, ("CPU", "memory"), "NUMA node", all_moves=False)
+    moves = [() if sample.last is None else (sample.last,) for sample in samples]
+    times = np.array([sample.figures[0] for sample in samples])
+    return replay_of(stage, [sample.levels for sample in samples], moves, tell, times - times[0])
 
 
 @compiled

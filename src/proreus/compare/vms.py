@@ -149,7 +149,8 @@ class VmScenario:
             return Played(measures, None)
         machines = f"{work.work.flavour.size:,} machines in the trace"
         facts = (f"{self.options.first_servers:,} servers", machines)
-        return Played(measures, Picture(*record_run(work, chosen), facts))
+        recording, heat, replay = record_run(work, chosen)
+        return Played(measures, Picture(recording, heat, facts, replay))
 
     def measures(self, runs: Sequence[RunFigures], seconds: float) -> dict[str, float]:
         """What the runs came to, and how fast they were decided."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from proreus.cluster.columns import F64
 from proreus.compare.heat import HeatMap
+from proreus.compare.replay import Replay
 from proreus.model.measure import Measure
 
 
@@ -47,6 +48,8 @@ class Picture:
     heat: HeatMap
     facts: tuple[str, ...]
     """The size of the run: "20 nodes", "300 pods"."""
+    replay: Replay | None = None
+    """Where the world records one."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ each. "moves" has features of every move that mean the same whatever the number 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
@@ -20,8 +19,6 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 
 from proreus.cluster.columns import Bool
 from proreus.encoding.deploy import FEATURES, encode_moves
@@ -29,6 +26,7 @@ from proreus.model.deploy import PARTS, RequestWindows, part_of_windows
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
 from proreus.traces.deploy_generate import WindowsConfig, generate_windows
 from proreus.worlds.deploy.outcome import measures_of
+from proreus.worlds.deploy.screen import node_lines
 from proreus.worlds.deploy.world import DeployOptions, DeployWorld
 
 Observed: TypeAlias = Any
@@ -36,7 +34,6 @@ Observed: TypeAlias = Any
 Part = Literal["train", "valid", "test"]
 Illegal = Literal["raise", "stop"]
 _MOST = np.float32(1e6)
-_RENDER_WIDTH = 100
 
 
 class DeployEnv(gymnasium.Env[Observed, np.int64]):
@@ -124,7 +121,11 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
 
     def render(self) -> str | None:
         """The pods on their nodes, in render mode "ansi"."""
-        return picture_of(self._running()) if self.render_mode == "ansi" else None
+        if self.render_mode != "ansi":
+            return None
+        world = self._running()
+        moved = np.flatnonzero(world.hosting.moved).tolist()
+        return "\n".join([f"before window {world.window}", *node_lines(world, moved)])
 
     def _running(self) -> DeployWorld:
         if self._world is None:
@@ -165,26 +166,6 @@ def node_table(world: DeployWorld) -> NDArray[np.float32]:
         table[node, 1 : 1 + here.size, 2:] = assigned[here]
     clipped: NDArray[np.float32] = np.minimum(table, _MOST)
     return clipped
-
-
-def picture_of(world: DeployWorld) -> str:
-    """One line a node: how full it was by the last window, and its pods with what they asked for."""
-    asked, names = world.asked(), world.windows.deployment
-    table = Table(title=f"before window {world.window}", title_justify="left")
-    for head in ("node", "CPU", "memory", "pods (CPU asked for; * moved now)"):
-        table.add_column(head)
-    for node, name in enumerate(names.node_names):
-        here = np.flatnonzero(world.hosting.where == node)
-        use = asked[here].sum(axis=0) / world.hosting.capacity[node]
-        pods = (
-            f"{names.pod_names[p]} {asked[p, 0]:.0f}{'*' if world.hosting.moved[p] else ''}"
-            for p in here.tolist()
-        )
-        hot = "!" if use.max() > world.options.threshold else ""
-        table.add_row(name, f"{use[0]:.0%}{hot}", f"{use[1]:.0%}", ", ".join(pods))
-    text = io.StringIO()
-    Console(file=text, width=_RENDER_WIDTH, emoji=False, markup=False).print(table)
-    return text.getvalue()
 
 
 def _choices(settings: dict[str, Any]) -> tuple[str, str]:

@@ -5,17 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.cluster.servers import I32, UNITS
-
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
-_WIDTH = 12
-MOST_LINES = 40
-
-
-def bar(share: float, width: int = _WIDTH) -> str:
-    """A share from 0 to 1 as a bar, to an eighth of a sign."""
-    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
+from proreus.worlds.bars import MOST_LINES, cpu_and_memory
 
 
 def server_lines(capacity: I32, free: I32, open_servers: int, chosen: int = -1) -> list[str]:
@@ -27,8 +17,9 @@ def server_lines(capacity: I32, free: I32, open_servers: int, chosen: int = -1) 
         for numa in range(2):
             mark = "→" if chosen == 2 * server + numa else " "
             cores, memory = (free[server, numa] / UNITS).tolist()
-            cpu_bar, mem_bar = (bar(float(share)) for share in used[numa])
-            parts.append(f"{mark}cpu ▕{cpu_bar}▏{cores:>5.4g}  mem ▕{mem_bar}▏{memory:>5.4g}")
+            cpu_share, mem_share = used[numa].tolist()
+            bars = cpu_and_memory((cpu_share, mem_share), (f"{cores:>5.4g}", f"{memory:>5.4g}"))
+            parts.append(f"{mark}{bars}")
         lines.append(f"{server:>4} {parts[0]}  {parts[1]}")
     if open_servers > MOST_LINES:
         lines.append(f"     ... and {open_servers - MOST_LINES} more servers")
