@@ -3,10 +3,9 @@
 One generation plays every member over the training part of the windows of some deployments, or of some
 stretches of a recorded one: the same for all members, others in every generation. A member's cost is the
 share of requests above the threshold or hit by contention, in percent, and a price for every migration;
-migrations beyond an allowance, a share of those of the hotspot rule on the same windows cost far more, so
-that what is learned is to move better and not to move more. Now and then the mean of the population is judged
-on deployments and windows of its own; the best by that is kept. The windows of the test, which come last, are
-never touched.
+migrations beyond those of the hotspot rule on the same windows cost far more, so that what is learned is to
+move better and not to move more. Now and then the mean of the population is judged on deployments and windows
+of its own; the best by that is kept. The windows of the test, which come last, are never touched.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ class MovesESConfig:
     migration_price: float = 0.5
     """Percent of requests that one migration a window is worth."""
     excess_price: float = 40.0
-    """The same for migrations beyond the allowance."""
-    allowance: float = 0.9
-    """Migrations that cost no more than that, as a share of the hotspot rule's: below 1, so that windows of
-    another kind do not take it beyond that rule."""
+    """The same for migrations beyond those of the hotspot rule."""
     evaluate_every: int = 5
     """Generations between judgements."""
     seed: int = 0
@@ -67,8 +63,8 @@ class MovesESConfig:
                 raise UsageError(f"{name}: {getattr(self, name)} is not at least 1")
         if not 0 < self.sigma < np.inf:
             raise UsageError(f"sigma: {self.sigma} is not above 0")
-        if self.migration_price < 0 or self.excess_price < 0 or self.allowance < 0:
-            raise UsageError("a price, or an allowance, is not negative")
+        if self.migration_price < 0 or self.excess_price < 0:
+            raise UsageError("a price is not negative")
 
 
 @dataclass(frozen=True)
@@ -183,8 +179,7 @@ class _Arena:
 
         self._threads.each(play, len(jobs) * len(policies))
         means = shares.reshape(len(policies), len(scenarios), len(seeds), 2).mean(axis=2)
-        excess = np.maximum(means[:, :, 1] - self._config.allowance * means[:1, :, 1], 0.0)
-        excess[0] = 0.0  # the rule itself is what members are held against
+        excess = np.maximum(means[:, :, 1] - means[:1, :, 1], 0.0)
         cost = means[:, :, 0] + self._config.migration_price * means[:, :, 1]
         cost += self._config.excess_price * excess
         gains: F64 = cost[:1] - cost[1:]
@@ -194,9 +189,12 @@ class _Arena:
         self, scenario: WindowScenario, world: DeployWorld, seed: int, offset: float | None
     ) -> tuple[int, int]:
         """[first, last) window of a run; offset: how far into the training part, None to judge."""
-        if offset is None:
-            return scenario.played_part(world, seed)
         first, last = part_of_windows(scenario.part, world.windows.windows)
+        if offset is None:
+            if not scenario.file:
+                return first, last
+            pieces = self._config.validation_seeds  # of the part, which the seeds cover together
+            return first + (last - first) * seed // pieces, first + (last - first) * (seed + 1) // pieces
         room = last - first - self._config.stretch
         if room <= 0:
             return first, last
