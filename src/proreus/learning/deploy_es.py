@@ -3,9 +3,10 @@
 One generation plays every member over the training part of the windows of some deployments, or of some
 stretches of a recorded one: the same for all members, others in every generation. A member's cost is the
 share of requests above the threshold or hit by contention, in percent, and a price for every migration;
-migrations beyond those of the hotspot rule on the same windows cost far more, so that what is learned is to
-move better and not to move more. Now and then the mean of the population is judged on deployments and windows
-of its own; the best by that is kept. The windows of the test, which come last, are never touched.
+migrations beyond nine tenths of those of the hotspot rule on the same windows cost far more, so that what is
+learned is to move better and not to move more. Now and then the mean of the population is judged on
+deployments and windows of its own; the best by that is kept. The windows of the test, which come last, are
+never touched.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from proreus.worlds.deploy.world import DeployWorld
 class MovesESConfig:
     """Settings of the evolution strategy."""
 
-    generations: int = 60
+    generations: int = 100
     """How many populations to try."""
     population: int = 16
     """Weight vectors per generation."""
@@ -50,7 +51,10 @@ class MovesESConfig:
     migration_price: float = 0.5
     """Percent of requests that one migration a window is worth."""
     excess_price: float = 40.0
-    """The same for migrations beyond those of the hotspot rule."""
+    """The same for migrations beyond the allowance."""
+    allowance: float = 0.9
+    """What a candidate may migrate before that price, as a share of what the hotspot rule migrates on the
+    same windows: less than all, since later windows are not quite like those to train on."""
     evaluate_every: int = 5
     """Generations between judgements."""
     seed: int = 0
@@ -63,8 +67,8 @@ class MovesESConfig:
                 raise UsageError(f"{name}: {getattr(self, name)} is not at least 1")
         if not 0 < self.sigma < np.inf:
             raise UsageError(f"sigma: {self.sigma} is not above 0")
-        if self.migration_price < 0 or self.excess_price < 0:
-            raise UsageError("a price is not negative")
+        if min(self.migration_price, self.excess_price, self.allowance) < 0:
+            raise UsageError("neither a price nor the allowance is negative")
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,8 @@ class _Arena:
 
         self._threads.each(play, len(jobs) * len(policies))
         means = shares.reshape(len(policies), len(scenarios), len(seeds), 2).mean(axis=2)
-        excess = np.maximum(means[:, :, 1] - means[:1, :, 1], 0.0)
+        excess = np.maximum(means[:, :, 1] - self._config.allowance * means[:1, :, 1], 0.0)
+        excess[0] = 0.0  # of the rule itself
         cost = means[:, :, 0] + self._config.migration_price * means[:, :, 1]
         cost += self._config.excess_price * excess
         gains: F64 = cost[:1] - cost[1:]
