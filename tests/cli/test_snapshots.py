@@ -24,7 +24,7 @@ def test_simulate_logs_every_migration(proreus: Proreus) -> None:
     measures = json.loads(Path("r.json").read_text())["measures"]
     with Path("log.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert 0 < len(rows) == measures["migrations"] <= 5
+    assert 0 < len(rows) == measures["moves"] <= 5
     rates = [measures["fragment_rate_before"] / 100, *(float(row["fragment_rate"]) for row in rows)]
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] == pytest.approx(measures["fragment_rate"] / 100)
@@ -54,10 +54,15 @@ def test_compare_has_policies_of_its_own_by_default(proreus: Proreus) -> None:
         (("--scenario", "snapshot@many"), "number of machines"),
         (("--scenario", "snapshot", "--budget", "-1"), "budget"),
         (("--scenario", "bytedance", "--data", "."), "reset_vm_pm_id_clear2.json"),
+        (("--snapshot", "no.json"), "no.json: no such file"),
+        (("--scenario", "snapshot", "--requests", "x"), "--requests is of windows"),
+        (("--scenario", "snapshot", "--max-pods", "3"), "--max-pods is of windows"),
+        (("--scenario", "snapshot", "--policy", "balance"), "'balance' is for windows"),
     ],
 )
 def test_bad_snapshots_are_refused_in_a_line(proreus: Proreus, words: tuple[str, ...], message: str) -> None:
-    ended = proreus("simulate", "rebalance", "--policy", "search", *words)
+    policy = () if "--policy" in words else ("--policy", "search")
+    ended = proreus("simulate", "rebalance", *policy, *words)
     assert ended.code == 2 and message in ended.err and len(ended.err.splitlines()) == 1
 
 
@@ -85,3 +90,21 @@ def test_every_claim_of_the_benchmark_has_its_row(monkeypatch: pytest.MonkeyPatc
     assert rows["time"].goal == 5.0 and rows["time"].peer is not None
     reduction, bound = rows["reduction of the fragment rate"], rows["reduction that no plan exceeds"]
     assert 0 < reduction.ours <= bound.ours + 1e-9
+
+
+def test_a_snapshot_goes_on_from_where_the_last_run_left_it(proreus: Proreus) -> None:
+    """Two halves of a budget, through a file, leave what the rule leaves with all of it at once."""
+    words = ("simulate", "rebalance", "--policy", "greedy_fragment", "--json", "r.json")
+    generated = ("--scenario", "snapshot-small@40", "--seed", "3")
+    assert proreus(*words, *generated, "--budget", "4", "--log", "whole.csv").code == 0
+    assert proreus(*words, *generated, "--budget", "2", "--export", "half.json").code == 0
+    ended = proreus(*words, "--snapshot", "half.json", "--budget", "2", "--log", "rest.csv")
+    assert (ended.code, ended.err) == (0, "")
+    with Path("whole.csv").open() as whole, Path("rest.csv").open() as rest:
+        assert list(csv.reader(whole))[3:] == list(csv.reader(rest))[1:]
+
+
+def test_the_exact_policy_says_what_it_knows(proreus: Proreus) -> None:
+    words = ("simulate", "rebalance", "--scenario", "snapshot-small@12", "--budget", "3")
+    ended = proreus(*words, "--policy", "exact@30")
+    assert (ended.code, ended.err) == (0, "") and "proven: no plan of 3 migrations" in ended.out

@@ -118,6 +118,14 @@ def test_train_keeps_a_run_that_plays_and_refuses_another(proreus: Proreus) -> N
         (("--policy", "hotspot@hot"), "after @"),
         (("--budget", "-1"), "budget: -1 is negative"),
         (("--max-pods", "2"), "max_pods: 2"),
+        (("--threshold", "5"), "threshold: 5"),
+        (("--policy", "hotspot@7"), "after @"),
+        (("--policy", "search"), "is for snapshots"),
+        (("--watch", "-1"), "--watch -1"),
+        (("--layout", "no.json"), "--layout is for requests"),
+        (("--nodes", "3"), "--nodes is for requests"),
+        (("--migration-cost", "-1"), "--migration-cost"),
+        (("--requests", "no.csv", "--layout", "no.json", "--nodes", "3"), "--nodes"),
         (("--requests", "no.csv"), "no.csv: no such file"),
         (("--requests", "no.csv", "--layout", "no.json"), "no.json: no such file"),
     ],
@@ -165,3 +173,23 @@ def test_a_folder_that_cleaning_did_not_write_is_named(proreus: Proreus) -> None
     Path("named.csv").write_text("time,pod,cpu,mem\n1,a,1,1\n")
     ended = proreus("simulate", "rebalance", "--requests", "named.csv", "--nodes", "0")
     assert ended.code == 2 and "nodes" in ended.err
+
+
+def test_a_migration_costs_as_told_whatever_the_units(proreus: Proreus) -> None:
+    """Gigabytes written as bytes change nothing, and neither does a cost of zero but the reward."""
+    rows = [(60 * k, f"pod{k % 7}", 1 + k % 5, 2 + k % 3) for k in range(400)]
+    found = {}
+    for name, unit in (("small", 1), ("large", 1024**3)):
+        text = "".join(f"{time},{pod},{cpu},{mem * unit}\n" for time, pod, cpu, mem in rows)
+        Path(f"{name}.csv").write_text("time,pod,cpu,mem\n" + text)
+        for cost in ("0.01", "0"):
+            words = ("--requests", f"{name}.csv", "--nodes", "2", "--policy", "hotspot@0.5")
+            ended = proreus("simulate", "rebalance", *words, "--migration-cost", cost, "--json", "r.json")
+            assert (ended.code, ended.err) == (0, "")
+            found[name, cost] = json.loads(Path("r.json").read_text())["measures"]
+    assert found["small", "0.01"]["migrated"] > 0
+    for cost in ("0.01", "0"):
+        for key in ("violations", "migrated", "reward"):
+            assert found["small", cost][key] == pytest.approx(found["large", cost][key])
+    moved = found["small", "0.01"]["migrated"]
+    assert found["small", "0"]["reward"] - found["small", "0.01"]["reward"] == pytest.approx(0.01 * moved)

@@ -20,7 +20,7 @@ def test_the_search_finds_what_the_solver_proves_to_be_the_best() -> None:
     assert (len(snapshot.machines), len(snapshot.vms)) == (279, 2_089)
     measures = play_snapshot(snapshot, make_snapshot_policy("search", 0), scenario.options).outcome.measures
     assert measures["fragment_rate_before"] == pytest.approx(97.7, abs=0.05)
-    assert measures["migrations"] <= 50
+    assert measures["moves"] <= 50
     machines = machines_of(snapshot, scenario.options.fragment_size, within_clusters=False)
     solution = solve(machines, 50, seconds=120, start=search_plan(machines, 50))
     before = whole_pieces(machines)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from proreus.model.deploy import Deployment
 from proreus.model.errors import InputError
 from proreus.traces.deploy_generate import WindowsConfig, generate_windows
 from proreus.traces.deploy_layout import deployment_from, read_layout, read_lists
@@ -50,6 +51,31 @@ def test_two_pods_share_cpu_by_request_and_take_memory_as_asked() -> None:
     assert (found["remain_cpu"], found["remain_mem"]) == (0, 30)
 
 
+def _in_order(world: DeployWorld, again: Deployment) -> list[int]:
+    """A layout lists pods by node: where each of them stood in the world."""
+    return [world.windows.deployment.pod_names.index(name) for name in again.pod_names]
+
+
+def test_a_run_from_an_exported_layout_starts_from_rest(tmp_path: Path) -> None:
+    """What pods asked for in the last window is not asked for again on top of the windows."""
+    windows = generate_windows(WindowsConfig(nodes=3, pods=7, windows=4), 1)
+    world = DeployWorld(windows)
+    world.stop()
+    (tmp_path / "pods.json").write_text(json.dumps(layout_now(world)))
+    again = read_layout(tmp_path / "pods.json")
+    assert sorted(again.pod_names) == sorted(windows.deployment.pod_names)
+    assert again.standing.sum() == pytest.approx(windows.deployment.standing.sum())
+
+
+def test_two_lists_in_a_folder_are_a_layout(tmp_path: Path) -> None:
+    (tmp_path / "nodes.json").write_text(json.dumps([{"total_cpu": 10, "total_mem": 10}] * 2))
+    (tmp_path / "pods.json").write_text(json.dumps([{"request_cpu": 1, "request_mem": 2}] * 3))
+    found = read_layout(tmp_path)
+    assert found.where.tolist() == [0, 0, 1] and found.standing[:, 1].tolist() == [2, 2, 2]
+    with pytest.raises(InputError, match=r"folder of nodes\.json"):
+        read_layout(tmp_path / "nodes.json")
+
+
 def test_a_layout_survives_the_way_through_a_file(tmp_path: Path) -> None:
     world = DeployWorld(generate_windows(WindowsConfig(nodes=3, pods=7, windows=4), 1))
     world.move(0, 2)
@@ -58,7 +84,8 @@ def test_a_layout_survives_the_way_through_a_file(tmp_path: Path) -> None:
     file = tmp_path / "pods.json"
     file.write_text(json.dumps(layout))
     again = read_layout(file)
-    assert layout_of(again, "proportional") == layout
+    assert layout_of(again, "proportional", world.asked()[_in_order(world, again)]) == layout
+    assert (again.standing == world.windows.deployment.standing[_in_order(world, again)]).all()
     assert again.pod_names[int(np.flatnonzero(again.where == 2)[0])] == "pod1"
 
 

@@ -120,7 +120,8 @@ def test_every_law_holds_whatever_is_moved(world: DeployWorld, random: Any) -> N
             if action == pods * nodes:
                 break
             pod, node = divmod(action, nodes)
-            asked = world.asked()[pod].sum()
+            source = world.hosting.where[pod]
+            asked = 100.0 * (world.asked()[pod] / deployment.capacity[source]).sum()
             reward = world.move(pod, node)
             assert reward == pytest.approx(-options.weights.migrated * asked)
             cost += asked

@@ -10,10 +10,14 @@ import tyro
 
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.compare import Destination, compare_and_write, process_count, seeds_from, split_names
-from proreus.cli.windows_workloads import WindowArguments, rebalance_scenario_of
+from proreus.cli.windows_workloads import (
+    WindowArguments,
+    check_policy_kind,
+    plays_snapshot,
+    rebalance_scenario_of,
+)
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
-from proreus.compare.snapshots import is_snapshot
 from proreus.model.errors import UsageError
 from proreus.policies.deploy.catalogue import MOVE_POLICIES
 from proreus.policies.rebalance.catalogue import SNAPSHOT_POLICIES
@@ -46,17 +50,20 @@ def run(arguments: CompareArguments, command: str) -> int:
     """Run the comparison, print its tables and write its files."""
     prepare(arguments.common)
     names = split_names(arguments.scenarios) or [arguments.workload.scenario]
-    kinds = {is_snapshot(name) for name in names}
+    kinds = {plays_snapshot(arguments.workload, name) for name in names}
     if len(kinds) > 1:
         raise UsageError(
             "--scenarios: windows and snapshots have policies of their own: compare one kind at a time"
         )
+    policies = tuple(split_names(arguments.policies or _MAIN_POLICIES[kinds == {True}]))
+    for policy in policies:
+        check_policy_kind(policy, snapshot=kinds == {True})
     request = CompareRequest(
         processes=process_count(arguments.processes),
         ray=arguments.ray,
         seeds=seeds_from(arguments.common.seed, arguments.seeds),
         scenarios=tuple(rebalance_scenario_of(arguments.workload, name) for name in names),
-        policies=tuple(split_names(arguments.policies or _MAIN_POLICIES[kinds == {True}])),
+        policies=policies,
     )
     compare_and_write(request, Destination(arguments.out, arguments.common.json, command), new_console())
     return 0

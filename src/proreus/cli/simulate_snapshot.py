@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from proreus.cli.arguments import Common, new_console
@@ -10,24 +12,39 @@ from proreus.cli.watching import screen
 from proreus.cli.windows_workloads import WindowArguments, rebalance_scenario_of
 from proreus.cluster.numa import fragment_rate
 from proreus.compare.replay import Move
-from proreus.compare.snapshots import SnapshotScenario, play_snapshot
+from proreus.compare.snapshots import SnapshotScenario, play_snapshot, warm_up
+from proreus.model.files import write_atomically
 from proreus.policies.rebalance.catalogue import make_snapshot_policy
+from proreus.policies.rebalance.snapshot_policies import SnapshotPlanner
+from proreus.traces.bytedance import snapshot_json
 from proreus.worlds.rebalance.screen import machine_lines
 from proreus.worlds.rebalance.snapshot import MEASURES, SnapshotWorld
 
 
-def simulate_snapshot(
-    workload: WindowArguments, policy: str, log: Path | None, watch: float, common: Common
-) -> int:
-    """Reschedule one snapshot and say what came of it; `watch`: migrations a second to look at, or 0."""
+@dataclass(frozen=True)
+class Wanted:
+    """What a run shall leave beside its measures."""
+
+    log: Path | None
+    """The migrations, as CSV."""
+    export: Path | None
+    """The snapshot after them, as JSON."""
+    watch: float
+    """Migrations a second to look at; 0: none."""
+
+
+def simulate_snapshot(workload: WindowArguments, policy: str, wanted: Wanted, common: Common) -> int:
+    """Reschedule one snapshot and say what came of it."""
     scenario = rebalance_scenario_of(workload, workload.scenario)
     assert isinstance(scenario, SnapshotScenario)
     console = new_console()
     chosen = make_snapshot_policy(policy, common.seed)
     with console.status(f"reading {scenario.name}"):
         snapshot = scenario.load(common.seed)
-    if watch > 0:
-        with screen(console, watch) as show:
+    with console.status(f"compiling for {policy}"):
+        warm_up(policy)
+    if wanted.watch > 0:
+        with screen(console, wanted.watch) as show:
             run = play_snapshot(
                 snapshot, chosen, scenario.options, lambda world, move: show(_frame(world, move))
             )
@@ -36,9 +53,14 @@ def simulate_snapshot(
             run = play_snapshot(snapshot, chosen, scenario.options)
     measures = run.outcome.measures
     console.print(measures_table(f"{policy} on {scenario.name}", measures, MEASURES))
-    if log is not None:
-        write_log(log, ["vm", "from", "to", "fragment_rate"], [list(row) for row in run.outcome.log])
-        console.print(f"log: {log}")
+    if isinstance(chosen, SnapshotPlanner) and chosen.remark:
+        console.print(chosen.remark)
+    if wanted.log is not None:
+        write_log(wanted.log, ["vm", "from", "to", "fragment_rate"], [list(row) for row in run.outcome.log])
+        console.print(f"log: {wanted.log}")
+    if wanted.export is not None:
+        write_atomically(wanted.export, (json.dumps(snapshot_json(run.after), indent=1) + "\n").encode())
+        console.print(f"snapshot: {wanted.export}")
     if common.json is not None:
         result = {"world": "rebalance", "scenario": scenario.name, "policy": policy, "seed": common.seed}
         write_result(common.json, {**result, "measures": measures})

@@ -12,15 +12,21 @@ from rich.console import Console
 
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.simulate import measures_table, write_log, write_result
-from proreus.cli.simulate_snapshot import simulate_snapshot
+from proreus.cli.simulate_snapshot import Wanted, simulate_snapshot
 from proreus.cli.watching import screen
-from proreus.cli.windows_workloads import WindowArguments, window_scenario_of
+from proreus.cli.windows_workloads import (
+    WindowArguments,
+    check_policy_kind,
+    plays_snapshot,
+    window_scenario_of,
+)
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.deploy_runs import play_by_windows, play_part
-from proreus.compare.snapshots import is_snapshot
+from proreus.model.errors import UsageError
 from proreus.model.files import check_writable, write_atomically
 from proreus.policies.deploy.catalogue import MOVE_POLICIES, make_move_policy
 from proreus.policies.deploy.policy import MovePolicy
+from proreus.policies.rebalance.catalogue import SNAPSHOT_POLICIES
 from proreus.worlds.deploy.layout import layout_now
 from proreus.worlds.deploy.outcome import MEASURES, WindowFigures, window_figures
 from proreus.worlds.deploy.screen import node_lines
@@ -37,7 +43,7 @@ class SimulateArguments:
     log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write one CSV row per window (requests, violations, migrations), or per migration of a snapshot."""
     export: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write where the pods stand in the end, as JSON in the layout of --layout."""
+    """Write where the pods stand in the end, as JSON in the layout of --layout (or of --snapshot)."""
     watch: float = 0.0
     """Show the nodes as pods move, so many windows (or migrations of a snapshot) a second; 0: do not."""
     common: Common = field(default_factory=Common)
@@ -49,9 +55,16 @@ def run(arguments: SimulateArguments, command: str) -> int:
     for path in (arguments.log, arguments.export):
         if path is not None:
             check_writable(path)
-    if is_snapshot(arguments.workload.scenario):
+    if arguments.watch < 0:
+        raise UsageError(f"--watch {arguments.watch:g} is negative")
+    snapshot = plays_snapshot(arguments.workload, arguments.workload.scenario)
+    check_policy_kind(arguments.policy, snapshot=snapshot)
+    if snapshot:
         return simulate_snapshot(
-            arguments.workload, arguments.policy, arguments.log, arguments.watch, arguments.common
+            arguments.workload,
+            arguments.policy,
+            Wanted(arguments.log, arguments.export, arguments.watch),
+            arguments.common,
         )
     policy = make_move_policy(arguments.policy, arguments.common.seed)
     scenario = window_scenario_of(arguments.workload)
@@ -102,7 +115,8 @@ def _watch(
 COMMAND = WorldCommand(
     SimulateArguments,
     run,
-    f"Policies: {', '.join(MOVE_POLICIES)}.\n\n"
+    f"Policies over windows of requests: {', '.join(MOVE_POLICIES)}. Over snapshots of virtual machines: "
+    f"{', '.join(SNAPSHOT_POLICIES)}.\n\n"
     "Examples: proreus simulate rebalance --scenario windows/parallel --policy learned --export pods.json; "
     "proreus simulate rebalance --scenario snapshot --policy search --log moves.csv --watch 4",
 )

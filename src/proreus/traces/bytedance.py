@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from proreus.model.errors import InputError
-from proreus.model.snapshot import NUMA_NODES, Snapshot
+from proreus.model.snapshot import CPU, MEMORY, NUMA_NODES, Snapshot
 from proreus.traces.jsontree import Value, read_json
 
 
@@ -57,6 +58,37 @@ def read_snapshot(path: Path) -> Snapshot:
         )
     except ValueError as error:  # every value is sound, together they are not a snapshot
         raise InputError(str(error), file=path) from None
+
+
+def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot in the layout that `read_snapshot` reads."""
+    clusters: dict[int, dict[str, Any]] = {}
+    for group in snapshot.group.tolist():
+        clusters.setdefault(group, {"host_info": [], "vm_instance": []})
+    for p, name in enumerate(snapshot.machines):
+        parts = [
+            {
+                "node": k,
+                "total_cpu": int(snapshot.total[p, k, CPU]),
+                "free_cpu": int(snapshot.free[p, k, CPU]),
+                "memory_huge_total_mb": int(snapshot.total[p, k, MEMORY]),
+                "memory_huge_free_mb": int(snapshot.free[p, k, MEMORY]),
+            }
+            for k in range(NUMA_NODES)
+        ]
+        clusters[int(snapshot.group[p])]["host_info"].append({"node_id": name, "numa": parts})
+    for v, name in enumerate(snapshot.vms):
+        machine, (cpu, memory) = int(snapshot.machine[v]), snapshot.demand[v].tolist()
+        nodes = range(NUMA_NODES) if snapshot.double[v] else (int(snapshot.numa[v]),)
+        clusters[int(snapshot.group[machine])]["vm_instance"].append(
+            {
+                "instance_id": name,
+                "host_id": snapshot.machines[machine],
+                "numa": [{"node": k, "cpu": cpu, "mem_mb": memory} for k in nodes],
+                "allow_migration": bool(snapshot.movable[v]),
+            }
+        )
+    return {"cluster_list": list(clusters.values())}
 
 
 def _read_machine(host: Value, cluster: int, columns: _Columns) -> None:

@@ -1,6 +1,7 @@
 """Reads nodes and pods in the notes' JSON layout; `worlds.deploy.layout` writes it.
 
-What is assigned and what remains follows from totals and requests, so it is not read.
+What is assigned and what remains follows from totals and requests, so it is not read. A pod's `request_*` is
+what it asks for before any request comes; where a run wrote the layout, `standing_*` says that.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ RESOURCES = ("cpu", "mem")
 def deployment_from(layout: Mapping[str, Any], file: Path | None = None) -> Deployment:
     """The deployment that the notes' layout describes."""
     if not isinstance(layout, Mapping) or not layout:
-        raise InputError("needs nodes by name", file=file)
+        hint = "(of two lists, name the folder of nodes.json and pods.json)"
+        raise InputError(f"needs nodes by name {hint}", file=file)
     names: list[str] = []
     pods: list[str] = []
     capacity: list[list[float]] = []
@@ -39,7 +41,8 @@ def deployment_from(layout: Mapping[str, Any], file: Path | None = None) -> Depl
             if not isinstance(pod, Mapping):
                 raise InputError("needs request_cpu and request_mem", file=file, field=field)
             pods.append(str(pod.get("pod_name", f"pod{len(pods) + 1}")))
-            standing.append([_amount(pod, f"request_{kind}", field, file) for kind in RESOURCES])
+            kept = "standing" if any(f"standing_{kind}" in pod for kind in RESOURCES) else "request"
+            standing.append([_amount(pod, f"{kept}_{kind}", field, file) for kind in RESOURCES])
             where.append(n)
     try:
         return Deployment(
@@ -54,7 +57,9 @@ def deployment_from(layout: Mapping[str, Any], file: Path | None = None) -> Depl
 
 
 def read_layout(path: Path) -> Deployment:
-    """The deployment in a file of the notes' layout."""
+    """The deployment in a file of the notes' layout, or in a folder with nodes.json and pods.json."""
+    if path.is_dir():
+        return read_lists(path / "nodes.json", path / "pods.json")
     return deployment_from(_json(path), path)
 
 

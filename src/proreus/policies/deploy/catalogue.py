@@ -43,7 +43,7 @@ def _level(name: str, text: str) -> float:
         level = float(text)
     except ValueError:
         level = np.nan
-    if not 0.0 < level < np.inf:
+    if not 0.0 < level <= 1.0:
         raise UsageError(f"policy {name!r}: after @ comes the share above which a node is hot, such as 0.6")
     return level
 

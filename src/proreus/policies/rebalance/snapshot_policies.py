@@ -49,15 +49,19 @@ class SnapshotRule:
 class SnapshotPlanner:
     """Plans every migration when it is first asked, and then makes one after the other."""
 
-    def __init__(self, name: str, plan: Callable[[Machines, int], I64]) -> None:
+    def __init__(self, name: str, plan: Callable[[Machines, int], tuple[I64, str]]) -> None:
+        """plan: (the migrations, what is known of how good they are)."""
         self.name = name
+        self.remark = ""
+        """What the planner says of its plan, once there is one."""
         self._make_plan = plan
         self._plan: list[list[int]] | None = None
 
     def decide(self, observation: SnapshotObservation) -> Migration:
         """The next migration of the plan."""
         if self._plan is None:
-            self._plan = self._make_plan(observation.machines, observation.budget).tolist()
+            plan, self.remark = self._make_plan(observation.machines, observation.budget)
+            self._plan = plan.tolist()
         return Migrate(*self._plan.pop(0)) if self._plan else Stop()
 
 

@@ -116,8 +116,10 @@ def _mean(total: F64, begin: int, end: int, pod: int, resource: int) -> float:
 @compiled
 def migrate(run: Run, pod: int, node: int) -> float:
     """A move that is allowed; its reward, which is minus its cost."""
-    hosting = run.hosting
-    asked = hosting.forecast[LAST, pod, 0] + hosting.forecast[LAST, pod, 1]
+    hosting, source = run.hosting, run.hosting.where[pod]
+    asked = 0.0  # in percent of the node, so that the units of cpu and mem do not matter
+    for resource in range(2):
+        asked += 100.0 * hosting.forecast[LAST, pod, resource] / hosting.capacity[source, resource]
     if hosting.tally[LEFT] == hosting.tally[BUDGET]:
         run.outcome[:] = 0.0  # the first move of a window opens its account
     move_pod(hosting, pod, node)

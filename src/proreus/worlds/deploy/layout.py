@@ -3,6 +3,9 @@
 {"node1": {"total_cpu": 100, "total_mem": 100, "remain_cpu": 0, "remain_mem": 40,
            "pods": [{"pod_name": "pod1", "request_cpu": 50, "request_mem": 60,
                      "assigned_cpu": 100, "assigned_mem": 60}]}}
+
+Of a run, `request_*` is what a pod asked for in the last window; `standing_*` beside it is the part that it
+asks for without any request, from which another run starts.
 """
 
 from __future__ import annotations
@@ -37,11 +40,16 @@ def layout_of(
                     "pod_name": deployment.pod_names[p],
                     **{f"request_{kind}": _number(requests[p, k]) for k, kind in enumerate(RESOURCES)},
                     **{f"assigned_{kind}": _number(assigned[p, k]) for k, kind in enumerate(RESOURCES)},
+                    **({} if asked is None else _standing(deployment.standing[p])),
                 }
                 for p in here
             ],
         }
     return found
+
+
+def _standing(amount: F64) -> dict[str, float | int]:
+    return {f"standing_{kind}": _number(amount[k]) for k, kind in enumerate(RESOURCES)}
 
 
 def layout_now(world: DeployWorld) -> dict[str, Any]:

@@ -24,7 +24,7 @@ MEASURES = by_name(
     Measure("over_steps", "%", "lower", "Steps of nodes above the threshold", "over"),
     Measure("hit", "%", "lower", "Requests hit by contention, the smallest satisfied first", "hit"),
     Measure("migrations", "1/window", "lower", "Migrations a window", "migrations"),
-    Measure("migrated", "1/window", "lower", "CPU and memory of moved pods, a window", "moved"),
+    Measure("migrated", "%/window", "lower", "CPU and memory of moved pods, in % of a node", "moved"),
     Measure("under_steps", "%", "lower", "Steps of nodes that are nearly idle", "idle"),
     Measure("unmet", "1/window", "lower", "Pods' resources with less than asked, a window", "unmet"),
     Measure("reward", "", "higher", "Reward a window", "reward"),

@@ -39,7 +39,7 @@ class RewardWeights:
     unmet: float = 1.0
     """Per pod and resource with less than asked."""
     migrated: float = 0.01
-    """Per CPU and memory that a moved pod asks for."""
+    """Per percent of a node's CPU, and of its memory, that a moved pod asks for."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,10 @@ class DeployOptions:
             raise UsageError("group and max_pods are at least 1")
         if self.budget < 0:
             raise UsageError(f"budget: {self.budget} is negative")
-        if not 0 < self.threshold < np.inf or not 0 <= self.low <= self.threshold:
-            raise UsageError("the threshold is above 0, and the low level between 0 and it")
+        if not 0 < self.threshold <= 1 or not 0 <= self.low <= self.threshold:
+            raise UsageError(
+                f"threshold: {self.threshold:g} is not a share of a node above the low level of {self.low:g}"
+            )
 
 
 def compile_stream(windows: RequestWindows, options: DeployOptions) -> Stream:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from proreus.cluster.numa import (
     Machines,
@@ -23,7 +23,7 @@ MEASURES = by_name(
     Measure("fragment_rate_before", "%", "lower", "Fragment rate before the migrations", "before"),
     Measure("fragment_reduction", "points", "higher", "Reduction of the fragment rate", "reduction"),
     Measure("whole_pieces", "pieces", "higher", "Whole pieces that are free", "pieces"),
-    Measure("migrations", "moves", "lower", "Migrations", "moves"),
+    Measure("moves", "", "lower", "Migrations", "moves"),
     Measure("migrated_memory", "GiB", "lower", "Memory that was migrated", "memory moved"),
     Measure("plan_seconds", "s", "lower", "Time to all migrations", "time"),
 )
@@ -110,6 +110,15 @@ class SnapshotWorld:
         name = self.snapshot.machines[self.machines.machine[vm]]
         return name if self.snapshot.double[vm] else f"{name}/{self.machines.numa[vm]}"
 
+    def snapshot_now(self) -> Snapshot:
+        """The snapshot after the migrations so far."""
+        return replace(
+            self.snapshot,
+            free=self.machines.free.copy(),
+            machine=self.machines.machine.copy(),
+            numa=self.machines.numa.copy(),
+        )
+
     def outcome(self) -> SnapshotOutcome:
         """What the migrations so far have come to."""
         rate = fragment_rate(self.machines)
@@ -119,7 +128,7 @@ class SnapshotWorld:
             "fragment_rate_before": 100 * self._before,
             "fragment_reduction": 100 * (self._before - rate),
             "whole_pieces": float(pieces),
-            "migrations": float(len(self._log.rows)),
+            "moves": float(len(self._log.rows)),
             "migrated_memory": self._log.memory / _MIB_PER_GIB,
         }
         return SnapshotOutcome(measures, tuple(self._log.rows))
