@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -48,6 +48,14 @@ class ServersEnv(Protocol):
         """(state, rewards [E], which episodes ended with this step [E]); actions: server * 2 + NUMA."""
         ...
 
+    def capture(self) -> dict[str, Any]:
+        """The episodes as they stand, as arrays."""
+        ...
+
+    def restore(self, saved: Mapping[str, Any]) -> ServersState:
+        """Go on with captured episodes."""
+        ...
+
 
 def rows_of(env: ServersEnv, state: ServersState) -> ServerRows:
     """The state as networks see it."""
@@ -60,20 +68,27 @@ class VmsServers:
     def __init__(self, work: Work, options: VmsOptions, lanes: int, settings: BatchSettings) -> None:
         if len(options.servers) != 1:
             raise UsageError("servers of several kinds: what is left is learned in shares of one size")
-        self._made = (work, options, lanes)
-        self._settings = settings
+        self._batch = BatchedVms(work, options, lanes, settings)
         self.lanes = lanes
         self.size = (float(options.servers[0].cpu), float(options.servers[0].mem))
 
     def reset(self, seed: int) -> ServersState:
         """Runs whose starts the seed determines."""
-        self._batch = BatchedVms(*self._made, replace(self._settings, seed=seed))
+        self._batch.reseed(seed)
         return _state_of(self._batch.reset())
 
     def step(self, actions: I64) -> tuple[ServersState, F64, Bool]:
         """One choice of every run."""
         steps = self._batch.step(actions)
         return _state_of(steps), steps.rewards, steps.ended
+
+    def capture(self) -> dict[str, Any]:
+        """The runs as they stand."""
+        return self._batch.capture()
+
+    def restore(self, saved: Mapping[str, Any]) -> ServersState:
+        """Go on with captured runs."""
+        return _state_of(self._batch.restore(saved))
 
 
 def _state_of(steps: VmSteps) -> ServersState:

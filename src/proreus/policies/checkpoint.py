@@ -33,8 +33,8 @@ class Card:
 
     world: str
     kind: str
-    """Which policy the weights are for: "linear", "scorer", "q", "vector-scorer" or "vector-mlp"; in the world
-    `vms` "linear", or "agents" (QMIX), "actor" (PPO) or "q" (DQN) over servers."""
+    """Which policy the weights are for: "linear", "scorer", "q", "vector-scorer" or "vector-mlp"; in the
+    world `vms` "linear", or "agents" (QMIX), "actor" (PPO) or "q" (DQN) over servers."""
     algorithm: str
     encoding: str = VERSION
     config: Mapping[str, Any] = field(default_factory=dict)

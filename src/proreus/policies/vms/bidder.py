@@ -1,7 +1,8 @@
-"""Networks trained by QMIX, PPO or DQN as a policy of the world `vms`: every place bids, the highest bid wins.
+"""Networks trained by QMIX, PPO or DQN as policies of the world `vms`: places bid, the highest bid wins.
 
-The three learn in torch (`policies.server_networks`, `policies.q_network`) and differ in what they learn from.
-What decides is alike, so that one kernel plays all of them, without torch and inside the world's own kernels:
+The three learn in torch (`policies.server_networks`, `policies.q_network`) and differ in what they learn
+from. What decides is alike, so that one kernel plays all of them, without torch and inside the world's own
+kernels:
 
     deep  = relu(D relu(R row + C context + b) + d)                  each place
     whole = relu(W [mean of deep, maximum of deep, context] + w)     all places, or the legal ones alone
@@ -129,7 +130,11 @@ def make_bids(bidder: Bidder, rows: F32, context: F32, fits: U8, bids: F32) -> N
     """Fill `bids`, [P], of the places that fit; rows [P, F], context [G], fits [P or more]."""
     places, width = rows.shape[0], bidder.bias.size
     deep, high = np.empty((places, width), dtype=np.float32), np.empty((places, width), dtype=np.float32)
-    base, below, summary = np.empty(width, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
+    base, below, summary = (
+        np.empty(width, np.float32),
+        np.empty(width, np.float32),
+        np.empty(width, np.float32),
+    )
     base[:] = bidder.bias
     _add_layer(bidder.context, context, base)
     for place in range(places):
@@ -194,7 +199,7 @@ def _summarise(bidder: Bidder, deep: F32, context: F32, fits: U8, summary: F32) 
 
 @compiled
 def _twin(rows: F32, fits: U8, place: int) -> int:
-    """One of the two places before that looks the same to the network, or -1: it need not be computed again."""
+    """One of the two places before that looks the same, or -1: then nothing needs to be computed again."""
     for twin in range(max(place - 2, 0), place):
         same = fits[twin] == fits[place]
         for feature in range(rows.shape[1]):

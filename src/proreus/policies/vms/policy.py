@@ -32,7 +32,7 @@ class VmPolicy(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class VmRulePolicy:
-    """A rule, a learned scorer or a network that bids; worlds may also run its `rule` inside their own kernels."""
+    """A rule, a scorer or a network that bids; worlds may also run its `rule` inside their own kernels."""
 
     name: str
     kind: int
