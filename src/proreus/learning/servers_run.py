@@ -29,6 +29,7 @@ from proreus.learning.runs import Identity
 from proreus.learning.servers import OneLane
 from proreus.learning.servers_ppo import ServersPPOConfig, ServersPPOProgress, servers_ppo
 from proreus.learning.vms_lessons import LaneLessons, VmsLessons, VmsSchool
+from proreus.model.errors import WorkError
 from proreus.policies.vms.bidder import bidder_of
 from proreus.policies.vms.columns import BIDDING
 from proreus.policies.vms.policy import VmRulePolicy
@@ -68,7 +69,10 @@ def train_servers(
     algorithm, kind = _names(config)
 
     def judge(tensors: Arrays) -> dict[str, float]:
-        policy = VmRulePolicy("candidate", BIDDING, bidder=bidder_of(kind, tensors))
+        try:
+            policy = VmRulePolicy("candidate", BIDDING, bidder=bidder_of(kind, tensors))
+        except ValueError as error:
+            raise WorkError(f"{algorithm}: {error}; a lower learning rate may help") from error
         return {school.name: school.gain(policy)}
 
     with closing(run), one_torch_thread():
