@@ -64,7 +64,7 @@ class ServersPPOConfig:
     value_weight: float = 0.5
     """Weight of the squared error of the value."""
     largest_gradient: float = 0.5
-    """Gradients of a larger norm are scaled down to it."""
+    """Gradients of a larger norm, the actor's and the critic's apart, are scaled down to it."""
     target_kl: float = 0.03
     """An update stops early once the policy has moved this far; 0: never."""
     seed: int = 0
@@ -137,6 +137,12 @@ class ServersPPOLearner:
             torch.manual_seed(config.seed)
             self.network = ServerActorCritic(config.hidden).to(config.device)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
+        critics = ("critic.", "value.")
+        named = list(self.network.named_parameters())
+        self._halves = [
+            [parameter for name, parameter in named if name.startswith(critics) == critic]
+            for critic in (False, True)
+        ]
         self._random = torch.Generator().manual_seed(config.seed)
         self._running, self._returns = np.zeros(env.lanes), list[float]()
         self._episodes = 0
@@ -228,7 +234,9 @@ class ServersPPOLearner:
             )
         self._optimiser.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), config.largest_gradient)
+        # Apart: large errors of the value, as there are at first, would leave the actor next to nothing.
+        for half in self._halves:
+            nn.utils.clip_grad_norm_(half, config.largest_gradient)
         self._optimiser.step()
         return loss.item(), entropy.item(), (ratio - 1.0 - moved).mean().item()
 
