@@ -137,7 +137,7 @@ def test_settings_that_cannot_be_are_refused_and_leave_no_run(tmp_path: Path) ->
     with pytest.raises(UsageError, match=r"qmix: remembering .* on 2 servers takes \d+ GiB"):
         train(run, QMIXConfig(capacity=10**9))
     with pytest.raises(UsageError, match="capacity 20 is below one chunk of 32"):
-        train(run, replace(CONFIGS["qmix"], capacity=20))
+        train(run, QMIXConfig(steps=192, chunk=8, n_step=4, batch_size=16, capacity=20))
     assert not run.exists()
 
 

@@ -74,7 +74,7 @@ def torch_bids(network: nn.Module, rows: Tensor, context: Tensor, legal: Tensor)
 @given(st.sampled_from(KINDS), st.integers(0, 2**31), st.integers(1, 12))
 def test_bids_are_those_of_the_network_but_for_a_constant(kind: str, seed: int, servers: int) -> None:
     network, random = network_of(kind, seed), np.random.default_rng(seed)
-    rows = random.choice(np.float32([0.0, 0.25, 0.5, 1.0]), (2 * servers, len(ROW_FEATURES)))
+    rows = random.choice(np.array([0.0, 0.25, 0.5, 1.0], dtype=np.float32), (2 * servers, len(ROW_FEATURES)))
     context = random.random(len(CONTEXT_FEATURES), dtype=np.float32)
     legal = random.random(2 * servers) < 0.6
     legal[random.integers(2 * servers)] = True
