@@ -31,7 +31,8 @@ class PPOArguments(VmsTrainArguments):
 
     algo: VmsAlgo = "ppo"
     ppo: ServersPPOConfig = field(default_factory=ServersPPOConfig)
-    lessons: LaneLessons = field(default_factory=LaneLessons)
+    # A run is hundreds of choices long: each update shall see the end of many.
+    lessons: LaneLessons = field(default_factory=lambda: LaneLessons(lanes=64))
 
 
 @dataclass(frozen=True)

@@ -41,25 +41,25 @@ _RETURNS_REMEMBERED = 50
 class ServersPPOConfig:
     """Everything a training run depends on, beside the batch of worlds."""
 
-    steps: int = 200_000
+    steps: int = 400_000
     """Choices to learn from, over all lanes; rounded up to whole updates."""
-    rollout_steps: int = 64
+    rollout_steps: int = 128
     """Choices of each lane per update."""
     epochs: int = 4
     """How often each update goes through what was played."""
-    minibatches: int = 4
+    minibatches: int = 8
     """Parts of an epoch: so many steps of the optimiser."""
     hidden: int = 64
     """Width of the network's layers."""
     learning_rate: float = 1e-3
     """Of Adam, at the start; it falls linearly to a tenth."""
-    discount: float = 0.95
+    discount: float = 0.99
     """What a reward counts one choice later."""
     trace: float = 0.95
     """Lambda of the advantage estimate."""
     clip: float = 0.2
     """How far the chance of a choice may move in one update before the loss ignores it."""
-    entropy: float = 0.01
+    entropy: float = 0.003
     """Weight of the entropy bonus at the start; it falls linearly to zero."""
     value_weight: float = 0.5
     """Weight of the squared error of the value."""
