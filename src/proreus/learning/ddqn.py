@@ -44,6 +44,8 @@ from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.policies.q_network import QNetwork, best_legal
 
 _RETURNS_REMEMBERED = 20
+OWN_REWARD = "own_reward"
+"""What a step's `info` may tell: its worth in the world's own terms, where something else is learned from."""
 
 
 class MaskedEnv(Protocol):
@@ -130,7 +132,7 @@ class DDQNProgress:
     step: int
     episodes: int
     mean_return: float
-    """Undiscounted, over the last 20 episodes; NaN before the first has ended."""
+    """Undiscounted, in the world's own terms, over the last 20 episodes; NaN before the first has ended."""
     loss: float
     """Mean over the updates since the last report; NaN where there was none."""
     mean_value: float
@@ -225,10 +227,10 @@ class DDQNLearner:
 
     def _play(self, action: int) -> list[Transition]:
         """Take the action in the environment; the transitions that this completes."""
-        following, reward, terminated, truncated, _ = self._env.step(action)
+        following, reward, terminated, truncated, info = self._env.step(action)
         following = _copied(following)
         self._episode_actions.append(action)
-        self._episode_return += float(reward)
+        self._episode_return += float(info.get(OWN_REWARD, reward))
         ends = (bool(terminated), bool(truncated))
         made = self._window.push(self._observation, action, float(reward), following, ends)
         self._observation = following

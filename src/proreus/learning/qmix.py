@@ -61,7 +61,7 @@ class QMIXConfig:
     """Width of the networks' layers."""
     learning_rate: float = 1e-3
     """Of Adam."""
-    discount: float = 0.95
+    discount: float = 0.99
     """What a reward counts one choice later."""
     n_step: int = 32
     """Rewards that are summed before the target networks' estimate takes over; at most `chunk`."""
@@ -103,7 +103,7 @@ class QMIXProgress:
     steps: int
     episodes: int
     mean_return: float
-    """Undiscounted, over the last 50 episodes; NaN before the first has ended."""
+    """Undiscounted, in the world's own terms, over the last 50 episodes; NaN before the first has ended."""
     loss: float
     mean_value: float
     """Mean team value of the replayed choices: it should stay in the range of the returns."""
@@ -174,7 +174,7 @@ class QMIXLearner:
         for _ in range(config.chunk):
             chosen = self.mac.select_actions(self._state._asdict(), epsilon)
             self._state, reward, ended = env.step(chosen)
-            self._note(reward, ended)
+            self._note(env.own_rewards, ended)
             seen.append(rows_of(env, self._state))
             actions.append(chosen)
             rewards.append(reward.copy())

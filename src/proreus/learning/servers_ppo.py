@@ -89,7 +89,7 @@ class ServersPPOProgress:
     steps: int
     episodes: int
     mean_return: float
-    """Undiscounted, over the last 50 episodes; NaN before the first has ended."""
+    """Undiscounted, in the world's own terms, over the last 50 episodes; NaN before the first has ended."""
     loss: float
     entropy: float
     kl: float
@@ -176,7 +176,7 @@ class ServersPPOLearner:
             logs.append(all_logs.gather(1, action)[:, 0])
             values.append(value.cpu().double().numpy())
             self._state, rewards[t], ends[t] = env.step(action[:, 0].numpy())
-            self._note(rewards[t], ends[t])
+            self._note(env.own_rewards, ends[t])
         after = self.network(*self._tensors(rows_of(env, self._state)))[1].cpu().double().numpy()
         advantage = advantages(rewards, ends, np.array([*values, after]), (config.discount, config.trace))
         target = torch.from_numpy(advantage + np.array(values)).float().flatten()

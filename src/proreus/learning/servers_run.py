@@ -39,11 +39,9 @@ from proreus.policies.vms.policy import VmRulePolicy
 class ServersDDQNConfig(DDQNConfig):
     """Settings of double dueling DQN over servers."""
 
-    steps: int = 100_000
+    steps: int = 60_000
     """Decisions to learn from, in all."""
-    discount: float = 0.95
-    """What a reward counts one decision later."""
-    n_step: int = 16
+    n_step: int = 32
     """Rewards that are summed before the network's own estimate takes over."""
     capacity: int = 50_000
     """Transitions that are remembered; each holds two observations (5 servers: 1 kB)."""

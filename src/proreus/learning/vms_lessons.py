@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from proreus.compare.vm_runs import VmRuns, planned_runs, play_runs
 from proreus.learning.servers import VmsServers
 from proreus.learning.vms_es import RULES, evenly
@@ -27,6 +29,9 @@ class VmsLessons:
 
     limit: int = 0
     """Machines of a run at most; 0: SPANE's length where machines wait, 5,000 elsewhere."""
+    ending_cost: float = 10.0
+    """Where a run ends with the first machine that fits nowhere: what that costs, in place of a reward for
+    every placement; 0: the scenario's own reward."""
     validation_starts: int = 200
     """Runs by which the policy is judged, from starts of the validation part."""
     evaluate_every: int = 10
@@ -38,6 +43,8 @@ class VmsLessons:
                 raise UsageError(f"{name}: {getattr(self, name)} is not at least 1")
         if self.limit < 0:
             raise UsageError(f"limit: {self.limit} is negative")
+        if not 0.0 <= self.ending_cost < np.inf:
+            raise UsageError(f"ending_cost: {self.ending_cost} is not a number from 0 on")
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,8 @@ class VmsSchool:
     def servers(self, lanes: int) -> VmsServers:
         """Runs that start in the training part."""
         first, last = split_range("train", len(self.trace))
-        return VmsServers(self._work, self.options, lanes, BatchSettings(first, last, self._limit))
+        cost = self.lessons.ending_cost if self.options.full == "end" else 0.0
+        return VmsServers(self._work, self.options, lanes, BatchSettings(first, last, self._limit), cost)
 
     def gain(self, policy: VmRulePolicy) -> float:
         """How much better than the best rule, in % (points where machines are turned away)."""
