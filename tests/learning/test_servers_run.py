@@ -15,6 +15,7 @@ from proreus.encoding.servers import VERSION
 from proreus.learning.gradient_run import STATE, GradientRun, Report
 from proreus.learning.qmix import QMIXConfig
 from proreus.learning.runs import read_journal
+from proreus.learning.servers import VmsServers
 from proreus.learning.servers_ppo import ServersPPOConfig
 from proreus.learning.servers_run import Config, ServersDDQNConfig, servers_identity, train_servers
 from proreus.learning.vms_lessons import LaneLessons, VmsSchool
@@ -93,6 +94,28 @@ def test_nobody_trains_where_it_is_judged() -> None:
     assert (SCHOOL._held_out.starts >= judged[0]).all() and (SCHOOL._held_out.starts < judged[1]).all()
     env = SCHOOL.servers(8)
     assert (env._batch.settings.first, env._batch.settings.last) == trained
+
+
+def test_the_end_for_want_of_room_is_what_costs() -> None:
+    """And with a discount that ranks runs as a reward for every placement does."""
+    options, discount, cost = with_servers(SCENARIOS["recovering"], 2), 0.9, 10.0
+    work = compile_trace(TRACE, options.double)
+    for limit in (20, 5_000):
+        env = VmsServers(work, options, 3, BatchSettings(0, 900, limit), cost)
+        state, returns, steps = env.reset(1), np.zeros((2, 3)), np.zeros(3)
+        ended = np.zeros(3, dtype=np.bool_)
+        while not ended.any():
+            state, rewards, ended = env.step(np.argmax(state.avail, axis=1))
+            assert (env.own_rewards == 1.0).all()
+            assert (rewards[~ended] == 0.0).all()
+            returns += discount**steps * np.stack([env.own_rewards, rewards])
+            steps += 1
+        if limit == 20:  # ended as long as a run may be, not for want of room
+            assert (rewards == 0.0).all() and steps[0] == 20
+        else:
+            assert (rewards[ended] == -cost).all()
+            own, paid = returns[:, ended]
+            np.testing.assert_allclose(own, (1.0 + discount * paid / cost) / (1.0 - discount))
 
 
 def test_a_captured_batch_goes_on_as_if_nothing_had_happened() -> None:
