@@ -75,7 +75,10 @@ def main() -> None:
 
     training = servers(arguments.servers, 16, BatchSettings(0, TRAINING))
     # Less exploration than by default: a random choice in five keeps the cluster full by itself.
-    config = QMIXConfig(steps=arguments.steps, seed=arguments.seed, epsilon_values=(0.5, 0.2, 0.01, 0.01))
+    # So few choices are replayed more often.
+    config = QMIXConfig(
+        steps=arguments.steps, seed=arguments.seed, chunk=32, epsilon_values=(0.5, 0.2, 0.01, 0.01)
+    )
     for progress in qmix(config, training):
         print(f"\rqmix {progress.steps:,} choices, return {progress.mean_return:.1f}", end="", flush=True)
     print()

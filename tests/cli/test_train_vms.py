@@ -63,7 +63,7 @@ def test_from_training_to_comparison(algorithm: str, proreus: Proreus, tmp_path:
     [
         (("--algo", "qmix", "--generations", "3"), "--generations"),
         (("--algo", "sarsa"), "sarsa"),
-        (("--algo", "qmix", "--n-step", "64"), "n_step 64 is above the chunk of 32"),
+        (("--algo", "qmix", "--n-step", "65"), "n_step 65 is above the chunk of 64"),
         (("--algo", "qmix", "--epsilon-points", "0", "1"), "epsilon_points and epsilon_values"),
         (("--algo", "qmix", "--learning-rate", "0"), "learning_rate 0.0 is not above 0"),
         (("--algo", "ppo", "--lanes", "0"), "lanes: 0 is not at least 1"),

@@ -47,15 +47,15 @@ _RETURNS_REMEMBERED = 50
 class QMIXConfig:
     """Everything a training run depends on, beside the batch of worlds."""
 
-    steps: int = 200_000
+    steps: int = 800_000
     """Choices to learn from, over all lanes; rounded up to whole chunks."""
-    chunk: int = 32
+    chunk: int = 64
     """Choices of each lane between two rounds of updates."""
     updates: int = 32
     """Steps of the optimiser per round."""
-    batch_size: int = 128
+    batch_size: int = 256
     """Transitions per step of the optimiser."""
-    capacity: int = 50_000
+    capacity: int = 100_000
     """Transitions that are remembered."""
     hidden: int = 64
     """Width of the networks' layers."""

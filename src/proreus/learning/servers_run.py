@@ -39,14 +39,18 @@ from proreus.policies.vms.policy import VmRulePolicy
 class ServersDDQNConfig(DDQNConfig):
     """Settings of double dueling DQN over servers."""
 
-    steps: int = 60_000
+    steps: int = 150_000
     """Decisions to learn from, in all."""
     n_step: int = 32
     """Rewards that are summed before the network's own estimate takes over."""
-    capacity: int = 50_000
+    batch_size: int = 128
+    """Transitions per update."""
+    capacity: int = 100_000
     """Transitions that are remembered; each holds two observations (5 servers: 1 kB)."""
     warm_up: int = 1_000
     """Decisions before the first update."""
+    update_every: int = 8
+    """Decisions per update."""
 
 
 Config = QMIXConfig | ServersPPOConfig | ServersDDQNConfig

@@ -51,8 +51,8 @@ class VmsLessons:
 class LaneLessons(VmsLessons):
     """The same for learners that play many runs side by side."""
 
-    lanes: int = 16
-    """Runs that are played side by side."""
+    lanes: int = 64
+    """Runs that are played side by side; each is hundreds of choices long, so that learning sees few ends."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
