@@ -35,6 +35,7 @@ from proreus.learning.learner_state import (
     weights_of,
 )
 from proreus.learning.mac import MACArguments, VectorMAC
+from proreus.learning.optimiser import linear
 from proreus.learning.schedules import linear_decay
 from proreus.learning.servers import ServersEnv, rows_of
 from proreus.model.errors import UsageError, WorkError
@@ -60,7 +61,7 @@ class QMIXConfig:
     hidden: int = 64
     """Width of the networks' layers."""
     learning_rate: float = 1e-3
-    """Of Adam."""
+    """Of Adam, at the start; it falls linearly to a tenth."""
     discount: float = 0.99
     """What a reward counts one choice later."""
     n_step: int = 32
@@ -148,9 +149,10 @@ class QMIXLearner:
 
     def advance(self) -> QMIXProgress:
         """Play a chunk, remember it, take a few steps of the optimiser."""
-        epsilon = linear_decay(
-            self.steps / self.config.steps, self.config.epsilon_points, self.config.epsilon_values
-        )
+        config, done = self.config, self.steps / self.config.steps
+        epsilon = linear_decay(done, config.epsilon_points, config.epsilon_values)
+        for group in self._optimiser.param_groups:
+            group["lr"] = linear(config.learning_rate, config.learning_rate / 10, done)
         self._memory.add(self._play(epsilon))
         self.steps += self.config.chunk * self._env.lanes
         figures = np.full((1, 2), math.nan)
