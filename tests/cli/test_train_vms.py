@@ -113,7 +113,7 @@ def test_a_run_goes_on_in_its_own_world_by_its_own_algorithm(proreus: Proreus, t
 @pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes in /proc")
 def test_an_interrupted_run_goes_on_to_the_same_end(proreus: Proreus, tmp_path: Path) -> None:
     """Ctrl-C in a real process, whenever it comes: saved, one line, exit code 130."""
-    flags = train("qmix", "--steps", "4096", "--evaluate-every", "50")
+    flags = train("qmix", "--steps", "2048", "--evaluate-every", "50")
     with started(tmp_path, *flags) as process:
         journal = tmp_path / "out/journal.jsonl"
         wait_for(lambda: journal.exists() and journal.read_text().count("\n") >= 2)
