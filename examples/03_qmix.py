@@ -75,11 +75,21 @@ def main() -> None:
 
     training = servers(arguments.servers, 16, BatchSettings(0, TRAINING))
     # Less exploration than by default: a random choice in five keeps the cluster full by itself.
-    config = QMIXConfig(steps=arguments.steps, seed=arguments.seed, epsilon_values=(0.5, 0.2, 0.01, 0.01))
+    # So few choices are replayed more often.
+    config = QMIXConfig(
+        steps=arguments.steps,
+        seed=arguments.seed,
+        chunk=32,
+        discount=0.95,
+        epsilon_values=(0.5, 0.2, 0.01, 0.01),
+    )
     for progress in qmix(config, training):
         print(f"\rqmix {progress.steps:,} choices, return {progress.mean_return:.1f}", end="", flush=True)
     print()
-    for update in servers_ppo(ServersPPOConfig(steps=arguments.steps, seed=arguments.seed), training):
+    ppo = ServersPPOConfig(
+        steps=arguments.steps, seed=arguments.seed, rollout_steps=64, minibatches=4, discount=0.95
+    )
+    for update in servers_ppo(ppo, training):
         print(f"\rppo {update.steps:,} choices, return {update.mean_return:.1f}", end="", flush=True)
     print()
 

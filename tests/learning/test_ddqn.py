@@ -24,7 +24,8 @@ from oracles.kube_builders import node, pod
 from proreus.cluster.compile import compile_workload
 from proreus.compare.simulate import simulate
 from proreus.envs.pods import PodsEnv
-from proreus.learning.ddqn import DDQNConfig, DDQNProgress, LearnerState, ddqn
+from proreus.learning.ddqn import DDQNConfig, DDQNProgress, ddqn
+from proreus.learning.learner_state import LearnerState
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.workload import Workload
 from proreus.policies.catalogue import make_policy

@@ -41,7 +41,13 @@ def moved(before: dict[str, torch.Tensor], after: torch.nn.Module) -> bool:
 
 def test_qmix_beats_random_and_its_weights_change() -> None:
     config = QMIXConfig(
-        steps=16_000, capacity=20_000, learning_rate=1e-3, seed=1, epsilon_values=(0.9, 0.5, 0.05, 0.05)
+        steps=16_000,
+        chunk=32,
+        batch_size=128,
+        capacity=20_000,
+        learning_rate=1e-3,
+        seed=1,
+        epsilon_values=(0.9, 0.5, 0.05, 0.05),
     )
     run = qmix(config, packing_servers(16))
     first = next(run)
@@ -177,7 +183,7 @@ def test_advantages_are_those_of_a_plain_loop() -> None:
 
 
 def test_the_same_seed_learns_the_same() -> None:
-    config = QMIXConfig(steps=1_000, capacity=2_000, seed=5)
+    config = QMIXConfig(steps=1_000, capacity=2_000, chunk=32, seed=5)
     ends = []
     for _ in range(2):
         *_, last = qmix(config, packing_servers(4))

@@ -103,4 +103,4 @@ def test_a_run_is_kept_resumed_and_played(tmp_path: Path, capsys: pytest.Capture
     settings = json.loads((run / "settings.json").read_text())
     (run / "settings.json").write_text(json.dumps({**settings, "world": "pods"}))
     assert main(("train", "vms", "--resume", str(run))) == 2
-    assert "not a run of the world vms" in capsys.readouterr().err
+    assert "a run of the world 'pods', not of 'vms'" in capsys.readouterr().err

@@ -5,20 +5,15 @@ Each algorithm has a module with its flags (`Arguments`) and what it does (`trai
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import importlib.util
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import get_args
 
 from proreus.cli.arguments import parse_named, prepare
-from proreus.cli.training import Algorithm, asked_for
+from proreus.cli.training import Algorithm, algorithm_of, asked_for, check_installed
 from proreus.cli.worlds import WORLDS as ALL_WORLDS
 from proreus.cli.worlds import run_in_world
-from proreus.learning.runs import read_settings
-from proreus.model.errors import InputError, UsageError
 
 # The worlds whose training has a file of its own.
 _OTHER_WORLDS = tuple(world for world, verbs in ALL_WORLDS.items() if "train" in verbs)
@@ -34,10 +29,11 @@ _EXAMPLES = {
 def run(words: Sequence[str]) -> int:
     """Train until done or interrupted."""
     if words and words[0] in _OTHER_WORLDS:
-        _check_installed("cmaes", f"proreus train {words[0]}")
+        if words[0] != "vms":  # which asks for what the algorithm needs
+            check_installed("cmaes", f"proreus train {words[0]}")
         return run_in_world("train", words, shlex.join(("proreus", "train", *words)))
-    algorithm = _algorithm(words)
-    _check_installed(_NEEDED[algorithm], f"--algo {algorithm}")
+    algorithm = algorithm_of(words, "pods", get_args(Algorithm))
+    check_installed(_NEEDED[algorithm], f"--algo {algorithm}")
     module = importlib.import_module(f"proreus.cli.train_{algorithm}")
     description = f"Flags of --algo {algorithm}. Example: {_EXAMPLES[algorithm]}"
     _, arguments = parse_named(module.Arguments, "train", ("world", WORLDS), words, description)
@@ -45,27 +41,3 @@ def run(words: Sequence[str]) -> int:
     asked = asked_for(arguments)
     code: int = module.train(asked)
     return code
-
-
-def _check_installed(package: str, what: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise UsageError(f"{what} needs the extra `learn`: pip install 'proreus[learn]'")
-
-
-def _algorithm(words: Sequence[str]) -> str:
-    """Whose flags these are: the resumed run's algorithm, else that of --algo, else es."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--algo", default="")
-    parser.add_argument("--resume", default="")
-    try:
-        found, _ = parser.parse_known_args(list(words))
-    except argparse.ArgumentError:
-        return "es"  # a flag without its value: the real parser says so
-    known = get_args(Algorithm)
-    if not found.resume:
-        return found.algo if found.algo in known else "es"
-    folder = Path(found.resume)
-    algorithm = read_settings(folder)["algorithm"]
-    if algorithm not in known:
-        raise InputError(f"no algorithm is called {algorithm!r}", file=folder, field="algorithm")
-    return str(algorithm)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from proreus.cli.training import Algo, Asked, TrainArguments, watch
+from proreus.compare.scenario import Scenario
 from proreus.learning.ddqn import DDQNConfig
 from proreus.learning.ddqn_run import ddqn_identity, train_ddqn
 from proreus.learning.gradient_run import GradientRun
@@ -22,7 +23,7 @@ class Arguments(TrainArguments):
     lessons: Lessons = field(default_factory=Lessons)
 
 
-def train(asked: Asked) -> int:
+def train(asked: Asked[Scenario]) -> int:
     """Report after report, judged every so often."""
     arguments = asked.arguments
     assert isinstance(arguments, Arguments)

@@ -15,6 +15,7 @@ from proreus.cli.training import (
     kept_work_named,
     shown,
 )
+from proreus.compare.scenario import Scenario
 from proreus.compare.simulate import load_kernels
 from proreus.compare.workers import pool_of
 from proreus.learning.es import ESConfig, evolve
@@ -29,7 +30,7 @@ class Arguments(TrainArguments):
     evolution: ESConfig = field(default_factory=ESConfig)
 
 
-def train(asked: Asked) -> int:
+def train(asked: Asked[Scenario]) -> int:
     """Generation after generation, each of them kept."""
     arguments, scenarios, console = asked.arguments, asked.scenarios, new_console()
     assert isinstance(arguments, Arguments)

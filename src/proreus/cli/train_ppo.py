@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.training import Algo, Asked, TrainArguments, watch
+from proreus.compare.scenario import Scenario
 from proreus.learning.gradient_run import GradientRun
 from proreus.learning.ppo import PPOConfig
 from proreus.learning.ppo_run import PPOLessons, ppo_identity, train_ppo
@@ -31,7 +32,7 @@ class Arguments(TrainArguments):
     lessons: PPOLessons = field(default_factory=PPOLessons)
 
 
-def train(asked: Asked) -> int:
+def train(asked: Asked[Scenario]) -> int:
     """Update after update, judged every so often."""
     arguments = asked.arguments
     assert isinstance(arguments, Arguments)

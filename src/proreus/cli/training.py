@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
 from rich.console import Console
@@ -42,26 +44,18 @@ Algo = Annotated[
     ),
 ]
 Config = TypeVar("Config")
+Chosen = TypeVar("Chosen")
 _USUAL = "gpu"
 
 
 @dataclass(frozen=True)
-class TrainArguments:
-    """Flags of `proreus train pods` that every algorithm has."""
+class RunArguments:
+    """Flags of training in every world: where the run is kept."""
 
-    algo: Algo = "es"
-    scenarios: str = ""
-    """What to train on, separated by commas (default: gpu)."""
-    workload: WorkloadArguments = field(default_factory=WorkloadArguments)
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/pods")
     """The folder of the run: settings, journal, checkpoints, TensorBoard files."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Go on with this run: algorithm, scenarios and settings are those it was started with."""
-    processes: int = 0
-    """Worker processes (es) or threads (ppo); 0: one per core. Does not change the result."""
-    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
-    """Spread populations (es) and rollouts (ppo) over a Ray cluster: host:port of its head, auto, or local to
-    start one here. Does not change the result."""
     output: Output = field(default_factory=Output)
 
     @property
@@ -69,17 +63,32 @@ class TrainArguments:
         """Of the run."""
         return self.resume or self.out
 
+
+@dataclass(frozen=True)
+class TrainArguments(RunArguments):
+    """Flags of `proreus train pods` that every algorithm has."""
+
+    algo: Algo = "es"
+    scenarios: str = ""
+    """What to train on, separated by commas (default: gpu)."""
+    workload: WorkloadArguments = field(default_factory=WorkloadArguments)
+    processes: int = 0
+    """Worker processes (es) or threads (ppo); 0: one per core. Does not change the result."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
+    """Spread populations (es) and rollouts (ppo) over a Ray cluster: host:port of its head, auto, or local to
+    start one here. Does not change the result."""
+
     def workers(self) -> Workers:
         """Who does the work."""
         return Workers(self.processes, self.ray)
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(Generic[Chosen]):
     """What a run shall learn from: as the flags say, or as the run that is resumed says."""
 
-    arguments: TrainArguments
-    scenarios: tuple[Scenario, ...]
+    arguments: RunArguments
+    scenarios: tuple[Chosen, ...]
     past: Mapping[str, Any] | None
     """The settings of the run that is resumed."""
 
@@ -110,10 +119,41 @@ class Asked:
             raise InputError(f"cannot be resumed: {error}", file=file, field="config") from error
 
 
-def asked_for(arguments: TrainArguments) -> Asked:
+def check_installed(package: str, what: str) -> None:
+    """Whether training can begin; one line where the extra is missing."""
+    if importlib.util.find_spec(package) is None:
+        raise UsageError(f"{what} needs the extra `learn`: pip install 'proreus[learn]'")
+
+
+def algorithm_of(words: Sequence[str], world: str, known: Sequence[str]) -> str:
+    """Whose flags these are: the resumed run's algorithm, else that of --algo, else the first known.
+
+    A run is resumed in its own world and by its own algorithm.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--algo", default="")
+    parser.add_argument("--resume", default="")
+    try:
+        found, _ = parser.parse_known_args(list(words))
+    except argparse.ArgumentError:
+        return known[0]  # a flag without its value: the real parser says so
+    if not found.resume:
+        return found.algo if found.algo in known else known[0]
+    folder = Path(found.resume)
+    algorithm = str(read_settings(folder, world)["algorithm"])
+    if algorithm not in known:
+        raise InputError(f"no algorithm is called {algorithm!r}", file=folder, field="algorithm")
+    if found.algo and found.algo != algorithm:
+        raise UsageError(
+            f"--algo {found.algo}: {folder} is a run of {algorithm} and goes on as such (leave --algo out)"
+        )
+    return algorithm
+
+
+def asked_for(arguments: TrainArguments) -> Asked[Scenario]:
     """Reads the settings of the run that is resumed, where one is."""
     if arguments.resume is not None:
-        past = read_settings(arguments.resume)
+        past = read_settings(arguments.resume, "pods")
         return Asked(arguments, scenarios_of(past, arguments.resume, arguments.workload.data), past)
     workload = arguments.workload
     names: list[str | None] = [*split_names(arguments.scenarios)]
@@ -189,7 +229,7 @@ def _and_kept(what: str, folder: Path) -> str:
     return f"{what}; what was saved is kept: go on with --resume {folder}"
 
 
-def finish(asked: Asked, summary: Mapping[str, Any], console: Console) -> int:
+def finish(asked: Asked[Any], summary: Mapping[str, Any], console: Console) -> int:
     """Say where the result is."""
     console.print(f"best checkpoint: {asked.arguments.folder / 'best'}", soft_wrap=True)
     if asked.arguments.output.json is not None:
@@ -198,7 +238,7 @@ def finish(asked: Asked, summary: Mapping[str, Any], console: Console) -> int:
 
 
 def watch(
-    asked: Asked,
+    asked: Asked[Any],
     run: GradientRun,
     reports: Callable[[Callable[[], bool]], Iterator[Report]],
     figures: Callable[[Mapping[str, float]], str],

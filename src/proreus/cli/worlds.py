@@ -1,6 +1,7 @@
 """The worlds of the command line in one literal, and the way from `proreus VERB WORLD ...` to its file.
 
-A world joins a verb with a module that holds a `COMMAND`: its flags, what its help says, and what it does.
+A world joins a verb with a module that holds a `COMMAND`: its flags, what its help says, and what it does; or
+a function from the words of the command to one, where the flags depend on them.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ def run_in_world(verb: str, words: Sequence[str], command: str) -> int:
     """`proreus verb WORLD --flags`."""
     offered = [world for world, verbs in WORLDS.items() if verb in verbs]
     asked = words[0] if words and words[0] in offered else offered[0]
-    found: WorldCommand = importlib.import_module(WORLDS[asked][verb]).COMMAND
+    held: WorldCommand | Callable[[Sequence[str]], WorldCommand]
+    held = importlib.import_module(WORLDS[asked][verb]).COMMAND
+    found = held if isinstance(held, WorldCommand) else held(words)
     _, arguments = parse_named(found.arguments, verb, ("world", offered), words, found.description)
     return found.run(arguments, command)

@@ -7,7 +7,8 @@ From the three arrays that the environments of virtual machines hand out, for E 
     avail  bool[E, 2 N]        which choices server * 2 + NUMA are legal
 
 Everything is in shares of one NUMA node's capacity, and nothing depends on the number of servers, so that
-what learned on five servers can bid on a hundred.
+what learned on five servers can bid on a hundred. Learners encode many lanes at once (`encode_servers`), a
+policy that plays one choice (`encode_choice`): the same kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from proreus.cluster.compiled import compiled
+
 F32 = NDArray[np.float32]
+U8 = NDArray[np.uint8]
 Bool = NDArray[np.bool_]
 
 VERSION = "servers-1"
@@ -57,22 +61,49 @@ def encode_servers(
     obs: NDArray[Any], feat: NDArray[Any], avail: NDArray[Any], size: tuple[float, float]
 ) -> ServerRows:
     """size: cpu and mem of one NUMA node."""
-    scale = np.array(size, dtype=np.float32)
-    left = np.asarray(obs, dtype=np.float32) / scale  # [E, N, 2, 2]
-    asked = np.asarray(feat, dtype=np.float32) / scale  # [E, 2, 2, 2]
+    left = np.ascontiguousarray(obs, dtype=np.float32)
+    asked = np.ascontiguousarray(feat, dtype=np.float32)
     lanes, servers = left.shape[:2]
-    legal = np.asarray(avail, dtype=np.bool_).reshape(lanes, 2 * servers)
-    after = left[:, :, None] - asked[:, None]  # [E, N, choice, NUMA, 2]
-    rows = np.empty((lanes, servers, 2, len(ROW_FEATURES)), dtype=np.float32)
-    for here in (0, 1):
-        there = 1 - here
-        rows[:, :, here, 0:2] = left[:, :, here]
-        rows[:, :, here, 2:4] = left[:, :, there]
-        rows[:, :, here, 4:6] = after[:, :, here, here]
-        rows[:, :, here, 6:8] = after[:, :, here, there]
-    context = np.empty((lanes, len(CONTEXT_FEATURES)), dtype=np.float32)
-    context[:, 0:2] = asked[:, 0].sum(axis=1)
-    context[:, 2] = (asked[:, 0, 1] > 0).any(axis=1)  # the first choice takes of the second node too
-    context[:, 3:5] = left.mean(axis=(1, 2))
-    context[:, 5] = legal.mean(axis=1)
-    return ServerRows(rows.reshape(lanes, 2 * servers, -1), context, legal)
+    legal = np.ascontiguousarray(avail, dtype=np.bool_).reshape(lanes, 2 * servers)
+    found = ServerRows(
+        np.empty((lanes, 2 * servers, len(ROW_FEATURES)), dtype=np.float32),
+        np.empty((lanes, len(CONTEXT_FEATURES)), dtype=np.float32),
+        legal,
+    )
+    scale = np.array(size, dtype=np.float32)
+    _encode_all(left, asked, legal.view(np.uint8), scale, found.rows, found.context)
+    return found
+
+
+@compiled
+def _encode_all(left: F32, asked: F32, legal: U8, scale: F32, rows: F32, context: F32) -> None:
+    for lane in range(left.shape[0]):
+        encode_choice(left[lane], asked[lane], legal[lane], scale, rows[lane], context[lane])
+
+
+@compiled
+def encode_choice(left: F32, asked: F32, legal: U8, scale: F32, rows: F32, context: F32) -> None:
+    """Fill rows [2 N, 8] and context [6] of one choice.
+
+    left [N, 2, 2] and asked [2, 2, 2] as above, legal [2 N or more], scale [2] cpu and mem of a NUMA node.
+    """
+    servers = left.shape[0]
+    for kind in range(2):
+        total = np.float32(0.0)
+        for server in range(servers):
+            for here in range(2):
+                place, there = 2 * server + here, 1 - here
+                share, other = left[server, here, kind] / scale[kind], left[server, there, kind] / scale[kind]
+                rows[place, kind] = share
+                rows[place, 2 + kind] = other
+                rows[place, 4 + kind] = share - asked[here, here, kind] / scale[kind]
+                rows[place, 6 + kind] = other - asked[here, there, kind] / scale[kind]
+                total += share
+        context[kind] = asked[0, 0, kind] / scale[kind] + asked[0, 1, kind] / scale[kind]
+        context[3 + kind] = total / np.float32(2 * servers)
+    # The first choice takes of the second node too.
+    context[2] = 1.0 if asked[0, 1, 0] > 0 or asked[0, 1, 1] > 0 else 0.0
+    free = 0
+    for place in range(2 * servers):
+        free += 1 if legal[place] else 0
+    context[5] = np.float32(free) / np.float32(2 * servers)

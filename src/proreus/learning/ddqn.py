@@ -22,6 +22,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from proreus.learning.learner_state import (
+    LearnerState,
+    moments_of,
+    part_of,
+    set_moments,
+    set_weights,
+    under,
+    weights_of,
+)
 from proreus.learning.replay import (
     Array,
     Batch,
@@ -35,6 +44,8 @@ from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.policies.q_network import QNetwork, best_legal
 
 _RETURNS_REMEMBERED = 20
+OWN_REWARD = "own_reward"
+"""What a step's `info` may tell: its worth in the world's own terms, where something else is learned from."""
 
 
 class MaskedEnv(Protocol):
@@ -115,21 +126,13 @@ class DDQNConfig:
 
 
 @dataclass(frozen=True)
-class LearnerState:
-    """A learner at one moment, as arrays and as values that JSON can hold: nothing needs pickle."""
-
-    arrays: dict[str, Array]
-    values: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class DDQNProgress:
     """How training stands after so many decisions."""
 
     step: int
     episodes: int
     mean_return: float
-    """Undiscounted, over the last 20 episodes; NaN before the first has ended."""
+    """Undiscounted, in the world's own terms, over the last 20 episodes; NaN before the first has ended."""
     loss: float
     """Mean over the updates since the last report; NaN where there was none."""
     mean_value: float
@@ -224,10 +227,10 @@ class DDQNLearner:
 
     def _play(self, action: int) -> list[Transition]:
         """Take the action in the environment; the transitions that this completes."""
-        following, reward, terminated, truncated, _ = self._env.step(action)
+        following, reward, terminated, truncated, info = self._env.step(action)
         following = _copied(following)
         self._episode_actions.append(action)
-        self._episode_return += float(reward)
+        self._episode_return += float(info.get(OWN_REWARD, reward))
         ends = (bool(terminated), bool(truncated))
         made = self._window.push(self._observation, action, float(reward), following, ends)
         self._observation = following
@@ -285,13 +288,12 @@ class DDQNLearner:
 
     def capture(self) -> LearnerState:
         """The whole learner, copied; take it at a report."""
-        arrays: dict[str, Array] = {f"replay.{name}": array for name, array in self._replay.capture().items()}
-        for prefix, module in (("network", self.network), ("target", self._target)):
-            for name, tensor in module.state_dict().items():
-                arrays[f"{prefix}.{name}"] = tensor.cpu().numpy().copy()
-        for place, moments in self._optimiser.state_dict()["state"].items():
-            for name, tensor in moments.items():
-                arrays[f"adam.{place}.{name}"] = tensor.cpu().numpy().copy()
+        arrays = {
+            **under("replay", self._replay.capture()),
+            **under("network", weights_of(self.network)),
+            **under("target", weights_of(self._target)),
+            **under("adam", moments_of(self._optimiser)),
+        }
         return LearnerState(
             arrays,
             {
@@ -308,20 +310,10 @@ class DDQNLearner:
 
     def restore(self, state: LearnerState) -> None:
         """Become the captured learner; the current episode is played again up to where it was."""
-        parts: dict[str, dict[str, Array]] = {"replay": {}, "network": {}, "target": {}, "adam": {}}
-        for name, array in state.arrays.items():
-            part, _, rest = name.partition(".")
-            parts[part][rest] = array
-        self._replay.restore(parts["replay"])
-        for module, part in ((self.network, "network"), (self._target, "target")):
-            module.load_state_dict(
-                {name: torch.from_numpy(array.copy()) for name, array in parts[part].items()}
-            )
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, array in parts["adam"].items():
-            place, _, rest = name.partition(".")
-            moments.setdefault(int(place), {})[rest] = torch.from_numpy(array.copy())
-        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": moments})
+        self._replay.restore(part_of(state.arrays, "replay"))
+        set_weights(self.network, part_of(state.arrays, "network"))
+        set_weights(self._target, part_of(state.arrays, "target"))
+        set_moments(self._optimiser, part_of(state.arrays, "adam"))
         values = state.values
         self._begin_episode(values["episode_seed"])
         for action in values["episode_actions"]:

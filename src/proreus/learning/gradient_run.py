@@ -143,7 +143,7 @@ class GradientRun:
 
     def keep_last(self, tensors: Arrays, validation: dict[str, float], update: Update) -> Checkpoint:
         """Write the latest checkpoint, whether it was judged or not."""
-        scores = {f"gain over the strongest rule, {name}": value for name, value in validation.items()}
+        scores = {f"{self._identity.gain}, {name}": value for name, value in validation.items()}
         card = self._identity.card(scores, int(update.figures["steps"]), self.seconds)
         checkpoint = Checkpoint(card, tensors)
         self._folder.save("last", checkpoint)

@@ -50,7 +50,7 @@ class VectorMAC:
         self.args = args
         self.action_space = args.N * 2
         self.obs_space = [(args.N, 2, 2), (2, 2, 2)]
-        self._random = np.random.default_rng(args.seed)
+        self.random = np.random.default_rng(args.seed)
         if agents is None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(args.seed)
@@ -61,7 +61,7 @@ class VectorMAC:
         """int64[E]: the best bid's choice, or with chance eps a legal one at random."""
         agent_outs, avail_actions = self.forward(ep_batch)
         greedy: I64 = best_choice(agent_outs, avail_actions).cpu().numpy()
-        return explore(greedy, avail_actions.cpu().numpy(), eps, self._random)
+        return explore(greedy, avail_actions.cpu().numpy(), eps, self.random)
 
     def forward(self, ep_batch: Mapping[str, NDArray[Any]]) -> tuple[Tensor, Tensor]:
         """(bids [E, 2 N], minus infinity where not legal; what is legal [E, 2 N])."""

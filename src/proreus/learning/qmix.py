@@ -7,15 +7,16 @@
 Every server is an agent with the same weights. One of them takes the request, the others pass; the team's
 value is a monotonic mix of what that is worth to each (Rashid et al., 2018), so training the team's value
 trains the bids, and taking the highest bid is taking the best joint action. Targets are double: the learning
-agents name the winner, the target networks value it. E lanes, T steps of a chunk, B a batch.
+agents name the winner, the target networks value it. A captured learner, memory and lanes included, goes on
+bit for bit. E lanes, T steps of a chunk, B a batch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +25,17 @@ from torch import Tensor, nn
 
 from proreus.cluster.columns import F64, I64, Bool
 from proreus.encoding.servers import ServerRows
+from proreus.learning.learner_state import (
+    LearnerState,
+    moments_of,
+    part_of,
+    set_moments,
+    set_weights,
+    under,
+    weights_of,
+)
 from proreus.learning.mac import MACArguments, VectorMAC
+from proreus.learning.optimiser import linear
 from proreus.learning.schedules import linear_decay
 from proreus.learning.servers import ServersEnv, rows_of
 from proreus.model.errors import UsageError, WorkError
@@ -37,21 +48,21 @@ _RETURNS_REMEMBERED = 50
 class QMIXConfig:
     """Everything a training run depends on, beside the batch of worlds."""
 
-    steps: int = 200_000
+    steps: int = 800_000
     """Choices to learn from, over all lanes; rounded up to whole chunks."""
-    chunk: int = 32
+    chunk: int = 64
     """Choices of each lane between two rounds of updates."""
     updates: int = 32
     """Steps of the optimiser per round."""
-    batch_size: int = 128
+    batch_size: int = 256
     """Transitions per step of the optimiser."""
-    capacity: int = 50_000
+    capacity: int = 100_000
     """Transitions that are remembered."""
     hidden: int = 64
     """Width of the networks' layers."""
     learning_rate: float = 1e-3
-    """Of Adam."""
-    discount: float = 0.95
+    """Of Adam, at the start; it falls linearly to a tenth."""
+    discount: float = 0.99
     """What a reward counts one choice later."""
     n_step: int = 32
     """Rewards that are summed before the target networks' estimate takes over; at most `chunk`."""
@@ -78,6 +89,12 @@ class QMIXConfig:
             raise UsageError(f"qmix: capacity {self.capacity} is below the batch size {self.batch_size}")
         if not 0.0 <= self.discount <= 1.0:
             raise UsageError("qmix: discount must be between 0 and 1")
+        if not self.learning_rate > 0:
+            raise UsageError(f"qmix: learning_rate {self.learning_rate} is not above 0")
+        try:
+            linear_decay(0.0, self.epsilon_points, self.epsilon_values)
+        except ValueError as error:
+            raise UsageError(f"qmix: epsilon_points and epsilon_values: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -87,17 +104,20 @@ class QMIXProgress:
     steps: int
     episodes: int
     mean_return: float
-    """Undiscounted, over the last 50 episodes; NaN before the first has ended."""
+    """Undiscounted, in the world's own terms, over the last 50 episodes; NaN before the first has ended."""
     loss: float
     mean_value: float
     """Mean team value of the replayed choices: it should stay in the range of the returns."""
     epsilon: float
     learner: QMIXLearner
+    """Its `network` is the result, `capture()` what a later `resume` takes."""
 
 
-def qmix(config: QMIXConfig, env: ServersEnv) -> Iterator[QMIXProgress]:
-    """Train, yielding after every chunk."""
+def qmix(config: QMIXConfig, env: ServersEnv, resume: LearnerState | None = None) -> Iterator[QMIXProgress]:
+    """Train, yielding after every chunk. `resume` continues a captured learner."""
     learner = QMIXLearner(config, env)
+    if resume is not None:
+        learner.restore(resume)
     while learner.steps < config.steps:
         yield learner.advance()
 
@@ -129,9 +149,10 @@ class QMIXLearner:
 
     def advance(self) -> QMIXProgress:
         """Play a chunk, remember it, take a few steps of the optimiser."""
-        epsilon = linear_decay(
-            self.steps / self.config.steps, self.config.epsilon_points, self.config.epsilon_values
-        )
+        config, done = self.config, self.steps / self.config.steps
+        epsilon = linear_decay(done, config.epsilon_points, config.epsilon_values)
+        for group in self._optimiser.param_groups:
+            group["lr"] = linear(config.learning_rate, config.learning_rate / 10, done)
         self._memory.add(self._play(epsilon))
         self.steps += self.config.chunk * self._env.lanes
         figures = np.full((1, 2), math.nan)
@@ -155,7 +176,7 @@ class QMIXLearner:
         for _ in range(config.chunk):
             chosen = self.mac.select_actions(self._state._asdict(), epsilon)
             self._state, reward, ended = env.step(chosen)
-            self._note(reward, ended)
+            self._note(env.own_rewards, ended)
             seen.append(rows_of(env, self._state))
             actions.append(chosen)
             rewards.append(reward.copy())
@@ -216,6 +237,41 @@ class QMIXLearner:
         reward = torch.from_numpy(batch.reward).to(self.config.device)
         targets: Tensor = reward + torch.from_numpy(batch.weight).to(self.config.device) * onward
         return targets
+
+    def capture(self) -> LearnerState:
+        """The whole learner, copied; take it between two chunks."""
+        arrays = {
+            **under("network", weights_of(self.network)),
+            **under("target", weights_of(self._target)),
+            **under("adam", moments_of(self._optimiser)),
+            **under("memory", self._memory.capture()),
+            **under("lanes", self._env.capture()),
+            "running": self._running.copy(),
+        }
+        return LearnerState(
+            arrays,
+            {
+                "steps": self.steps,
+                "episodes": self._episodes,
+                "returns": list(self._returns),
+                "random": self._random.bit_generator.state,
+                "exploration": self.mac.random.bit_generator.state,
+            },
+        )
+
+    def restore(self, state: LearnerState) -> None:
+        """Become the captured learner."""
+        set_weights(self.network, part_of(state.arrays, "network"))
+        set_weights(self._target, part_of(state.arrays, "target"))
+        set_moments(self._optimiser, part_of(state.arrays, "adam"))
+        self._memory.restore(part_of(state.arrays, "memory"))
+        self._state = self._env.restore(part_of(state.arrays, "lanes"))
+        self._running = state.arrays["running"].copy()
+        values = state.values
+        self.steps, self._episodes = values["steps"], values["episodes"]
+        self._returns = list(values["returns"])
+        self._random.bit_generator.state = values["random"]
+        self.mac.random.bit_generator.state = values["exploration"]
 
 
 class Transitions(NamedTuple):
@@ -288,3 +344,22 @@ class Memory:
             self._kept.weight[places],
             self._kept.following.at(places),
         )
+
+    def capture(self) -> dict[str, NDArray[Any]]:
+        """What is remembered, copied."""
+        arrays = {name: array[: self._count].copy() for name, array in self._named().items()}
+        return {**arrays, "next": np.array([self._next])}
+
+    def restore(self, saved: Mapping[str, NDArray[Any]]) -> None:
+        """Remember what was captured."""
+        self._count, self._next = len(saved["action"]), int(saved["next"][0])
+        for name, array in self._named().items():
+            array[: self._count] = saved[name]
+
+    def _named(self) -> dict[str, NDArray[Any]]:
+        kept = self._kept
+        return {
+            **{f"seen.{name}": array for name, array in kept.seen._asdict().items()},
+            **{f"following.{name}": array for name, array in kept.following._asdict().items()},
+            **{"action": kept.action, "reward": kept.reward, "weight": kept.weight},
+        }

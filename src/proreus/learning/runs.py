@@ -46,6 +46,8 @@ class Identity:
     world: str = "pods"
     encoding: str = VERSION
     """What the policy sees."""
+    gain: str = "gain over the strongest rule"
+    """What its held-out scores are, for the cards."""
 
     def settings(self) -> dict[str, Any]:
         """For `settings.json`: all that the result depends on."""
@@ -81,8 +83,8 @@ class Identity:
         )
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """What a run was asked for: a resumed run asks for the same."""
+def read_settings(path: Path, world: str = "") -> dict[str, Any]:
+    """What a run was asked for: a resumed run asks for the same. One of another world is refused."""
     file = path / SETTINGS
     try:
         settings = json.loads(file.read_bytes())
@@ -93,6 +95,12 @@ def read_settings(path: Path) -> dict[str, Any]:
     for name, kind in (("algorithm", str), ("scenarios", list), ("config", dict)):
         if not isinstance(settings, dict) or not isinstance(settings.get(name), kind):
             raise InputError("cannot be resumed: missing or of the wrong kind", file=file, field=name)
+    if world and settings.get("world", "pods") != world:
+        raise InputError(
+            f"cannot be resumed: a run of the world {settings.get('world')!r}, not of {world!r}",
+            file=file,
+            field="world",
+        )
     return settings
 
 

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from proreus.cluster.columns import F64, I64, Bool
 from proreus.encoding.servers import ServerRows, encode_servers
+from proreus.learning.ddqn import OWN_REWARD
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.batch import BatchedVms, BatchSettings, VmSteps
 from proreus.worlds.vms.columns import Work
@@ -40,12 +41,25 @@ class ServersEnv(Protocol):
         """Cpu and mem of one NUMA node."""
         ...
 
+    @property
+    def own_rewards(self) -> F64:
+        """[E] what the last step was worth in the world's own terms: for reports, not for learning."""
+        ...
+
     def reset(self, seed: int) -> ServersState:
         """Begin episodes that the seed determines."""
         ...
 
     def step(self, actions: I64) -> tuple[ServersState, F64, Bool]:
         """(state, rewards [E], which episodes ended with this step [E]); actions: server * 2 + NUMA."""
+        ...
+
+    def capture(self) -> dict[str, Any]:
+        """The episodes as they stand, as arrays."""
+        ...
+
+    def restore(self, saved: Mapping[str, Any]) -> ServersState:
+        """Go on with captured episodes."""
         ...
 
 
@@ -55,25 +69,53 @@ def rows_of(env: ServersEnv, state: ServersState) -> ServerRows:
 
 
 class VmsServers:
-    """Runs of the world `vms`, all servers alike, begun anew from a seed."""
+    """Runs of the world `vms`, all servers alike, begun anew from a seed.
 
-    def __init__(self, work: Work, options: VmsOptions, lanes: int, settings: BatchSettings) -> None:
+    With an `ending_cost`, the end of a run for want of room costs that much and nothing else counts. Where
+    every placement is worth one, discounted returns of the two are the same line seen from either end, and
+    rank policies alike. But then nearly all of a value is the constant 1 / (1 - discount), which networks
+    take long to learn and in whose errors the differences between places drown.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        options: VmsOptions,
+        lanes: int,
+        settings: BatchSettings,
+        ending_cost: float = 0.0,
+    ) -> None:
         if len(options.servers) != 1:
             raise UsageError("servers of several kinds: what is left is learned in shares of one size")
-        self._made = (work, options, lanes)
-        self._settings = settings
+        self._batch = BatchedVms(work, options, lanes, settings)
+        self._ending_cost = ending_cost
         self.lanes = lanes
+        self.own_rewards = np.zeros(lanes)
         self.size = (float(options.servers[0].cpu), float(options.servers[0].mem))
 
     def reset(self, seed: int) -> ServersState:
         """Runs whose starts the seed determines."""
-        self._batch = BatchedVms(*self._made, replace(self._settings, seed=seed))
+        self._batch.reseed(seed)
         return _state_of(self._batch.reset())
 
     def step(self, actions: I64) -> tuple[ServersState, F64, Bool]:
         """One choice of every run."""
         steps = self._batch.step(actions)
-        return _state_of(steps), steps.rewards, steps.ended
+        self.own_rewards = steps.rewards.copy()
+        rewards = self.own_rewards
+        if self._ending_cost > 0.0:
+            # Whoever has placed as many machines as a run has at most did not end for want of room.
+            full = steps.ended & (steps.placed != self._batch.settings.limit)
+            rewards = -self._ending_cost * full.astype(np.float64)
+        return _state_of(steps), rewards, steps.ended
+
+    def capture(self) -> dict[str, Any]:
+        """The runs as they stand."""
+        return self._batch.capture()
+
+    def restore(self, saved: Mapping[str, Any]) -> ServersState:
+        """Go on with captured runs."""
+        return _state_of(self._batch.restore(saved))
 
 
 def _state_of(steps: VmSteps) -> ServersState:
@@ -96,7 +138,8 @@ class OneLane:
     def step(self, action: Any, /) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """Observation, reward, terminated, truncated, info."""
         state, rewards, ended = self._env.step(np.array([action]))
-        return self._seen(state), float(rewards[0]), bool(ended[0]), False, {}
+        info = {OWN_REWARD: float(self._env.own_rewards[0])}
+        return self._seen(state), float(rewards[0]), bool(ended[0]), False, info
 
     def _seen(self, state: ServersState) -> dict[str, Any]:
         rows = rows_of(self._env, state)

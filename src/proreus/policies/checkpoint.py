@@ -33,7 +33,8 @@ class Card:
 
     world: str
     kind: str
-    """Which policy the weights are for: "linear", "scorer", "q", "vector-scorer" or "vector-mlp"."""
+    """Which policy the weights are for: "linear", "scorer", "q", "vector-scorer" or "vector-mlp"; in the
+    world `vms` "linear", or "agents" (QMIX), "actor" (PPO) or "q" (DQN) over servers."""
     algorithm: str
     encoding: str = VERSION
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -74,7 +75,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(folder: Path, encoding: str = VERSION) -> Checkpoint:
     """The checkpoint in `folder`, made for that encoding; an InputError says which file is wrong and how."""
-    card = _read_card(folder / CARD)
+    card = read_card(folder / CARD)
     path = folder / WEIGHTS
     try:
         content = path.read_bytes()
@@ -96,7 +97,8 @@ def load_checkpoint(folder: Path, encoding: str = VERSION) -> Checkpoint:
     return Checkpoint(card, tensors)
 
 
-def _read_card(path: Path) -> Card:
+def read_card(path: Path) -> Card:
+    """The card in that file, whatever policy it is of."""
     try:
         entries = json.loads(path.read_bytes())
     except OSError as error:

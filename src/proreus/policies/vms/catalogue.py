@@ -7,13 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from proreus.cluster.columns import F64
-from proreus.encoding.vms import FEATURES, VERSION
+from proreus.encoding import servers, vms
 from proreus.model.errors import InputError, unknown_name
-from proreus.policies.checkpoint import CARD, is_checkpoint, load_checkpoint
+from proreus.policies.checkpoint import CARD, WEIGHTS, Checkpoint, is_checkpoint, load_checkpoint, read_card
 from proreus.policies.learned import PRETRAINED
+from proreus.policies.vms.bidder import BIDDERS, bidder_of
 from proreus.policies.vms.columns import (
     BALANCE_FIT,
     BEST_FIT,
+    BIDDING,
     FIRST_FIT,
     LEARNED,
     MISTAKEN_BEST_FIT,
@@ -46,19 +48,29 @@ def make_vm_policy(name: str, seed: int = 0) -> VmRulePolicy:
     path = PRETRAINED / "vms" if name == "learned" else Path(name)
     for folder in (path, path / "best"):
         if is_checkpoint(folder):
-            return VmRulePolicy(name, LEARNED, seed, scorer_weights(folder))
+            return _from_checkpoint(name, folder, seed)
     raise unknown_name("policy", name, VM_POLICIES)
 
 
-def scorer_weights(folder: Path) -> F64:
-    """[features] of the scorer whose checkpoint is in `folder`."""
-    checkpoint = load_checkpoint(folder, VERSION)
-    if checkpoint.card.world != "vms" or checkpoint.card.kind != "linear":
+def _from_checkpoint(name: str, folder: Path, seed: int) -> VmRulePolicy:
+    card = read_card(folder / CARD)
+    if card.world != "vms" or (card.kind != "linear" and card.kind not in BIDDERS):
         raise InputError(
-            f"a {checkpoint.card.kind!r} policy for {checkpoint.card.world!r} cannot play in the vms world",
-            file=folder / CARD,
+            f"a {card.kind!r} policy for {card.world!r} cannot play in the vms world", file=folder / CARD
         )
+    if card.kind == "linear":
+        weights = _scorer_weights(load_checkpoint(folder, vms.VERSION), folder)
+        return VmRulePolicy(name, LEARNED, seed, weights)
+    checkpoint = load_checkpoint(folder, servers.VERSION)
+    try:
+        return VmRulePolicy(name, BIDDING, seed, bidder=bidder_of(card.kind, checkpoint.tensors))
+    except ValueError as error:
+        raise InputError(str(error), file=folder / WEIGHTS) from error
+
+
+def _scorer_weights(checkpoint: Checkpoint, folder: Path) -> F64:
+    """[features] of a scorer."""
     weights = checkpoint.tensors.get("weights")
-    if weights is None or weights.shape != (len(FEATURES),) or not np.isfinite(weights).all():
-        raise InputError(f"needs {len(FEATURES)} finite numbers", file=folder, field="weights")
+    if weights is None or weights.shape != (len(vms.FEATURES),) or not np.isfinite(weights).all():
+        raise InputError(f"needs {len(vms.FEATURES)} finite numbers", file=folder, field="weights")
     return weights.astype(np.float64)

@@ -12,7 +12,8 @@ from proreus.cluster.packed import pack
 from proreus.cluster.rng import seeded
 from proreus.cluster.vm_observation import VmObservation
 from proreus.encoding.vms import FEATURES
-from proreus.policies.vms.columns import VmRule
+from proreus.policies.vms.bidder import no_bidder
+from proreus.policies.vms.columns import Bidder, VmRule
 from proreus.policies.vms.rules import choose_place
 
 
@@ -31,13 +32,15 @@ class VmPolicy(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class VmRulePolicy:
-    """A rule or a learned scorer; worlds may also run its `rule` inside their own kernels."""
+    """A rule, a scorer or a network that bids; worlds may also run its `rule` inside their own kernels."""
 
     name: str
     kind: int
     seed: int = 0
     weights: F64 = field(default_factory=lambda: np.zeros(len(FEATURES)))
     """[features] of a learned scorer."""
+    bidder: Bidder = field(default_factory=no_bidder)
+    """The network of a policy that bids."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_rule", self.new_rule())
@@ -50,6 +53,7 @@ class VmRulePolicy:
                 weights=self.weights.astype(np.float64),
                 features=np.zeros(len(FEATURES)),
                 rng=seeded(self.seed),
+                bidder=self.bidder,
             )
         )
 

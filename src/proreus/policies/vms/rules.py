@@ -17,9 +17,11 @@ from proreus.cluster.servers import (
     left_over,
     tightest_place,
 )
+from proreus.policies.vms.bidder import highest_bid
 from proreus.policies.vms.columns import (
     BALANCE_FIT,
     BEST_FIT,
+    BIDDING,
     FIRST_FIT,
     MISTAKEN_BEST_FIT,
     RANDOM,
@@ -43,6 +45,8 @@ def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, 
         return _balanced_place(servers, flavours, lane, flavour)
     if kind == RANDOM:
         return _random_place(servers, lane, flavour, rule)
+    if kind == BIDDING:
+        return highest_bid(servers, flavours, lane, flavour, rule.bidder)
     return highest_score(servers, flavours, lane, flavour, rule)
 
 

@@ -7,10 +7,12 @@ mask.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proreus.cluster.columns import F64, I64, Bool
 from proreus.cluster.compiled import compiled
@@ -18,7 +20,7 @@ from proreus.cluster.packed import pack, packable
 from proreus.cluster.rng import next_below
 from proreus.cluster.servers import F32, I32, U8, U64, first_place, tightest_place
 from proreus.cluster.vm_observation import demand
-from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.model.errors import IllegalDecision, InputError, UsageError, unknown_name
 from proreus.worlds.vms.columns import DECIDING, MACHINE, PLACED, STATUS, WAIT, Lanes, Work
 from proreus.worlds.vms.kernel import at_hand, begin, first_fit_length, put
 from proreus.worlds.vms.world import SPANE_EXTRA, VmsOptions, new_lanes
@@ -110,12 +112,13 @@ class BatchedVms:
         self._handle = pack(self._screen)
         self._starts = pack(
             Starts(
-                rng=(np.arange(lanes) + settings.seed * 1_000_003).astype(np.uint64)[:, None],
+                rng=np.zeros((lanes, 1), dtype=np.uint64),
                 first=np.array([settings.first, last], dtype=np.int64),
                 limit=np.array([settings.limit or machines], dtype=np.int64),
                 length=np.zeros(machines if spane else 0, dtype=np.int32),
             )
         )
+        self.reseed(settings.seed)
         screen = self._screen
         self._steps = VmSteps(
             obs=self.lanes.servers.shown,
@@ -142,6 +145,11 @@ class BatchedVms:
             raise unknown_name("attribute", name, known)
         return known[name]
 
+    def reseed(self, seed: int) -> None:
+        """Draw the starts from now on as a new batch of that seed would."""
+        lanes = np.arange(len(self))
+        self._starts.rng[:, 0] = (lanes + seed * 1_000_003).astype(np.uint64)
+
     def reset(self) -> VmSteps:
         """Every lane at the first choice of a new run."""
         lost = start_all(self.work, self.lanes, self._starts, self._handle)
@@ -158,6 +166,37 @@ class BatchedVms:
         if refused >= 0:
             raise IllegalDecision(f"lane {refused}: the machine does not fit at place {chosen[refused]}")
         return self._steps
+
+    def capture(self) -> dict[str, NDArray[Any]]:
+        """All that it takes to go on later as if nothing had happened, copied."""
+        return {name: array.copy() for name, array in self._changing().items()}
+
+    def restore(self, saved: Mapping[str, NDArray[Any]]) -> VmSteps:
+        """Take up what `capture` of an equal batch returned."""
+        for name, array in self._changing().items():
+            if name not in saved or saved[name].shape != array.shape:
+                raise InputError(f"the saved runs of virtual machines do not fit: {name}")
+            array[...] = saved[name]
+        return self._steps
+
+    def _changing(self) -> dict[str, NDArray[Any]]:
+        """What steps change; bytes that can be read as words are named once."""
+        lanes, servers = self.lanes, self.lanes.servers
+        return {
+            "free": servers.free,
+            "shown": servers.shown,
+            "fits": servers.words,
+            "room": servers.room,
+            "before": servers.before_words,
+            "where": lanes.where,
+            "leaving": lanes.leaving,
+            "leaver": lanes.leaver,
+            "tally": lanes.tally,
+            "figure": lanes.figure,
+            "rng": self._starts.rng,
+            "asked": self._screen.feat,
+            "avail": self._screen.words,
+        }
 
 
 @compiled

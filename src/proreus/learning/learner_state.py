@@ -1,0 +1,159 @@
+"""A torch learner at one moment: what a run saves, and what brings the learner back bit for bit."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from proreus.learning.gradient_run import Arrays, GradientRun, Update
+from proreus.model.errors import InputError, UsageError
+
+_VALUES = "values"  # what of a state is not an array, as JSON
+MOST_REMEMBERED = 8 << 30
+"""Bytes of a replay memory: more would not fit most machines."""
+
+
+@dataclass(frozen=True)
+class LearnerState:
+    """A learner at one moment, as arrays and as values that JSON can hold: nothing needs pickle."""
+
+    arrays: Arrays
+    values: dict[str, Any]
+
+
+class TorchLearner(Protocol):
+    """What a run asks of a learner."""
+
+    @property
+    def network(self) -> nn.Module:
+        """What is learned."""
+        ...
+
+    def capture(self) -> LearnerState:
+        """All it takes to go on later."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far a learner has come."""
+
+    steps: int
+    """Decisions so far."""
+    figures: Mapping[str, float]
+    """How it went, for the journal."""
+    learner: TorchLearner
+
+
+def updates_of(stages: Iterator[Stage], each: int, steps: int) -> Iterator[Update]:
+    """The stages of a learner, `each` decisions apart and `steps` in all, as updates of a run."""
+    begin, before = time.perf_counter(), None
+    for stage in stages:
+        made = each if before is None else stage.steps - before
+        rate = made / max(time.perf_counter() - begin, 1e-9)
+        yield Update(
+            number=-(-stage.steps // each),
+            total=-(-steps // each),
+            figures={"steps": float(stage.steps), "steps_per_second": rate, **stage.figures},
+            tensors=partial(weights_of, stage.learner.network),
+            state=partial(_state_of, stage.learner),
+        )
+        begin, before = time.perf_counter(), stage.steps
+
+
+def _state_of(learner: TorchLearner) -> Arrays:
+    return as_arrays(learner.capture())
+
+
+def part_of(arrays: Mapping[str, Any], prefix: str) -> Arrays:
+    """The arrays under a prefix, without it."""
+    start = f"{prefix}."
+    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}
+
+
+def under(prefix: str, arrays: Mapping[str, Any]) -> Arrays:
+    """Arrays, each under that prefix."""
+    return {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
+def weights_of(module: nn.Module) -> Arrays:
+    """A network's weights, copied."""
+    return {name: tensor.cpu().numpy().copy() for name, tensor in module.state_dict().items()}
+
+
+def set_weights(module: nn.Module, arrays: Mapping[str, Any]) -> None:
+    """Give a network these weights."""
+    module.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
+
+
+def moments_of(optimiser: torch.optim.Optimizer) -> Arrays:
+    """What an optimiser remembers of past gradients, copied."""
+    return {
+        f"{place}.{name}": tensor.cpu().numpy().copy()
+        for place, moments in optimiser.state_dict()["state"].items()
+        for name, tensor in moments.items()
+    }
+
+
+def set_moments(optimiser: torch.optim.Optimizer, arrays: Mapping[str, Any]) -> None:
+    """Let an optimiser remember these."""
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, array in arrays.items():
+        place, _, rest = name.partition(".")
+        moments.setdefault(int(place), {})[rest] = torch.from_numpy(array.copy())
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
+
+
+def as_arrays(state: LearnerState) -> Arrays:
+    """The state as a run saves it."""
+    return {**state.arrays, _VALUES: np.frombuffer(json.dumps(state.values).encode(), dtype=np.uint8)}
+
+
+def saved_state(run: GradientRun) -> LearnerState | None:
+    """What the run that is resumed has saved."""
+    if run.saved is None:
+        return None
+    arrays = dict(run.saved)
+    try:
+        values: dict[str, Any] = json.loads(arrays.pop(_VALUES).tobytes())
+    except (KeyError, ValueError) as error:
+        raise InputError(f"cannot be resumed: {error}", file=run.path) from error
+    return LearnerState(arrays, values)
+
+
+def check_device(algorithm: str, name: str) -> None:
+    """Refuse a device that is not there."""
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(f"{algorithm}: device {name!r}: {str(error).splitlines()[0]}") from error
+
+
+def check_memory(algorithm: str, capacity: int, observation: int, cluster: str) -> None:
+    """Refuse a replay memory that would not fit, before hours of training fill it; observation: bytes."""
+    needed = 2 * capacity * observation
+    if needed > MOST_REMEMBERED:
+        raise UsageError(
+            f"{algorithm}: remembering {capacity:,} decisions on {cluster} takes {needed / 2**30:.0f} GiB: "
+            f"at most {MOST_REMEMBERED // (2 * observation):,} fit (--capacity)"
+        )
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Networks this small are fastest on one thread, and then the result does not depend on the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
