@@ -1,6 +1,6 @@
 """Train tools you know on `proreus/Pods-v0`: MaskablePPO and DQN, beside the rules random and best_fit.
 
-    pip install 'proreus[learn,sb3]'
+    pip install -c constraints.txt -e '.[learn,sb3]'
     python examples/01_stable_baselines3.py --steps 20000
     tensorboard --logdir logs
 

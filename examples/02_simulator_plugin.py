@@ -1,6 +1,6 @@
 """Play the k8s simulator's `ppo` plugin against the decision service, over REST and over gRPC.
 
-    pip install 'proreus[serve]'
+    pip install -c constraints.txt -e '.[serve]'
     python examples/02_simulator_plugin.py                       # a generated cluster of 50 nodes
     python examples/02_simulator_plugin.py --data DIR --model vector-k8ssim --deterministic
     python examples/02_simulator_plugin.py --rest http://127.0.0.1:5000 --grpc 127.0.0.1:50051 --nodes 7

@@ -1,6 +1,6 @@
 """Agents that bid for virtual machines: QMIX and PPO on the world `vms`, beside random, first and best fit.
 
-    pip install 'proreus[learn]'
+    pip install -c constraints.txt -e '.[learn]'
     python examples/03_qmix.py --steps 200000 --servers 5
 
 A run ends with the first machine that fits nowhere; machines that were deleted give back what they took.
