@@ -23,7 +23,7 @@ from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.vm import DoubleRule, VmTrace, part_of, superposed
 from proreus.policies.vms.catalogue import make_vm_policy
 from proreus.traces import catalogue
-from proreus.traces.huawei import Split, read_starts, read_trace, split_range
+from proreus.traces.huawei import Split, read_starts, read_trace, run_end, split_range
 from proreus.traces.vm_generate import generate_vms
 from proreus.worlds.vms.columns import Work
 from proreus.worlds.vms.outcome import MEASURES, RunFigures, measures_of
@@ -98,11 +98,11 @@ class VmScenario:
     load_factor: int = 1
     """How many times the trace's load arrives: parts of it are laid over each other."""
     part: Split = "test"
-    """Where runs start."""
+    """Where runs start. Those of train and valid end with their part too, but for runs of SPANE's length."""
     starts: int = 20
     """Runs per seed."""
     limit: int = 0
-    """Machines of a run; 0: to the trace's end, or SPANE's length where machines wait."""
+    """Machines of a run; 0: to the part's end, or SPANE's length where machines wait."""
 
     def __post_init__(self) -> None:
         if self.starts < 1:
@@ -139,7 +139,11 @@ class VmScenario:
     def load(self, seed: int) -> VmRuns:
         """The runs of that seed."""
         work, starts = self._work(seed)
-        return planned_runs(work, self.options, starts, self.limit)
+        if self.file is None or self.load_factor > 1:
+            # Generated machines are other ones in every part, and laid over each other are those of one part.
+            return planned_runs(work, self.options, starts, self.limit)
+        ends = np.array([run_end(self.part, start, work.flavour.size) for start in starts.tolist()])
+        return planned_runs(work, self.options, starts, self.limit, ends)
 
     def play(self, work: VmRuns, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
         """All runs of the seed with the policy of that name."""
