@@ -29,8 +29,8 @@ class VmWorkloadArguments:
     starts: int = 20
     """Runs per seed, each from a start of its own."""
     split: Split = "test"
-    """The part of the trace in which runs start, and end: the parts share no machine. Where machines wait, runs
-    have SPANE's length, which may lead some hundred machines past the border."""
+    """The part of the trace in which runs start and end: parts share no machine. Where machines wait, runs
+    have SPANE's length instead, which may lead some hundred machines past the border."""
     limit: int = 0
     """Machines of a run; 0: to the end of the part, or SPANE's length where machines wait."""
     servers: str = ""

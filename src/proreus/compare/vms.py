@@ -103,12 +103,16 @@ class VmScenario:
     """Runs per seed."""
     limit: int = 0
     """Machines of a run; 0: to the part's end, or SPANE's length where machines wait."""
+    only: int | None = None
+    """One run from this machine of the trace, in place of all others."""
 
     def __post_init__(self) -> None:
         if self.starts < 1:
             raise UsageError(f"starts: {self.starts} is not at least 1")
         if self.limit < 0:
             raise UsageError(f"limit: {self.limit} is negative")
+        if self.only is not None and self.starts != 1:
+            raise UsageError(f"starts: {self.starts:,} runs cannot all be the one from a given start")
 
     @property
     def world(self) -> World:
@@ -139,6 +143,12 @@ class VmScenario:
     def load(self, seed: int) -> VmRuns:
         """The runs of that seed."""
         work, starts = self._work(seed)
+        if self.only is not None:
+            if not 0 <= self.only < work.flavour.size:
+                raise UsageError(
+                    f"start {self.only}: the trace has the machines 0 to {work.flavour.size - 1}"
+                )
+            starts = np.array([self.only])
         if self.file is None or self.load_factor > 1:
             # Generated machines are other ones in every part, and laid over each other are those of one part.
             return planned_runs(work, self.options, starts, self.limit)
@@ -176,6 +186,11 @@ class VmScenario:
         listed = dict(self.lists).get(self.part)
         if listed is not None:
             published = read_starts(listed, machines)
+            if self.starts > published.size:
+                raise UsageError(
+                    f"starts: {self.starts:,} are more than the {published.size:,} published ones of the part"
+                    f" {self.part!r}"
+                )
             places = (seed * self.starts + np.arange(self.starts)) % published.size
             return published[places]
         return self._drawn(seed, *split_range(self.part, machines))
