@@ -49,6 +49,10 @@ class _Course(NamedTuple):
     spike: Flags
     jump: Flags
 
+    def part(self, rows: slice) -> _Course:
+        """Some of the rows; what is written there is written here."""
+        return _Course(self.time[rows], self.before[rows], self.leap[rows], self.spike[rows], self.jump[rows])
+
 
 class Clock:
     """The clocks of all pods or services of one log."""
@@ -127,7 +131,7 @@ class Clock:
         for clock in np.unique(name[jump]).tolist():
             begin, end = (int(np.searchsorted(name, clock, side)) for side in ("left", "right"))
             part = slice(begin, end)
-            self._walk(clock, _Course(*(column[part] for column in course)), line[part], moved[part])
+            self._walk(clock, course.part(part), line[part], moved[part])
         return course
 
     def _walk(self, clock: int, course: _Course, line: Times, moved: Flags) -> None:
