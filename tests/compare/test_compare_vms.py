@@ -106,6 +106,8 @@ def test_runs_start_in_the_part_that_is_asked_for(tmp_path: Path) -> None:
     published = replace(own, lists=(("test", listed),), starts=30)
     assert published.load(0).starts.tolist() == list(range(30))
     assert published.load(3).starts.tolist() == [*range(90, 100), *range(20)]
+    assert not published.repeats(3) and not own.repeats(50)
+    assert "play the 100 published starts 1.2 times over" in published.repeats(4)
 
 
 def test_runs_end_where_their_part_ends(tmp_path: Path) -> None:

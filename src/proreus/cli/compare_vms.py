@@ -13,6 +13,7 @@ from proreus.cli.compare import Destination, compare_and_write, process_count, s
 from proreus.cli.vm_workloads import VmWorkloadArguments, vm_scenario_of
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
+from proreus.compare.vms import VmScenario
 from proreus.model.errors import UsageError
 from proreus.policies.vms.catalogue import VM_POLICIES
 
@@ -52,7 +53,11 @@ def run(arguments: CompareArguments, command: str) -> int:
         ),
         policies=tuple(split_names(arguments.policies)),
     )
-    compare_and_write(request, Destination(arguments.out, arguments.common.json, command), new_console())
+    console = new_console()
+    for scenario in request.scenarios:
+        if isinstance(scenario, VmScenario) and (told := scenario.repeats(arguments.seeds)):
+            console.print(f"note: {told}", soft_wrap=True)
+    compare_and_write(request, Destination(arguments.out, arguments.common.json, command), console)
     return 0
 
 

@@ -195,6 +195,20 @@ class VmScenario:
             return published[places]
         return self._drawn(seed, *split_range(self.part, machines))
 
+    def repeats(self, seeds: int) -> str:
+        """What to tell where so many seeds play published starts more than once; "": they do not."""
+        listed = dict(self.lists).get(self.part)
+        if listed is None or self.only is not None:
+            return ""
+        published = read_starts(listed, np.iinfo(np.int64).max).size
+        asked = seeds * self.starts
+        if asked <= published:
+            return ""
+        return (
+            f"{self.name}: {seeds} seeds of {self.starts:,} runs play the {published:,} published starts"
+            f" {asked / published:.2g} times over: their intervals are too narrow"
+        )
+
     def _drawn(self, seed: int, first: int, last: int) -> I64:
         return np.random.default_rng(seed).integers(first, last, self.starts)
 
