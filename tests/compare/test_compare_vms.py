@@ -126,6 +126,10 @@ def test_runs_end_where_their_part_ends(tmp_path: Path) -> None:
         seen[part] = {m for run in figures for m in range(run.start, run.start + run.placed)}
         assert max(seen[part]) + 1 == {**PART_ENDS, "test": len(trace)}[part]
         assert (replace(roomy, part=part, limit=7).load(1).limits <= 7).all()
+    tested = roomy.load(1)
+    untouched = planned_runs(tested.work, roomy.options, tested.starts)
+    first_fit = make_vm_policy("first_fit")
+    assert play_runs(tested, first_fit)[0] == play_runs(untouched, first_fit)[0], "the test goes to the end"
     assert not seen["train"] & seen["valid"] and not seen["valid"] & seen["test"]
     # SPANE's runs keep SPANE's length, unless a limit is asked for.
     waiting = replace(roomy, options=SCENARIOS["waiting"], part="train")

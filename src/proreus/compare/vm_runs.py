@@ -68,7 +68,11 @@ def planned_runs(
     starts = np.ascontiguousarray(starts, dtype=np.int64)
     if limit or options.full != "wait":
         limits = np.full(starts.size, limit or work.flavour.size)
-        return VmRuns(work, options, starts, limits if ends is None else np.minimum(limits, ends - starts))
+        if ends is not None:
+            # A run to the trace's end has no limit: it sees the deletions after the last creation too.
+            inside = ends < work.flavour.size
+            limits[inside] = np.minimum(limits, ends - starts)[inside]
+        return VmRuns(work, options, starts, limits)
     limits = np.zeros(starts.size, dtype=np.int64)
     spane_lengths(work, VmsWorld(work, options).lanes, starts, limits)
     return VmRuns(work, options, starts, limits)

@@ -311,8 +311,10 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
         limit = self.settings.limit
         if not limit and self.options.full == "wait":
             return spane_length(self.world, machine)
-        room = run_end(self.settings.part, machine, len(self.trace)) - machine
-        return min(limit, room) if limit else room
+        end = run_end(self.settings.part, machine, len(self.trace))
+        if end == len(self.trace):
+            return limit  # a run to the trace's end sees the deletions after the last creation too
+        return min(limit or end, end - machine)
 
 
 def _whole(name: str, value: object, least: int) -> int:
