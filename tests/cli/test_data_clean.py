@@ -41,6 +41,21 @@ def test_a_bad_command_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
     assert error.count("\n") == 3 and "no such file" in error and "--window 0" in error
 
 
+def test_a_log_that_would_lose_most_of_its_rows_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("time,pod,cpu,mem\n" + "".join(f"{i},p,{'nan' if i > 3 else 1},1\n" for i in range(10)))
+    words = ["data", "clean", str(log), "--out", str(tmp_path / "out")]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "6 of 10 rows dropped: not finite 6 from line 6; --most-dropped is 0.5" in error
+    assert not list((tmp_path / "out").iterdir())
+    assert main([*words, "--most-dropped", "0.7"]) == 0
+    assert main([*words, "--most-dropped", "2"]) == 2
+
+
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "clean", "--help"]) == 0
     assert "proreus data clean requests.csv --out" in " ".join(capsys.readouterr().out.split())

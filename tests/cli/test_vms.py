@@ -10,6 +10,7 @@ from cli.runner import Proreus, assert_refused
 from proreus.traces.huawei import EVENT_COLUMNS, event_rows
 from proreus.traces.vm_generate import generate_vms
 from proreus.worlds.vms.outcome import MEASURES, RunFigures
+from real_data import real_data
 
 QUICK = ("--scenario", "recovering@2", "--starts", "3", "--limit", "80")
 
@@ -40,6 +41,33 @@ def test_a_simulation_prints_writes_and_logs(proreus: Proreus, tmp_path: Path) -
 def test_servers_can_be_watched(proreus: Proreus) -> None:
     ended = proreus("simulate", "vms", *QUICK, "--policy", "learned", "--watch", "1000")
     assert ended.code == 0 and "80 placed" in ended.out and "▕" in ended.out
+
+
+def test_one_run_from_a_given_start(proreus: Proreus, tmp_path: Path) -> None:
+    for row in (7, 1234):
+        ended = proreus(
+            "simulate", "vms", *QUICK[:2], "--limit", "80", "--start", str(row), "--log", "one.csv"
+        )
+        assert (ended.code, ended.err) == (0, "")
+        with (tmp_path / "one.csv").open(newline="") as file:
+            assert [run["start"] for run in csv.DictReader(file)] == [str(row)]
+    refused = proreus("simulate", "vms", *QUICK[:2], "--start", "40000")
+    assert_refused(refused, 2, "start 40000: the trace has the machines 0 to 39999")
+    assert_refused(proreus("simulate", "vms", *QUICK[:2], "--start", "-1"), 2, "start -1")
+
+
+def test_values_that_mean_nothing_are_refused(proreus: Proreus) -> None:
+    for rate in ("-1", "nan", "inf"):
+        assert_refused(proreus("simulate", "vms", *QUICK, "--watch", rate), 2, f"--watch {rate}")
+    assert_refused(proreus("compare", "vms", "--scenarios", ",", *QUICK[2:]), 2, "--scenarios ','")
+
+
+def test_more_starts_than_are_published_are_refused(proreus: Proreus) -> None:
+    words = ("--scenario", "huawei/waiting", "--data", str(real_data("vms")), "--starts", "1001")
+    told = "1,001 are more than the 1,000 published ones"
+    assert_refused(proreus("simulate", "vms", *words), 2, told)
+    compared = ("--policies", "first_fit", "--seeds", "1", "--processes", "1", "--out", "out")
+    assert_refused(proreus("compare", "vms", *words, *compared), 2, told)
 
 
 def test_options_reach_the_world(proreus: Proreus, tmp_path: Path) -> None:

@@ -15,12 +15,17 @@ from proreus.compare.ranking import standing
 from proreus.compare.report import Circumstances, render_report
 from proreus.compare.scenario import Generated, Scenario
 from proreus.compare.summary import findings
+from proreus.compare.vm_runs import planned_runs, play_runs
 from proreus.compare.vms import VmScenario, parse_vm_scenario
 from proreus.model.errors import InputError, UsageError
+from proreus.policies.vms.catalogue import make_vm_policy
 from proreus.traces.huawei import LIFETIME_COLUMNS, Split, lifetime_rows, split_range
 from proreus.traces.vm_generate import generate_vms
 from proreus.worlds.vms.outcome import MEASURES, trimmed_mean
-from proreus.worlds.vms.world import SCENARIOS
+from proreus.worlds.vms.world import SCENARIOS, with_servers
+
+PART_ENDS: dict[Split, int] = {"train": 500, "valid": 700}
+"""Of a trace of 1,100 machines."""
 
 
 def quick(name: str) -> VmScenario:
@@ -101,6 +106,38 @@ def test_runs_start_in_the_part_that_is_asked_for(tmp_path: Path) -> None:
     published = replace(own, lists=(("test", listed),), starts=30)
     assert published.load(0).starts.tolist() == list(range(30))
     assert published.load(3).starts.tolist() == [*range(90, 100), *range(20)]
+    assert not published.repeats(3) and not own.repeats(50)
+    assert "play the 100 published starts 1.2 times over" in published.repeats(4)
+
+
+def test_runs_end_where_their_part_ends(tmp_path: Path) -> None:
+    trace = generate_vms(1_100, 0)
+    file = tmp_path / "lt.csv"
+    rows = [",".join(map(str, row)) for row in lifetime_rows(trace)]
+    file.write_text("\n".join([",".join(LIFETIME_COLUMNS), *rows]) + "\n")
+    roomy = VmScenario("own", with_servers(SCENARIOS["recovering"], 400), file=file, starts=30)
+    seen: dict[Split, set[int]] = {}
+    parts: tuple[Split, ...] = ("train", "valid", "test")
+    for part in parts:
+        runs = replace(roomy, part=part).load(1)
+        figures, _ = play_runs(runs, make_vm_policy("first_fit"))
+        # Nothing fills up: every run plays all its machines.
+        assert [run.placed for run in figures] == runs.limits.clip(max=len(trace) - runs.starts).tolist()
+        seen[part] = {m for run in figures for m in range(run.start, run.start + run.placed)}
+        assert max(seen[part]) + 1 == {**PART_ENDS, "test": len(trace)}[part]
+        assert (replace(roomy, part=part, limit=7).load(1).limits <= 7).all()
+    tested = roomy.load(1)
+    untouched = planned_runs(tested.work, roomy.options, tested.starts)
+    first_fit = make_vm_policy("first_fit")
+    assert play_runs(tested, first_fit)[0] == play_runs(untouched, first_fit)[0], "the test goes to the end"
+    assert not seen["train"] & seen["valid"] and not seen["valid"] & seen["test"]
+    # SPANE's runs keep SPANE's length, unless a limit is asked for.
+    waiting = replace(roomy, options=SCENARIOS["waiting"], part="train")
+    runs = waiting.load(1)
+    assert runs.limits.tolist() == planned_runs(runs.work, waiting.options, runs.starts).limits.tolist()
+    assert (runs.starts + runs.limits).max() > PART_ENDS["train"]
+    cut = replace(waiting, limit=200).load(1)
+    assert (cut.starts + cut.limits).max() == PART_ENDS["train"]
 
 
 def test_scenarios_of_two_worlds_cannot_be_compared() -> None:

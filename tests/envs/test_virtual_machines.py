@@ -110,6 +110,53 @@ def test_a_seed_decides_the_starts_and_nothing_else_does() -> None:
     assert first.world.start == starts(3)[0]
 
 
+@pytest.mark.parametrize(("part", "border"), [("train", 909), ("valid", 1272), ("test", 2000)])
+def test_episodes_end_where_their_part_ends(part: Any, border: int) -> None:
+    env = SchedEnv("recovering-large", trace=TRACE, part=part, seed=5)
+    for _ in range(3):
+        _, info = episode(env, -1)
+        assert env.world.start + info["placed"] == border and not info["full"]
+    beyond = SchedEnv("recovering-large", trace=TRACE, part="train")
+    assert episode(beyond, -1, start=1000)[1]["placed"] == 272, "ends with the part in which it starts"
+    assert episode(SchedEnv("recovering", trace=TRACE, limit=5), -1, start=907)[1]["placed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"limit": -1}, "limit: -1"),
+        ({"limit": 2.5}, "limit: 2.5"),
+        ({"servers": 0}, "servers: 0"),
+        ({"servers": 2.5}, "servers: 2.5"),
+        ({"servers": True}, "servers: True"),
+        ({"server": 3}, "unknown setting 'server'; did you mean 'servers'"),
+        ({"shapes": 3}, "shapes: 3"),
+        ({"allow_release": "no"}, "allow_release: 'no'"),
+        ({"part": "all"}, "unknown part 'all'"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        SchedEnv(trace=TRACE, **settings)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"strt": 3}, "unknown option of reset 'strt'; did you mean 'start'"),
+        ({"start": "x"}, "start: 'x'"),
+        ({"start": 2.5}, "start: 2.5"),
+        ({"start": -1}, "start: -1"),
+    ],
+)
+def test_a_wrong_option_of_reset_is_named(options: dict[str, Any], told: str) -> None:
+    env = SchedEnv(trace=TRACE)
+    with pytest.raises(UsageError, match=told):
+        env.reset(options=options)
+    env.reset(options={"start": np.int64(3)})
+    assert env.world.start == 3
+
+
 def test_illegal_actions_raise_or_count_as_first_fit() -> None:
     strict = SchedEnv("recovering", trace=TRACE, servers=1)
     strict.reset(0)

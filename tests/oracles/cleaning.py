@@ -27,13 +27,20 @@ def clean_requests(lines: Sequence[str], pods: int) -> Expected:
     expected = Expected()
     kept: dict[str, list[tuple[int, int, float, float, str]]] = defaultdict(list)
     latest: dict[str, int] = {}
+    sound: list[tuple[int, list[str], str]] = []
     for position, line in enumerate(lines):
         cells = line.split(",")
         fault = _fault(cells)
         if fault:
             expected.dropped[fault] += 1
-            continue
+        else:
+            sound.append((position, cells, line))
+    for place, (position, cells, line) in enumerate(sound):
         time, service = int(cells[0]), cells[1]
+        following = next((int(other[0]) for _, other, _ in sound[place + 1 :] if other[1] == service), None)
+        if _is_spike(latest.get(service), time, following):
+            expected.dropped["clock spike"] += 1
+            continue
         if time < latest.get(service, time) - LATE:
             expected.dropped["clock jump"] += 1
             continue
@@ -52,6 +59,14 @@ def clean_requests(lines: Sequence[str], pods: int) -> Expected:
             expected.requests[service].append((time, pod, cpu, mem))
         _sum(expected, service, pods)
     return expected
+
+
+def _is_spike(before: int | None, time: int, after: int | None) -> bool:
+    """A leap ahead after which time is back where it was, or nearer to that than to the leap."""
+    if before is None or after is None:
+        return False
+    ahead, back = time > before + LATE, time - LATE > after >= before - LATE
+    return ahead and back and after - before <= time - after
 
 
 def _fault(cells: Sequence[str]) -> str:

@@ -177,11 +177,84 @@ def test_clock_jumps_are_refused_dropped_or_rebased(tmp_path: Path) -> None:
     lines = ["time,pod,cpu,mem", "5000,p,1,1", "5010,p,1,1", "1000,p,1,1", "1020,p,1,1"]
     with pytest.raises(InputError, match=r"in\.csv:4: clock jump: .*--clock rebase"):
         cleaned(tmp_path, lines)
-    report, _, requests = cleaned(tmp_path, lines, CleaningOptions(repairs=RepairOptions(clock="drop")))
+    dropping = RepairOptions(clock="drop", most_dropped=1.0)
+    report, _, requests = cleaned(tmp_path, lines, CleaningOptions(repairs=dropping))
     assert ([row["time"] for row in requests], report.rows_dropped) == (["5000", "5010"], 2)
     report, _, requests = cleaned(tmp_path, lines, CleaningOptions(repairs=RepairOptions(clock="rebase")))
     assert [row["time"] for row in requests] == ["5000", "5010", "5010", "5030"]
     assert report.tallies[Rule.CLOCK_JUMP].repaired == 2
+
+
+@pytest.mark.parametrize(("kind", "step", "moved"), [("requests", 1, 0), ("monitor", 300, 300)])
+def test_a_single_time_far_ahead_is_the_fault_and_not_the_rows_after_it(
+    tmp_path: Path, kind: Any, step: int, moved: int
+) -> None:
+    times = [9_000 + step * i for i in range(1_000)]
+    ahead, due = 400, times[400]
+    times[ahead] += 3_000
+    # Another pod beside it keeps its own time.
+    lines = ["time,pod,cpu,mem"] + [f"{t},{pod},1,{pod}" for t in times for pod in (7, 8)]
+    del lines[2 + 2 * ahead]
+
+    def with_clock(clock: Any) -> tuple[Report, list[str]]:
+        options = CleaningOptions(kind=kind, repairs=RepairOptions(clock=clock, gaps="skip"))
+        report, _, requests = cleaned(tmp_path, lines, options)
+        return report, [row["time"] for row in requests if row["pod"] == "7"]
+
+    with pytest.raises(InputError, match=rf"in\.csv:{2 * ahead + 2}: clock spike: .*--clock rebase or drop"):
+        with_clock("refuse")
+    others = [str(t) for i, t in enumerate(times) if i != ahead]
+    report, found = with_clock("drop")
+    assert (report.rows_dropped, found) == (1, others)
+    report, found = with_clock("rebase")
+    assert report.tallies[Rule.CLOCK_SPIKE].repaired == 1 and report.tallies[Rule.CLOCK_JUMP].repaired == 0
+    place = str(due - step + moved)
+    assert sorted(found) == sorted([*others, place]) and report.rows_dropped == 0
+
+
+def test_a_true_gap_is_no_spike(tmp_path: Path) -> None:
+    times = [0, 1, 2, 900, 901, 870, 2_000]
+    lines = ["time,pod,cpu,mem"] + [f"{t},p,1,{i}" for i, t in enumerate(times)]
+    report, _, requests = cleaned(tmp_path, lines)
+    assert [int(row["time"]) for row in requests] == sorted(times)
+    assert report.tallies[Rule.LATE].repaired == 1
+    strict = CleaningOptions(repairs=RepairOptions(strict=True))
+    assert cleaned(tmp_path, [line for line in lines if "870" not in line], strict)[0].rows_out == 6
+
+
+def test_a_log_that_loses_half_of_its_rows_is_refused_with_the_account(tmp_path: Path) -> None:
+    lines = ["time,pod,cpu,mem"] + [f"{1_600_000_000 + i},p,1,1" for i in range(50)]
+    lines += [f"{1_600_000_050_000 + 1000 * i},p,1,1" for i in range(50)]  # milliseconds from here on
+    with pytest.raises(
+        InputError, match=r"50 of 100 rows dropped: time 50 from line 52; --most-dropped is 0.5"
+    ):
+        cleaned(tmp_path, lines)
+    assert not list((tmp_path / "out").iterdir()), "a refused file leaves nothing behind"
+    allowed = CleaningOptions(repairs=RepairOptions(most_dropped=0.51))
+    assert cleaned(tmp_path, lines, allowed)[0].rows_out == 50
+    none = CleaningOptions(repairs=RepairOptions(most_dropped=0.0))
+    assert cleaned(tmp_path, lines[:51], none)[0].rows_out == 50
+    with pytest.raises(InputError, match="1 of 51 rows dropped"):
+        cleaned(tmp_path, lines[:52], none)
+
+
+def test_pods_are_those_that_have_rows(tmp_path: Path) -> None:
+    lines = ["time,service,cpu,mem", "0,a,1,1", "1,a,1,1", "2,b,1,1", "3,c,nan,1"]
+    assert cleaned(tmp_path, lines, CleaningOptions(pods=2))[0].pods == 3
+    assert cleaned(tmp_path, lines, CleaningOptions(pods=50))[0].pods == 3
+    lines[0] = "time,pod,cpu,mem"
+    assert cleaned(tmp_path, lines)[0].pods == 2
+
+
+def test_a_strict_cleaning_names_the_first_fault_of_the_file(tmp_path: Path) -> None:
+    lines = ["time,pod,cpu,mem"] + [f"{i},p,1,1" for i in range(20)]
+    lines[3], lines[9] = lines[2], "8,p,nan,1"  # lines 4 and 10
+    strict = CleaningOptions(repairs=RepairOptions(strict=True))
+    with pytest.raises(InputError, match=r"in\.csv:4: duplicate"):
+        cleaned(tmp_path, lines, strict)
+    refusing = RepairOptions(duplicates="refuse", bad_values="refuse")
+    with pytest.raises(InputError, match=r"in\.csv:4: duplicate"):
+        cleaned(tmp_path, lines, CleaningOptions(repairs=refusing))
 
 
 def test_a_row_a_little_late_is_sorted_into_its_place(tmp_path: Path) -> None:
@@ -234,7 +307,11 @@ def test_gzip_quotes_marks_and_carriage_returns_are_read(tmp_path: Path) -> None
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        (b"time,pod,cpu,mem\n", "no row of this file is left"),
+        (b"time,pod,cpu,mem\n", r"no row of this file is left after cleaning \(0 of 0 rows dropped\)"),
+        (
+            b"time,pod,cpu,mem\n1,p,nan,1\n,p,1,1\n",
+            "is left .*dropped: time 1 from line 3, not finite 1 from line 2",
+        ),
         (b"time,pod,cpu\n1,p,1\n", r"in\.csv:1: mem: no such column"),
         (b"time,timestamp,cpu,mem\n1,1,1,1\n", r"in\.csv:1: time: several columns"),
         (b"time,pod,cpu,mem\n1,p,1,1\n2,\0,1,1\n", r"in\.csv:3: not a text file"),
@@ -265,7 +342,14 @@ def test_the_input_is_never_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"window": 0.5}, {"pods": -1}, {"most_held": 0}, {"repairs": RepairOptions(late=-1)}]
+    "options",
+    [
+        {"window": 0.5},
+        {"pods": -1},
+        {"most_held": 0},
+        {"repairs": RepairOptions(late=-1)},
+        {"repairs": RepairOptions(most_dropped=1.5)},
+    ],
 )
 def test_options_out_of_bounds_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):

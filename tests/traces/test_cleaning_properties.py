@@ -18,7 +18,7 @@ from proreus.traces.cleaning import Cleaning, clean
 from proreus.traces.cleaning_options import CleaningOptions, RepairOptions
 from proreus.traces.log_lines import LogFile
 
-DROPPING = RepairOptions(clock="drop", longest_gap=1e6)
+DROPPING = RepairOptions(clock="drop", longest_gap=1e6, most_dropped=1.0)
 _AMOUNT = st.integers(0, 4000).map(lambda n: str(n / 8))
 _BAD = st.sampled_from(["", "nan", "inf", "-inf", "many", "-1", "-0.5"])
 
@@ -104,7 +104,7 @@ def test_a_request_log_is_cleaned_as_the_plain_reference_cleans_it(
 def test_the_size_of_chunks_does_not_matter(
     lines: list[str], block_bytes: int, kind: Any, clock: Any, gaps: Any
 ) -> None:
-    repairs = RepairOptions(clock=clock, gaps=gaps, units="magnitude", longest_gap=1e6)
+    repairs = RepairOptions(clock=clock, gaps=gaps, units="magnitude", longest_gap=1e6, most_dropped=1.0)
     options = CleaningOptions(kind=kind, repairs=repairs)
     if kind == "monitor":
         options = replace(options, columns=replace(options.columns, pod_column="service"))
@@ -114,7 +114,7 @@ def test_the_size_of_chunks_does_not_matter(
 @settings(max_examples=40, deadline=None)
 @given(dirty_logs(), st.sampled_from(["drop", "zero"]), st.sampled_from(["rebase", "drop"]))
 def test_rows_are_conserved_and_values_stay_in_bounds(lines: list[str], bad: Any, clock: Any) -> None:
-    repairs = RepairOptions(bad_values=bad, clock=clock, longest_gap=1e6)
+    repairs = RepairOptions(bad_values=bad, clock=clock, longest_gap=1e6, most_dropped=1.0)
     found = outcome(lines, CleaningOptions(pods=2, repairs=repairs), 512)
     if "refused" in found:
         return
@@ -146,6 +146,32 @@ def test_clean_data_is_left_as_it_is(lines: list[str]) -> None:
             for n in ("once", "twice")
         ]
         assert busy[0] == busy[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 30), min_size=3, max_size=60),
+    st.data(),
+    st.sampled_from([1, 40, 1 << 20]),
+)
+def test_one_spike_costs_one_row_wherever_it_is(steps: list[int], data: st.DataObject, block: int) -> None:
+    times = [10_000 + sum(steps[: i + 1]) for i in range(len(steps))]
+    at = data.draw(st.integers(1, len(times) - 2))
+    lines = [f"{time},a,1,{i}" for i, time in enumerate(times)]
+    without = [line for i, line in enumerate(lines) if i != at]
+    ahead = max(times[at - 1], times[at + 1]) + data.draw(st.integers(121, 100_000))
+    lines[at] = f"{ahead},a,1,{at}"
+    options = CleaningOptions(kind="requests", repairs=DROPPING)
+    found = outcome(lines, options, block)
+    assert found["report"]["rows_dropped"] == 1
+    clean_ones = outcome(without, options, block)
+    # Line numbers apart, the rest is as if the row had never been.
+    assert [row[1:] for row in found["rows"]] == [row[1:] for row in clean_ones["rows"]]
+    assert found["windows"] == clean_ones["windows"]
+    rebasing = CleaningOptions(kind="requests", repairs=RepairOptions(clock="rebase"))
+    moved = {line: time // 1_000_000 for line, time, *_ in outcome(lines, rebasing, block)["rows"]}
+    assert moved.pop(at + 2) == times[at - 1]
+    assert moved == {i + 2: time for i, time in enumerate(times) if i != at}
 
 
 def test_a_window_stays_open_for_late_rows_whatever_the_chunks() -> None:

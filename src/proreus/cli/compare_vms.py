@@ -13,6 +13,8 @@ from proreus.cli.compare import Destination, compare_and_write, process_count, s
 from proreus.cli.vm_workloads import VmWorkloadArguments, vm_scenario_of
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
+from proreus.compare.vms import VmScenario
+from proreus.model.errors import UsageError
 from proreus.policies.vms.catalogue import VM_POLICIES
 
 
@@ -39,15 +41,23 @@ class CompareArguments:
 def run(arguments: CompareArguments, command: str) -> int:
     """Run the comparison, print its tables and write its files."""
     prepare(arguments.common)
-    names = split_names(arguments.scenarios) or [arguments.workload.scenario]
+    names = split_names(arguments.scenarios)
+    if arguments.scenarios and not names:
+        raise UsageError(f"--scenarios {arguments.scenarios!r} names no scenario")
     request = CompareRequest(
         processes=process_count(arguments.processes),
         ray=arguments.ray,
         seeds=seeds_from(arguments.common.seed, arguments.seeds),
-        scenarios=tuple(vm_scenario_of(arguments.workload, name) for name in names),
+        scenarios=tuple(
+            vm_scenario_of(arguments.workload, name) for name in names or [arguments.workload.scenario]
+        ),
         policies=tuple(split_names(arguments.policies)),
     )
-    compare_and_write(request, Destination(arguments.out, arguments.common.json, command), new_console())
+    console = new_console()
+    for scenario in request.scenarios:
+        if isinstance(scenario, VmScenario) and (told := scenario.repeats(arguments.seeds)):
+            console.print(f"note: {told}", soft_wrap=True)
+    compare_and_write(request, Destination(arguments.out, arguments.common.json, command), console)
     return 0
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import math
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from proreus.cli.vm_workloads import VmWorkloadArguments, vm_scenario_of
 from proreus.cli.watching import screen
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.vm_runs import VmRuns, play_runs
+from proreus.model.errors import UsageError
 from proreus.model.files import check_writable
 from proreus.policies.vms.catalogue import VM_POLICIES, make_vm_policy
 from proreus.policies.vms.policy import VmRulePolicy
@@ -31,6 +33,8 @@ class SimulateArguments:
     policy: str = "first_fit"
     """The policy, by name, or the path of a checkpoint."""
     workload: VmWorkloadArguments = field(default_factory=VmWorkloadArguments)
+    start: Annotated[int | None, tyro.conf.arg(metavar="ROW")] = None
+    """One run, from this machine of the trace (0 is the first), in place of --starts."""
     log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write one CSV row per run: start, machines placed, waits, use."""
     watch: float = 0.0
@@ -41,10 +45,14 @@ class SimulateArguments:
 def run(arguments: SimulateArguments, command: str) -> int:
     """Run the simulation and print its measures."""
     prepare(arguments.common)
+    if not 0 <= arguments.watch < math.inf:
+        raise UsageError(f"--watch {arguments.watch:g}: a number of placements a second, or 0")
     if arguments.log is not None:
         check_writable(arguments.log)
     policy = make_vm_policy(arguments.policy, arguments.common.seed)
     scenario = vm_scenario_of(arguments.workload)
+    if arguments.start is not None:
+        scenario = replace(scenario, starts=1, only=arguments.start)
     console = new_console()
     with console.status(f"reading {scenario.name}"):
         runs = scenario.load(arguments.common.seed)

@@ -29,9 +29,10 @@ class VmWorkloadArguments:
     starts: int = 20
     """Runs per seed, each from a start of its own."""
     split: Split = "test"
-    """The part of the trace in which runs start."""
+    """The part of the trace in which runs start and end: parts share no machine. Where machines wait, runs
+    have SPANE's length instead, which may lead some hundred machines past the border."""
     limit: int = 0
-    """Machines of a run; 0: to the end of the trace, or SPANE's length where machines wait."""
+    """Machines of a run; 0: to the end of the part, or SPANE's length where machines wait."""
     servers: str = ""
     """In place of the scenario's: 5x40/90, or mixed as 3x40/90+2x64/256 (count x cores/GB of a NUMA node)."""
     double: str = ""

@@ -56,11 +56,23 @@ class VmRuns:
     """[S] machines of each run."""
 
 
-def planned_runs(work: Work, options: VmsOptions, starts: I64, limit: int = 0) -> VmRuns:
-    """Runs of `limit` machines; without one to the trace's end, or of SPANE's length where machines wait."""
+def planned_runs(
+    work: Work, options: VmsOptions, starts: I64, limit: int = 0, ends: I64 | None = None
+) -> VmRuns:
+    """Runs of `limit` machines; without one to the trace's end, or of SPANE's length where machines wait.
+
+    `ends` [S]: the machine before which each run ends, so that runs stay in their part of the trace. SPANE's
+    length is kept whatever they say: its published figures come from runs that go some hundred machines past
+    the border.
+    """
     starts = np.ascontiguousarray(starts, dtype=np.int64)
     if limit or options.full != "wait":
-        return VmRuns(work, options, starts, np.full(starts.size, limit or work.flavour.size))
+        limits = np.full(starts.size, limit or work.flavour.size)
+        if ends is not None:
+            # A run to the trace's end has no limit: it sees the deletions after the last creation too.
+            inside = ends < work.flavour.size
+            limits[inside] = np.minimum(limits, ends - starts)[inside]
+        return VmRuns(work, options, starts, limits)
     limits = np.zeros(starts.size, dtype=np.int64)
     spane_lengths(work, VmsWorld(work, options).lanes, starts, limits)
     return VmRuns(work, options, starts, limits)

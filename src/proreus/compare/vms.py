@@ -23,7 +23,7 @@ from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.vm import DoubleRule, VmTrace, part_of, superposed
 from proreus.policies.vms.catalogue import make_vm_policy
 from proreus.traces import catalogue
-from proreus.traces.huawei import Split, read_starts, read_trace, split_range
+from proreus.traces.huawei import Split, read_starts, read_trace, run_end, split_range
 from proreus.traces.vm_generate import generate_vms
 from proreus.worlds.vms.columns import Work
 from proreus.worlds.vms.outcome import MEASURES, RunFigures, measures_of
@@ -98,17 +98,21 @@ class VmScenario:
     load_factor: int = 1
     """How many times the trace's load arrives: parts of it are laid over each other."""
     part: Split = "test"
-    """Where runs start."""
+    """Where runs start. Those of train and valid end with their part too, but for runs of SPANE's length."""
     starts: int = 20
     """Runs per seed."""
     limit: int = 0
-    """Machines of a run; 0: to the trace's end, or SPANE's length where machines wait."""
+    """Machines of a run; 0: to the part's end, or SPANE's length where machines wait."""
+    only: int | None = None
+    """One run from this machine of the trace, in place of all others."""
 
     def __post_init__(self) -> None:
         if self.starts < 1:
             raise UsageError(f"starts: {self.starts} is not at least 1")
         if self.limit < 0:
             raise UsageError(f"limit: {self.limit} is negative")
+        if self.only is not None and self.starts != 1:
+            raise UsageError(f"starts: {self.starts:,} runs cannot all be the one from a given start")
 
     @property
     def world(self) -> World:
@@ -139,7 +143,17 @@ class VmScenario:
     def load(self, seed: int) -> VmRuns:
         """The runs of that seed."""
         work, starts = self._work(seed)
-        return planned_runs(work, self.options, starts, self.limit)
+        if self.only is not None:
+            if not 0 <= self.only < work.flavour.size:
+                raise UsageError(
+                    f"start {self.only}: the trace has the machines 0 to {work.flavour.size - 1}"
+                )
+            starts = np.array([self.only])
+        if self.file is None or self.load_factor > 1:
+            # Generated machines are other ones in every part, and laid over each other are those of one part.
+            return planned_runs(work, self.options, starts, self.limit)
+        ends = np.array([run_end(self.part, start, work.flavour.size) for start in starts.tolist()])
+        return planned_runs(work, self.options, starts, self.limit, ends)
 
     def play(self, work: VmRuns, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
         """All runs of the seed with the policy of that name."""
@@ -172,9 +186,28 @@ class VmScenario:
         listed = dict(self.lists).get(self.part)
         if listed is not None:
             published = read_starts(listed, machines)
+            if self.starts > published.size:
+                raise UsageError(
+                    f"starts: {self.starts:,} are more than the {published.size:,} published ones of the part"
+                    f" {self.part!r}"
+                )
             places = (seed * self.starts + np.arange(self.starts)) % published.size
             return published[places]
         return self._drawn(seed, *split_range(self.part, machines))
+
+    def repeats(self, seeds: int) -> str:
+        """What to tell where so many seeds play published starts more than once; "": they do not."""
+        listed = dict(self.lists).get(self.part)
+        if listed is None or self.only is not None:
+            return ""
+        published = read_starts(listed, np.iinfo(np.int64).max).size
+        asked = seeds * self.starts
+        if asked <= published:
+            return ""
+        return (
+            f"{self.name}: {seeds} seeds of {self.starts:,} runs play the {published:,} published starts"
+            f" {asked / published:.2g} times over: their intervals are too narrow"
+        )
 
     def _drawn(self, seed: int, first: int, last: int) -> I64:
         return np.random.default_rng(seed).integers(first, last, self.starts)

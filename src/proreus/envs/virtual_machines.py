@@ -13,7 +13,8 @@ Gymnasium.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
@@ -26,7 +27,7 @@ from proreus.cluster.servers import F32, UNITS, first_place, tightest_place
 from proreus.cluster.vm_observation import VmObservation
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
 from proreus.model.vm import DoubleRule, ServerShape, VmTrace
-from proreus.traces.huawei import Split, read_trace, split_range
+from proreus.traces.huawei import Split, read_trace, run_end, split_range
 from proreus.traces.vm_generate import generate_vms
 from proreus.worlds.vms.batch import BEST_FIT_ACTION, FIRST_FIT_ACTION
 from proreus.worlds.vms.screen import server_lines
@@ -56,8 +57,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 class SchedSettings:
     """What differs from the scenario, and where episodes start."""
 
-    servers: int = 0
-    """How many servers; 0: as the scenario has it."""
+    servers: int | None = None
+    """How many servers; None: as the scenario has it."""
     shapes: str = ""
     """Mixed servers in place of equal ones, as 3x40/90+2x64/256 (count x cores/GB of a NUMA node)."""
     double: str = ""
@@ -73,11 +74,21 @@ class SchedSettings:
     rows: Rows = "machines"
     """What a start counts: machines, or rows of the event table as in the notes."""
     part: Split = "train"
-    """The part of the trace from which starts are drawn where none is given."""
+    """The part of the trace from which starts are drawn where none is given. Episodes of train and valid end
+    with their part; a `start` beyond it ends with the part in which it lies. SPANE's length is kept as it is:
+    it may lead some hundred machines past the border."""
     limit: int = 0
-    """Machines of an episode; 0: to the trace's end, or SPANE's length where machines wait."""
+    """Machines of an episode; 0: to the part's end, or SPANE's length where machines wait."""
 
     def __post_init__(self) -> None:
+        if self.servers is not None:
+            _whole("servers", self.servers, least=1)
+        _whole("limit", self.limit, least=0)
+        if self.allow_release not in (None, True, False):
+            raise UsageError(f"allow_release: {self.allow_release!r} is neither True nor False")
+        for name in ("shapes", "double"):
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(f"{name}: {getattr(self, name)!r} is no text")
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise unknown_name(name, str(getattr(self, name)), known)
@@ -87,7 +98,7 @@ class SchedSettings:
         if scenario not in SCENARIOS:
             raise unknown_name("scenario", scenario, SCENARIOS)
         options = SCENARIOS[scenario]
-        if self.servers:
+        if self.servers is not None:
             options = with_servers(options, self.servers)
         changes: dict[str, Any] = {
             "servers": ServerShape.parse(self.shapes) if self.shapes else None,
@@ -102,7 +113,7 @@ class SchedSettings:
 class SchedKeywords(TypedDict, total=False):
     """The fields of `SchedSettings` as keyword arguments, so that `gymnasium.make` can pass them."""
 
-    servers: int
+    servers: int | None
     shapes: str
     double: str
     allow_release: bool | None
@@ -134,6 +145,10 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
         **settings: Unpack[SchedKeywords],
     ) -> None:
         """`trace`: machines, or the file that holds them; None: generated ones, the same in every episode."""
+        known = [field.name for field in fields(SchedSettings)]
+        for name in settings:
+            if name not in known:
+                raise unknown_name("setting", name, known)
         self.settings = SchedSettings(**settings)
         self.options = self.settings.options(scenario)
         self.trace = _trace_of(trace)
@@ -168,9 +183,12 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
         if seed is None and not self._begun:
             seed = self._first_seed
         super().reset(seed=seed)
+        for name in options or {}:
+            if name != "start":
+                raise unknown_name("option of reset", str(name), ("start",))
         if start is None and options is not None:
             start = options.get("start")
-        machine = self._drawn_start() if start is None else self._machine_at(int(start))
+        machine = self._drawn_start() if start is None else self._machine_at(_whole("start", start, least=0))
         self.world.begin(machine, self._limit(machine))
         self._begun, self._last, self._illegal = True, -1, False
         self._observation = self.world.next_decision()
@@ -290,9 +308,20 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
         return int(later[np.argmax(later >= 0)])
 
     def _limit(self, machine: int) -> int:
-        if self.settings.limit or self.options.full != "wait":
-            return self.settings.limit
-        return spane_length(self.world, machine)
+        limit = self.settings.limit
+        if not limit and self.options.full == "wait":
+            return spane_length(self.world, machine)
+        end = run_end(self.settings.part, machine, len(self.trace))
+        if end == len(self.trace):
+            return limit  # a run to the trace's end sees the deletions after the last creation too
+        return min(limit or end, end - machine)
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    """The whole number that a setting must be."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise UsageError(f"{name}: {value!r} is not a whole number of at least {least}")
+    return int(value)
 
 
 def _trace_of(trace: VmTrace | Path | str | None) -> VmTrace:

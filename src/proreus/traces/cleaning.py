@@ -59,13 +59,9 @@ class Cleaning:
         step = options.window_us if self.kind == "monitor" else 0
         judge = self._judge()
         summary = Summary(options, self.kind, self.pods_per_name, report)
-        batches = closed_rows(
-            self.reader,
-            self.reader.rows(progress),
-            Clock(options, step, report),
-            OpenWindows(options, judge, report),
-        )
-        for closed in batches:
+        waiting = OpenWindows(options, judge, report)
+        clock = Clock(options, step, report)
+        for closed in closed_rows(self.reader, self.reader.rows(progress), clock, waiting):
             rows = drop_repeats(closed, self._same_time(), options, report)
             if judge.needed:
                 cpu, in_milli = judge.mend_cpu(rows)
@@ -73,18 +69,33 @@ class Cleaning:
                 report.repaired(Rule.CPU_UNIT, rows.line[in_milli])
                 report.repaired(Rule.MEM_UNIT, rows.line[in_larger])
                 rows = rows._replace(cpu=cpu, mem=mem)
+            self._refuse_if_asked(waiting)
             pod = summary.pods_of(rows, len(self.reader.names))
             report.rows_out += len(rows.line)
             yield Cleaned(rows, pod, summary.windows(rows, pod))
-        report.pods = len(self.reader.names) * self.pods_per_name
+        self._refuse_if_asked(waiting)
+        report.pods = summary.pods
         if not report.rows_out:
-            raise InputError("no row of this file is left after cleaning", file=report.file)
+            raise InputError(
+                f"no row of this file is left after cleaning ({report.account()})", file=report.file
+            )
+        share = options.repairs.most_dropped
+        if report.rows_dropped and report.rows_dropped >= share * report.rows_in:
+            raise InputError(f"{report.account()}; --most-dropped is {share:g}", file=report.file)
 
     def pod_names(self) -> list[str]:
         """The names of the pods met so far, by number."""
         if self.columns.named == "pod":
             return self.reader.names
         return [f"{name or 'pod'}-{i}" for name in self.reader.names for i in range(self.pods_per_name)]
+
+    def _refuse_if_asked(self, waiting: OpenWindows) -> None:
+        """InputError for the first fault of those that refuse the file."""
+        if self.report.refusal is not None:
+            # Among the rows that still wait one may repeat another, and come before the fault that is known.
+            rest = waiting.close_all(len(self.reader.names))
+            drop_repeats(rest, self._same_time(), self.options, self.report)
+            raise self.report.refusal
 
     def _judge(self) -> UnitJudge:
         columns, units = self.options.columns, self.options.repairs.units

@@ -55,7 +55,10 @@ class RepairOptions:
     late: float = 60.0
     """Seconds that a row may come late and is still sorted into its place; more is a clock jump."""
     clock: Literal["refuse", "rebase", "drop"] = "refuse"
-    """Clock jumps: refuse the file, move the rows after the jump, or drop the late rows."""
+    """Clock jumps: refuse the file, move the rows after the jump, or drop the late rows. A single row far
+    ahead of its neighbours is refused, moved or dropped alone."""
+    most_dropped: float = 0.5
+    """The share of the rows that may be dropped: this much or more refuses the file; 1: drop what must be."""
     gaps: Literal["fill", "skip", "refuse"] = "fill"
     """Missing windows: fill them (no requests; a monitor's last value), leave them out, or refuse."""
     longest_gap: float = 3600.0
@@ -87,6 +90,8 @@ class CleaningOptions:
             raise UsageError(f"--most-held {self.most_held} is not positive")
         if not 0 <= self.repairs.late <= 366 * 86_400:
             raise UsageError(f"--late {self.repairs.late:g} is not between 0 seconds and a year")
+        if not 0 <= self.repairs.most_dropped <= 1:
+            raise UsageError(f"--most-dropped {self.repairs.most_dropped:g} is not a share between 0 and 1")
         if not 0 <= self.repairs.longest_gap <= _LONGEST_FILL * self.window:
             raise UsageError(
                 f"--longest-gap {self.repairs.longest_gap:g} is not between 0 and {_LONGEST_FILL} windows"

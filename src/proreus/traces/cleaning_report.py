@@ -27,6 +27,7 @@ class Rule(Enum):
     NOT_FINITE = ("not finite", "a cpu or mem that is NaN or infinite")
     NEGATIVE = ("negative", "a negative cpu or mem")
     SUFFIX = ("unit suffix", "a number with its own unit")
+    CLOCK_SPIKE = ("clock spike", "a single time far ahead of the rows before and after it")
     CLOCK_JUMP = ("clock jump", "a time further back than --late")
     LATE = ("late", "a row out of the order of time")
     DUPLICATE = ("duplicate", "a line that repeats an earlier one")
@@ -63,9 +64,11 @@ class Report:
     windows_filled: int = 0
     pods: int = 0
     tallies: dict[Rule, Tally] = field(default_factory=lambda: {rule: Tally() for rule in Rule})
+    refusal: InputError | None = None
+    """Why the file is to be refused: the fault with the smallest line so far."""
 
     def repaired(self, rule: Rule, lines: Lines) -> None:
-        """Note rows that were mended; under --strict the first of them is refused instead."""
+        """Note rows that were mended; under --strict the file is refused for them."""
         self._note(rule, lines)
         self.tallies[rule].repaired += len(lines)
 
@@ -80,9 +83,27 @@ class Report:
         self.tallies[rule].dropped += len(lines)
 
     def refuse(self, rule: Rule, lines: Lines, hint: str = "") -> None:
-        """InputError at the first of the lines, where there is one."""
-        if len(lines):
-            raise InputError(rule.words + hint, file=self.file, line=int(lines.min()), field=rule.title)
+        """Note that the file is to be refused for the first of the lines, where there is one.
+
+        It is not refused at once: rules that look at single rows are ahead of those that look at windows,
+        which may yet find a fault in an earlier line.
+        """
+        if not len(lines):
+            return
+        line = int(lines.min())
+        if self.refusal is None or line < (self.refusal.line or 0):
+            self.refusal = InputError(rule.words + hint, file=self.file, line=line, field=rule.title)
+
+    def account(self) -> str:
+        """How many rows were dropped, by which rules, and where first."""
+        told = [
+            f"{rule.title} {tally.dropped:,} from line {tally.examples[0]}"
+            for rule, tally in self.tallies.items()
+            if tally.dropped
+        ]
+        return f"{self.rows_dropped:,} of {self.rows_in:,} rows dropped" + (
+            f": {', '.join(told)}" if told else ""
+        )
 
     @property
     def rows_dropped(self) -> int:

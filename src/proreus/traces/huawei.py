@@ -2,7 +2,7 @@
 
 The event table (VMAgent, Huawei-East-1.csv) has one row per creation (type 0) and deletion (type 1); the
 lifetime table (SPANE) one row per machine. Both become a `VmTrace`. Training, validation and test starts
-come from parts of the trace that never overlap.
+come from parts of the trace that never overlap, and `run_end` says where a run from such a start ends.
 """
 
 from __future__ import annotations
@@ -163,6 +163,18 @@ def split_range(split: Split, machines: int) -> tuple[int, int]:
     if machines >= whole:
         return first, last
     return first * machines // whole, max(last * machines // whole, first * machines // whole + 1)
+
+
+def run_end(split: Split, start: int, machines: int) -> int:
+    """The machine before which a run of that part ends: the part's border, for the test the trace's end.
+
+    A start beyond the border, which only a user can name, ends with the part in which it lies.
+    """
+    borders = [split_range(part, machines)[1] for part in ("train", "valid")]
+    for border in borders[list(SPLITS).index(split) :]:
+        if start < border:
+            return border
+    return machines
 
 
 def _amount(row: Row, column: str) -> float:

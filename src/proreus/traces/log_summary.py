@@ -40,6 +40,8 @@ class Summary:
     def __init__(self, options: CleaningOptions, kind: Kind, pods: int, report: Report) -> None:
         self._options, self._kind, self._pods, self._report = options, kind, pods, report
         self._turn: Numbers = np.zeros(0, np.int64)
+        self._busy: Numbers = np.zeros(0, np.int64)
+        """Pods of each name that got a row."""
         self._last: Numbers = np.zeros(0, np.int64)
         self._cpu: Amounts = np.zeros(0)
         self._mem: Amounts = np.zeros(0)
@@ -48,16 +50,24 @@ class Summary:
         """The pod of each row, handed out in turn within each name."""
         self._grow(names)
         if self._pods == 1:
+            self._busy[rows.name] = 1
             return rows.name
         order = np.argsort(rows.name, kind="stable")
         name = rows.name[order]
         starts = np.flatnonzero(np.concatenate([[True], name[1:] != name[:-1]])) if len(name) else order
         counts = np.diff(np.concatenate([starts, [len(name)]]))
         turn = np.arange(len(name)) - np.repeat(starts, counts) + self._turn[name]
+        # In turn: as many pods have a row as there were rows, until all have one.
+        self._busy[name[starts]] = np.minimum(self._busy[name[starts]] + counts, self._pods)
         self._turn[name[starts]] = (self._turn[name[starts]] + counts) % self._pods
         pod = np.empty_like(order)
         pod[order] = name * self._pods + turn % self._pods
         return pod
+
+    @property
+    def pods(self) -> int:
+        """How many pods got a row so far."""
+        return int(self._busy.sum())
 
     def windows(self, rows: Rows, pod: Numbers) -> Iterator[Windows]:
         """The windows of closed rows, in order, with those missing before them."""
@@ -100,6 +110,7 @@ class Summary:
     def _grow(self, names: int) -> None:
         grown = names - len(self._turn)
         self._turn = np.concatenate([self._turn, np.zeros(grown, np.int64)])
+        self._busy = np.concatenate([self._busy, np.zeros(grown, np.int64)])
         self._last = np.concatenate([self._last, np.full(grown, _NO_WINDOW)])
         self._cpu = np.concatenate([self._cpu, np.zeros(grown)])
         self._mem = np.concatenate([self._mem, np.zeros(grown)])
@@ -131,6 +142,7 @@ class Summary:
             return
         if repairs.gaps == "refuse":
             self._report.refuse(Rule.GAP, line[gap], " before this line")
+            return
         too_long = missing * self._options.window_us > repairs.longest_gap * MICROSECONDS
         if too_long.any():
             at = int(np.argmin(np.where(too_long, line, np.iinfo(np.int64).max)))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from proreus.model.errors import InputError
 from proreus.traces.cleaning_options import CleaningOptions
 from proreus.traces.cleaning_report import Report, Rule
-from proreus.traces.log_clock import Clock
+from proreus.traces.log_clock import Clock, Timed
 from proreus.traces.log_rows import NO_ROWS, RowReader, Rows, join
 from proreus.traces.log_units import UnitJudge
 
@@ -35,11 +35,11 @@ class OpenWindows:
         """The first window of each pod that is still open."""
         self._newly_judged: Numbers = np.zeros(0, np.int64)
 
-    def close(self, rows: Rows, latest: Numbers, names: int) -> Rows:
+    def close(self, timed: Timed, names: int) -> Rows:
         """Take rows in; returns those whose windows closed, by (trigger, window, pod, time, line)."""
         self._grow(names)
-        name, line, opened = self._events(rows, latest)
-        self._held = join([self._held, rows])
+        name, line, opened = self._events(timed)
+        self._held = join([self._held, timed.rows])
         closed, trigger = self._triggers(name, line, opened)
         np.maximum.at(self._open, name, opened)
         gone = self._take(closed, trigger)
@@ -67,16 +67,19 @@ class OpenWindows:
         self._seen = np.concatenate([self._seen, np.zeros(grown, np.int64)])
         self._open = np.concatenate([self._open, np.full(grown, _NO_WINDOW)])
 
-    def _events(self, rows: Rows, latest: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """(pod, line, first window still open after it) of the rows that close windows; by pod, then line."""
-        order = np.argsort(rows.name, kind="stable")
-        name, line = rows.name[order], rows.line[order]
+    def _events(self, timed: Timed) -> tuple[Numbers, Numbers, Numbers]:
+        """(pod, line, first window still open after it) of the rows that close windows; by pod, then line.
+
+        The line is the one with which the row was known: not its own where it was held for the next.
+        """
+        order = np.argsort(timed.rows.name, kind="stable")
+        name, line = timed.rows.name[order], timed.known[order]
         first = np.concatenate([[True], name[1:] != name[:-1]])
         starts = np.flatnonzero(first)
         group = np.cumsum(first) - 1
         seen = self._seen[name] + np.arange(len(name)) - starts[group] + 1
         self._seen[name] = seen  # the last of equal indices wins, which is the highest count
-        opened = (latest[order] - self._options.late_us) // self._options.window_us
+        opened = (timed.latest[order] - self._options.late_us) // self._options.window_us
         before = np.where(first, self._open[name], np.roll(opened, 1))
         judged = seen >= self._judge.needed
         event = judged & ((opened > before) | (seen == self._judge.needed))
@@ -152,10 +155,15 @@ def _drop_duplicates(rows: Rows, crowd: Numbers, policy: str, report: Report) ->
 def closed_rows(
     reader: RowReader, batches: Iterator[Rows], clock: Clock, windows: OpenWindows
 ) -> Iterator[Rows]:
-    """Rows in the order in which their windows close."""
+    """Rows in the order in which their windows close, batch by batch, also where a batch closes none."""
     for batch in batches:
+        closed = NO_ROWS
         if len(batch.line):
-            rows, latest = clock.check(batch, len(reader.names))
-            if len(rows.line):
-                yield windows.close(rows, latest, len(reader.names))
+            timed = clock.check(batch, len(reader.names))
+            if len(timed.rows.line):
+                closed = windows.close(timed, len(reader.names))
+        yield closed
+    held = clock.release()
+    if len(held.rows.line):
+        yield windows.close(held, len(reader.names))
     yield windows.close_all(len(reader.names))

@@ -37,7 +37,8 @@ class BatchSettings:
     first: int = 0
     """Runs start at machines from this one on ..."""
     last: int = 0
-    """... and before this one; 0: the trace's last."""
+    """... and before this one; 0: the trace's last. They may go on past it: leave room between two ranges
+    that must not share a machine, or set `limit`."""
     limit: int = 0
     """Machines of a run; 0: to the end of the trace. Where machines wait: SPANE's length for the start."""
     seed: int = 0
