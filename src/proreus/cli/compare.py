@@ -87,3 +87,11 @@ def process_count(processes: int) -> int | None:
 def split_names(names: str) -> list[str]:
     """Names separated by commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def scenario_names(scenarios: str, scenario: str) -> list[str]:
+    """Those of --scenarios, or where it is not given that of --scenario."""
+    names = split_names(scenarios)
+    if scenarios and not names:
+        raise UsageError(f"--scenarios {scenarios!r} names no scenario")
+    return names or [scenario]

@@ -9,7 +9,14 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import Common, new_console, prepare
-from proreus.cli.compare import Destination, compare_and_write, process_count, seeds_from, split_names
+from proreus.cli.compare import (
+    Destination,
+    compare_and_write,
+    process_count,
+    scenario_names,
+    seeds_from,
+    split_names,
+)
 from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
@@ -47,7 +54,7 @@ def run(arguments: CompareArguments, command: str) -> int:
 
 def compare_request(arguments: CompareArguments) -> CompareRequest:
     """The comparison that the flags describe."""
-    names = split_names(arguments.scenarios) or [arguments.workload.scenario]
+    names = scenario_names(arguments.scenarios, arguments.workload.scenario)
     return CompareRequest(
         processes=process_count(arguments.processes),
         ray=arguments.ray,

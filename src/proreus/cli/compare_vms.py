@@ -9,12 +9,18 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import Common, new_console, prepare
-from proreus.cli.compare import Destination, compare_and_write, process_count, seeds_from, split_names
+from proreus.cli.compare import (
+    Destination,
+    compare_and_write,
+    process_count,
+    scenario_names,
+    seeds_from,
+    split_names,
+)
 from proreus.cli.vm_workloads import VmWorkloadArguments, vm_scenario_of
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
 from proreus.compare.vms import VmScenario
-from proreus.model.errors import UsageError
 from proreus.policies.vms.catalogue import VM_POLICIES
 
 
@@ -41,16 +47,12 @@ class CompareArguments:
 def run(arguments: CompareArguments, command: str) -> int:
     """Run the comparison, print its tables and write its files."""
     prepare(arguments.common)
-    names = split_names(arguments.scenarios)
-    if arguments.scenarios and not names:
-        raise UsageError(f"--scenarios {arguments.scenarios!r} names no scenario")
+    names = scenario_names(arguments.scenarios, arguments.workload.scenario)
     request = CompareRequest(
         processes=process_count(arguments.processes),
         ray=arguments.ray,
         seeds=seeds_from(arguments.common.seed, arguments.seeds),
-        scenarios=tuple(
-            vm_scenario_of(arguments.workload, name) for name in names or [arguments.workload.scenario]
-        ),
+        scenarios=tuple(vm_scenario_of(arguments.workload, name) for name in names),
         policies=tuple(split_names(arguments.policies)),
     )
     console = new_console()

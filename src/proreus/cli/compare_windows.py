@@ -9,7 +9,14 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import Common, new_console, prepare
-from proreus.cli.compare import Destination, compare_and_write, process_count, seeds_from, split_names
+from proreus.cli.compare import (
+    Destination,
+    compare_and_write,
+    process_count,
+    scenario_names,
+    seeds_from,
+    split_names,
+)
 from proreus.cli.windows_workloads import (
     WindowArguments,
     check_policy_kind,
@@ -49,7 +56,7 @@ class CompareArguments:
 def run(arguments: CompareArguments, command: str) -> int:
     """Run the comparison, print its tables and write its files."""
     prepare(arguments.common)
-    names = split_names(arguments.scenarios) or [arguments.workload.scenario]
+    names = scenario_names(arguments.scenarios, arguments.workload.scenario)
     kinds = {plays_snapshot(arguments.workload, name) for name in names}
     if len(kinds) > 1:
         raise UsageError(

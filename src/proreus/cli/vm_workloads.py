@@ -21,7 +21,8 @@ class VmWorkloadArguments:
     """Where the machines come from and where they may go."""
 
     scenario: str = "recovering@20"
-    """[huawei/]fading, recovering, recovering-large, expansion, waiting, rejecting; @20 servers, x3 load."""
+    """[huawei/]fading, recovering, recovering-large, expansion, waiting, rejecting; @20 servers, x3 load.
+    expansion has 100 servers, which the usual load does not fill: expansion@20 grows."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     trace: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
