@@ -1,6 +1,6 @@
 """kill -9 while experience comes in: what was acknowledged is there, and a complete version is served.
 
-PROREUS_KILLS=100 pytest tests/serving/test_kill.py does as many kills as the issue asks for.
+The suite kills twice; PROREUS_KILLS=100 pytest tests/serving/test_kill.py kills a hundred times.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from proreus.serving.client import ClientOptions, RestClient, ServiceError
 from proreus.serving.experience import LogReader
@@ -39,6 +40,7 @@ def _report(url: str, numbers: list[int], acknowledged: list[int]) -> None:
             acknowledged.extend(range(first, first + 16))
 
 
+@pytest.mark.timeout(120 + 20 * KILLS)
 def test_every_acknowledged_step_survives_and_the_served_version_is_complete(tmp_path: Path) -> None:
     words = (
         "--state_dim", "6", "--action_dim", "8", "--store", str(tmp_path / "store"),
