@@ -193,3 +193,11 @@ def test_a_migration_costs_as_told_whatever_the_units(proreus: Proreus) -> None:
             assert found["small", cost][key] == pytest.approx(found["large", cost][key])
     moved = found["small", "0.01"]["migrated"]
     assert found["small", "0"]["reward"] - found["small", "0.01"]["reward"] == pytest.approx(0.01 * moved)
+
+
+def test_seeds_that_play_the_same_recorded_windows_are_told(proreus: Proreus) -> None:
+    words = ("compare", "rebalance", *own_requests(), "--policies", "nothing,hotspot", "--processes", "1")
+    ended = proreus(*words, "--seeds", "2", "--out", "out")
+    assert (ended.code, ended.err) == (0, "") and "1 stretches for 2 seeds" in ended.out
+    ended = proreus(*words, "--seeds", "1", "--out", "out")
+    assert ended.code == 0 and "note:" not in ended.out

@@ -25,6 +25,7 @@ from proreus.cli.windows_workloads import (
 )
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
+from proreus.compare.deploy import WindowScenario
 from proreus.model.errors import UsageError
 from proreus.policies.deploy.catalogue import MOVE_POLICIES
 from proreus.policies.rebalance.catalogue import SNAPSHOT_POLICIES
@@ -72,7 +73,11 @@ def run(arguments: CompareArguments, command: str) -> int:
         scenarios=tuple(rebalance_scenario_of(arguments.workload, name) for name in names),
         policies=policies,
     )
-    compare_and_write(request, Destination(arguments.out, arguments.common.json, command), new_console())
+    console = new_console()
+    for scenario in request.scenarios:
+        if isinstance(scenario, WindowScenario) and (told := scenario.repeats(request.seeds)):
+            console.print(f"note: {told}", soft_wrap=True)
+    compare_and_write(request, Destination(arguments.out, arguments.common.json, command), console)
     return 0
 
 

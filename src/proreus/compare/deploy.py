@@ -8,6 +8,7 @@ Every run covers the last quarter of the windows; training sees the first part o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -106,6 +107,19 @@ class WindowScenario:
         length = min(288, max((last - first) // 20, 36), last - first)
         begin = first + (seed * length) % (last - first - length + 1)
         return begin, begin + length
+
+    def repeats(self, seeds: Sequence[int]) -> str:
+        """What to tell where several seeds play the same recorded windows, so that they are no sample."""
+        if self.file is None:
+            return ""
+        world = self.load(0)
+        stretches = len({self.played_part(world, seed) for seed in seeds})
+        if stretches == len(seeds):
+            return ""
+        return (
+            f"{self.name}: the {self.part} part of the recorded windows has {stretches} stretches for "
+            f"{len(seeds)} seeds; intervals over seeds that repeat them are too narrow"
+        )
 
     def play(self, work: DeployWorld, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
         """The part of the windows with the policy of that name."""
