@@ -118,7 +118,7 @@ def test_scenarios_travel(source: Source) -> None:
         Generated("gpu"),
         Generated("small", 40),
         FromCatalogue("openb/default", Path("/data")),
-        FromFiles("openb", Path("/work/pods.csv"), Path("/work/nodes.csv")),
+        FromFiles("openb", Path("/traces/pods.csv"), Path("/traces/nodes.csv")),
         FromFiles("gavel", Path("/a"), throughputs=Path("/b")),
     ],
 )
