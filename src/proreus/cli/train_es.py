@@ -19,7 +19,7 @@ from proreus.compare.scenario import Scenario
 from proreus.compare.simulate import load_kernels
 from proreus.compare.workers import pool_of
 from proreus.learning.es import ESConfig, evolve
-from proreus.learning.evolution_run import EvolutionRun
+from proreus.learning.evolution_run import PodsEvolutionRun
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def train(asked: Asked[Scenario]) -> int:
     config, folder = asked.config(arguments.evolution), arguments.folder
     runs = config.population * len(scenarios)
     workers = arguments.workers()
-    record = EvolutionRun(folder, config, scenarios, resume=asked.resumes)
+    record = PodsEvolutionRun(folder, config, scenarios, resume=asked.resumes)
     console.print(f"{len(scenarios)} scenarios x {config.population} members = {runs} runs a generation")
     try:
         with kept_work_named(folder), closing(record), shown(console, "es") as show:
