@@ -22,10 +22,10 @@ from sb3_contrib.common.maskable.utils import get_action_masks
 from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from proreus.envs.pods import PodsEnv
 from proreus.envs.sb3 import make_sb3_env
-from proreus.policies.catalogue import make_policy
-from proreus.worlds.pods.world import PodsOptions
+from proreus.worlds.pods.env import PodsEnv
+from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.simulation.world import PodsOptions
 
 HELD_OUT = 1_000_000
 """Seeds from here on are for evaluation; training uses small ones."""

@@ -25,16 +25,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from proreus.cluster.columns import F64
-from proreus.cluster.compile import Compiled, compile_workload
-from proreus.compare.simulate import simulate
-from proreus.policies.catalogue import make_policy
-from proreus.policies.volcano_plugin import VolcanoPlugin
-from proreus.serving.client import RestClient
-from proreus.serving.client_grpc import GrpcClient
-from proreus.traces.catalogue import load
-from proreus.traces.volcano import volcano_nodes, volcano_workload
-from proreus.worlds.pods.outcome import Outcome
+from proreus.kernels.arrays import F64
+from proreus.reading.catalogue import load
+from proreus.serving.client.grpc import GrpcClient
+from proreus.serving.client.rest import RestClient
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
+from proreus.worlds.pods.simulation.outcome import Outcome
+from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.traces.volcano import volcano_nodes, volcano_workload
 
 
 def main() -> int:

@@ -20,15 +20,15 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from proreus.cluster.columns import I64
-from proreus.learning.mac import MACArguments, VectorMAC
+from proreus.kernels.arrays import I64
+from proreus.learning.ppo import ServersPPOConfig, servers_ppo
 from proreus.learning.qmix import QMIXConfig, qmix
-from proreus.learning.servers import ServersState, VmsServers, rows_of
-from proreus.learning.servers_ppo import ServersPPOConfig, servers_ppo
-from proreus.policies.server_networks import ServerActorCritic, ServerAgents
-from proreus.traces.vm_generate import generate_vms
-from proreus.worlds.vms.batch import BEST_FIT_ACTION, FIRST_FIT_ACTION, BatchSettings
-from proreus.worlds.vms.world import SCENARIOS, compile_trace, with_servers
+from proreus.policies.networks.rows import ServerActorCritic, ServerAgents
+from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
+from proreus.worlds.vms.traces.generate import generate_vms
+from proreus.worlds.vms.training.lanes import BEST_FIT_ACTION, FIRST_FIT_ACTION, BatchSettings
+from proreus.worlds.vms.training.mac import MACArguments, VectorMAC
+from proreus.worlds.vms.training.servers import ServersState, VmsServers, rows_of
 
 TRAINING, CHOOSING, MACHINES = 15_000, 20_000, 30_000
 """Runs of training start before the first of these machines of the trace, those that choose among networks

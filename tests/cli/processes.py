@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.runner import command, environment
+from tests.cli.runner import command, environment
 
 PROC = Path("/proc")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.runner import NODES, PODS, Proreus, assert_refused, openb_files
+from tests.cli.runner import NODES, PODS, Proreus, assert_refused, openb_files
 
 HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"
 NODE = "kind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}}\n---\n"

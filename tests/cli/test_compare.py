@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cli.runner import Ended, Proreus, openb_files, run_process
-from proreus.traces.catalogue import DATASETS
-from proreus.worlds.pods.outcome import MEASURES
+from proreus.reading.catalogue import DATASETS
+from proreus.worlds.pods.simulation.outcome import MEASURES
+from tests.cli.runner import Ended, Proreus, openb_files, run_process
 
 KEYS = ["scenario", "policy", "measure", "unit", "better", "mean", "low", "high", "n"]
 COMPARE = ("compare", "pods", "--policies", "kube,random", "--out", "out")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.runner import run_process
 from proreus.bench.clean import plain_windows, write_log
 from proreus.cli.main import main
+from tests.cli.runner import run_process
 
 
 def test_it_writes_windows_requests_and_an_account(

@@ -10,7 +10,7 @@ import pytest
 
 from proreus.cli import data
 from proreus.cli.main import main
-from proreus.traces.catalogue import Dataset, known
+from proreus.reading.catalogue import Dataset, known
 
 
 def chatter(capsys: pytest.CaptureFixture[str], *flags: str) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cli.runner import Proreus, assert_refused
 from proreus.policies.checkpoint import WEIGHTS
-from proreus.policies.vector import checkpoint_of, fresh_scorer, load_vector_model
-from proreus.serving.versions import ModelStore
-from serving.serving_cases import a_store
+from proreus.serving.models.versions import ModelStore
+from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer, load_vector_model
+from tests.cli.runner import Proreus, assert_refused
+from tests.serving.serving_cases import a_store
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ cluster:
 def test_training_leaves_a_model_that_can_be_served(
     proreus: Proreus, tmp_path: Path, own_cluster: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proreus.learning.vector_train.VectorRunConfig.validation_seeds", 2)
+    monkeypatch.setattr("proreus.worlds.pods.training.vector.train.VectorRunConfig.validation_seeds", 2)
     words = ["--updates", "2", "--episodes", "2", "--out", str(tmp_path / "run")]
     if own_cluster:
         (tmp_path / "nodes.yaml").write_text(NODES)

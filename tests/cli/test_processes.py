@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.processes import PROC, deaf_workers, members, started, wait_for
-from cli.runner import assert_refused, command, environment, run_process
+from tests.cli.processes import PROC, deaf_workers, members, started, wait_for
+from tests.cli.runner import assert_refused, command, environment, run_process
 
 pytestmark = pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes in /proc")
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from cli.runner import Ended, Proreus, assert_refused, command, environment
-from inline_pool import InlinePool
 from proreus.learning.runs import read_journal
+from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
+from tests.inline_pool import InlinePool
 
 EVOLUTION = (
     *("train", "pods", "--scenarios", "gpu@6", "--population", "4", "--train-seeds", "2"),

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cli.runner import Ended, Proreus, openb_files, run_process
-from proreus.policies.catalogue import POLICIES
-from proreus.worlds.pods.outcome import MEASURES, STATUS_NAMES
+from proreus.worlds.pods.policies.catalogue import POLICIES
+from proreus.worlds.pods.simulation.outcome import MEASURES, STATUS_NAMES
+from tests.cli.runner import Ended, Proreus, openb_files, run_process
 
 CLUSTER = """\
 apiVersion: v1

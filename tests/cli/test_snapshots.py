@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.runner import Proreus
-from proreus.bench import rebalance
-from proreus.compare.snapshots import SnapshotScenario, parse_snapshot_scenario, play_snapshot
-from proreus.policies.rebalance.catalogue import SNAPSHOT_POLICIES, make_snapshot_policy
-from proreus.worlds.rebalance.snapshot import SnapshotOptions
+from proreus.worlds.rebalance import bench as rebalance
+from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES, make_snapshot_policy
+from proreus.worlds.rebalance.snapshots.scenarios import (
+    SnapshotScenario,
+    parse_snapshot_scenario,
+    play_snapshot,
+)
+from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions
+from tests.cli.runner import Proreus
 
 
 def test_simulate_logs_every_migration(proreus: Proreus) -> None:

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
-from cli.runner import Proreus, assert_refused, openb_files
-from cli.train_cases import DDQN, PPO, weights
+from tests.cli.runner import Proreus, assert_refused, openb_files
+from tests.cli.train_cases import DDQN, PPO, weights
 
 
 def test_ddqn_from_training_to_comparison(proreus: Proreus, tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
-from cli.processes import PROC, members, started, wait_for, workers
-from cli.runner import Ended, Proreus, assert_refused, command, environment
-from cli.train_cases import DDQN, EVOLUTION, PPO, fitness, weights
-from inline_pool import InlinePool
+from tests.cli.processes import PROC, members, started, wait_for, workers
+from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
+from tests.cli.train_cases import DDQN, EVOLUTION, PPO, fitness, weights
+from tests.inline_pool import InlinePool
 
 needs_proc = pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes in /proc")
 

@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
-from cli.processes import PROC, started, wait_for
-from cli.runner import Ended, Proreus, assert_refused
-from cli.train_cases import weights
-from proreus.policies.learned import PRETRAINED
+from proreus.worlds.pods.policies.learned import PRETRAINED
+from tests.cli.processes import PROC, started, wait_for
+from tests.cli.runner import Ended, Proreus, assert_refused
+from tests.cli.train_cases import weights
 
 SMALL = ("--scenario", "recovering@2", "--limit", "60", "--validation-starts", "4", "--hidden", "8")
 ALGORITHMS = {

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.runner import Proreus, assert_refused, run_process
 from proreus.cli.main import VERBS
-from proreus.policies.catalogue import POLICIES
 from proreus.version import __version__
+from proreus.worlds.pods.policies.catalogue import POLICIES
+from tests.cli.runner import Proreus, assert_refused, run_process
 
 HELP = {
     "simulate": ("simulate", "--help"),

@@ -6,11 +6,11 @@ import csv
 import json
 from pathlib import Path
 
-from cli.runner import Proreus, assert_refused
-from proreus.traces.huawei import EVENT_COLUMNS, event_rows
-from proreus.traces.vm_generate import generate_vms
-from proreus.worlds.vms.outcome import MEASURES, RunFigures
-from real_data import real_data
+from proreus.worlds.vms.simulation.outcome import MEASURES, RunFigures
+from proreus.worlds.vms.traces.generate import generate_vms
+from proreus.worlds.vms.traces.huawei import EVENT_COLUMNS, event_rows
+from tests.cli.runner import Proreus, assert_refused
+from tests.real_data import real_data
 
 QUICK = ("--scenario", "recovering@2", "--starts", "3", "--limit", "80")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.runner import Proreus
-from proreus.worlds.deploy.outcome import MEASURES
+from proreus.worlds.rebalance.windows.simulation.outcome import MEASURES
+from tests.cli.runner import Proreus
 
 LAYOUT = {
     f"node{n}": {

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from proreus.compare.comparison import CompareRequest, Comparison
-from proreus.compare.heat import heat_map
-from proreus.compare.replay import Move, Replay, Stage, levels_of, replay_of
-from proreus.compare.scenario import Scenario
 from proreus.compare.statistics import summarise
 from proreus.compare.trials import TrialResult
-from proreus.compare.world import Picture, Recording
+from proreus.contract.heat import heat_map
+from proreus.contract.replay import Move, Replay, Stage, levels_of, replay_of
+from proreus.contract.world import Picture, Recording
 from proreus.model.errors import InputError
 from proreus.model.workload import Workload
-from proreus.traces.generate import generate
-from proreus.worlds.pods.outcome import MEASURES
-from proreus.worlds.pods.world import PodsOptions
+from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.simulation.outcome import MEASURES
+from proreus.worlds.pods.simulation.world import PodsOptions
+from proreus.worlds.pods.traces.generate import generate
 
 
 @dataclass(frozen=True)

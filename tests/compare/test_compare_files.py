@@ -9,11 +9,11 @@ import os
 from pathlib import Path
 
 import pytest
-from compare_cases import made
 
 from proreus.compare.exports import per_seed_csv, rows_csv, rows_json
 from proreus.model.errors import WorkError
 from proreus.model.files import make_folder, write_atomically
+from tests.compare.compare_cases import made
 
 KEYS = ["scenario", "policy", "measure", "unit", "better", "mean", "low", "high", "n"]
 TWO_SEEDS = {"a,b": {"jct_mean": [1.0, 3.0]}, "策略": {"jct_mean": [2.0, 2.5], "failures": [0.0, 1.0]}}

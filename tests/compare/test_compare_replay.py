@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from proreus.compare.deploy import WindowScenario
-from proreus.compare.deploy_runs import play_by_windows, play_part, replayed
-from proreus.compare.player import player, player_data
-from proreus.compare.replay import (
+from proreus.compare.report.player import player, player_data
+from proreus.contract.replay import (
     ABSENT,
     FULL,
     MOST_BOXES,
@@ -31,17 +29,19 @@ from proreus.compare.replay import (
     levels_of,
     replay_of,
 )
-from proreus.compare.snapshots import SnapshotScenario, play_snapshot
-from proreus.compare.vm_runs import VmRuns, play_runs, record_run
-from proreus.compare.vms import VmScenario, parse_vm_scenario
-from proreus.model.vm import ServerShape
-from proreus.policies.deploy.catalogue import make_move_policy
-from proreus.policies.rebalance.catalogue import make_snapshot_policy
-from proreus.policies.vms.catalogue import make_vm_policy
-from proreus.policies.vms.policy import VmRulePolicy
-from proreus.traces.deploy_generate import WindowsConfig
-from proreus.worlds.deploy.columns import MOVES
-from proreus.worlds.rebalance.snapshot import SnapshotOptions
+from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
+from proreus.worlds.rebalance.snapshots.scenarios import SnapshotScenario, play_snapshot
+from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions
+from proreus.worlds.rebalance.windows.play import play_by_windows, play_part, replayed
+from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
+from proreus.worlds.rebalance.windows.scenarios import WindowScenario
+from proreus.worlds.rebalance.windows.simulation.columns import MOVES
+from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
+from proreus.worlds.vms.model import ServerShape
+from proreus.worlds.vms.play import VmRuns, play_runs, record_run
+from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.policies.policy import VmRulePolicy
+from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
 
 ROUNDING = 0.5 / FULL + 1e-9
 

@@ -16,16 +16,16 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import numpy as np
 import pytest
-from compare_cases import Tiny, made, picture
 
-from proreus.compare.charts import ticks
 from proreus.compare.comparison import CompareRequest, Comparison, compare
 from proreus.compare.curves import charts_of
-from proreus.compare.heat import MOST_ROWS, heat_map
 from proreus.compare.outputs import write_outputs
 from proreus.compare.plots import render_plots
-from proreus.compare.report import Circumstances, render_report
-from proreus.compare.scenario import Scenario
+from proreus.compare.report.charts import ticks
+from proreus.compare.report.page import Circumstances, render_report
+from proreus.contract.heat import MOST_ROWS, heat_map
+from proreus.worlds.pods.scenarios import Scenario
+from tests.compare.compare_cases import Tiny, made, picture
 
 ABOUT = Circumstances(
     "proreus compare pods --x '<b>&'", datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "a <machine>"

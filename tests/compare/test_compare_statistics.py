@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from compare_cases import made
 from scipy import stats
 
 from proreus.compare.statistics import Estimate, estimate, paired_difference, student_t_quantile, summarise
+from tests.compare.compare_cases import made
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 10, 29, 30, 99, 1_000, 100_000])

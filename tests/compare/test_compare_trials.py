@@ -8,13 +8,13 @@ import signal
 from dataclasses import replace
 
 import pytest
-from compare_cases import Failing, Killed, Tiny
 
 from proreus.compare.comparison import CompareRequest, compare
-from proreus.compare.scenario import Generated, Scenario, Source
 from proreus.compare.trials import TrialResult
 from proreus.model.errors import InputError, UsageError, WorkError
-from proreus.worlds.pods.world import PodsOptions
+from proreus.worlds.pods.scenarios import Generated, Scenario, Source
+from proreus.worlds.pods.simulation.world import PodsOptions
+from tests.compare.compare_cases import Failing, Killed, Tiny
 
 
 def request(*sources: Source, processes: int = 1, seeds: tuple[int, ...] = (0, 1)) -> CompareRequest:

@@ -23,10 +23,10 @@ from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_suppo
 from stable_baselines3 import DQN
 from stable_baselines3.common.env_checker import check_env
 
-from proreus.encoding.context import CONTEXT_FEATURES
-from proreus.encoding.pods import PAIR_FEATURES
 from proreus.envs import PODS
 from proreus.envs.sb3 import FlatObservation, make_sb3_env
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "01_stable_baselines3.py"
 TINY: dict[str, Any] = {"generator": {"nodes": 4, "pods": 20}}
@@ -120,6 +120,7 @@ def test_the_example_runs_and_prints_its_table(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_environments_alone_do_not_import_stable_baselines() -> None:
-    code = "import sys, proreus.envs.pods; print('stable_baselines3' in sys.modules, 'torch' in sys.modules)"
+    asked = "'stable_baselines3' in sys.modules, 'torch' in sys.modules"
+    code = f"import sys, proreus.worlds.pods.env; print({asked})"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["False", "False"]

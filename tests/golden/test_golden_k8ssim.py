@@ -10,15 +10,15 @@ from collections import Counter
 
 import pytest
 
-from proreus.cluster.compile import compile_workload
-from proreus.compare.simulate import simulate
 from proreus.model.workload import Workload
-from proreus.policies.catalogue import make_policy
-from proreus.policies.vector import SHIPPED, load_vector_model
-from proreus.policies.volcano_plugin import VolcanoPlugin
-from proreus.traces.catalogue import load
-from proreus.worlds.pods.outcome import Outcome
-from real_data import real_data
+from proreus.reading.catalogue import load
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.vector.model import SHIPPED, load_vector_model
+from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
+from proreus.worlds.pods.simulation.outcome import Outcome
+from proreus.worlds.pods.state.compile import compile_workload
+from tests.real_data import real_data
 
 TOLERANCE = 0.02
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from proreus.compare.comparison import CompareRequest, Comparison, compare
-from proreus.compare.scenario import parse_scenario
-from real_data import real_data
+from proreus.worlds.pods.scenarios import parse_scenario
+from tests.real_data import real_data
 
 PUBLISHED = {
     "random": "01-Random",

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from proreus.cluster.compile import compile_workload
-from proreus.compare.simulate import simulate
-from proreus.policies.volcano_plugin import VolcanoPlugin
+from proreus.reading.catalogue import load
 from proreus.serving.checks import Dimensions
-from proreus.serving.client import RestClient
-from proreus.serving.client_grpc import GrpcClient
+from proreus.serving.client.grpc import GrpcClient
+from proreus.serving.client.rest import RestClient
 from proreus.serving.core import ServiceOptions
 from proreus.serving.running import RunningService, ServingOptions
-from proreus.traces.catalogue import load
-from real_data import real_data
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
+from proreus.worlds.pods.state.compile import compile_workload
+from tests.real_data import real_data
 
 BINPACK_MEAN, BINPACK_MAKESPAN = 48.06, 54.0
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from proreus.cluster.numa import machines_of
-from proreus.compare.snapshots import parse_snapshot_scenario, play_snapshot
-from proreus.policies.rebalance.away import whole_pieces
-from proreus.policies.rebalance.catalogue import make_snapshot_policy
-from proreus.policies.rebalance.exact import solve
-from proreus.policies.rebalance.search import search_plan
-from real_data import real_data
+from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
+from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
+from proreus.worlds.rebalance.snapshots.policies.exact import solve
+from proreus.worlds.rebalance.snapshots.policies.search import search_plan
+from proreus.worlds.rebalance.snapshots.scenarios import parse_snapshot_scenario, play_snapshot
+from proreus.worlds.rebalance.snapshots.state import machines_of
+from tests.real_data import real_data
 
 
 @pytest.mark.golden

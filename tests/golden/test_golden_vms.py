@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from proreus.compare.vm_runs import planned_runs, play_runs
-from proreus.compare.vms import parse_vm_scenario, trace_of
-from proreus.model.vm import DoubleRule
-from proreus.policies.vms.catalogue import make_vm_policy
-from proreus.worlds.vms.columns import Work
-from proreus.worlds.vms.outcome import trimmed_mean
-from proreus.worlds.vms.world import VmsOptions, compile_trace, with_servers
-from real_data import real_data
+from proreus.worlds.vms.model import DoubleRule
+from proreus.worlds.vms.play import planned_runs, play_runs
+from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.scenarios import parse_vm_scenario, trace_of
+from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.outcome import trimmed_mean
+from proreus.worlds.vms.simulation.world import VmsOptions, compile_trace, with_servers
+from tests.real_data import real_data
 
 EXACT = {"first_fit": (89_822.5225, 362_634.624), "balance_fit": (86_009.90875, 336_486.767)}
 BY_SIZE = {

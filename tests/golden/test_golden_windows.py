@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from proreus.compare.deploy import parse_window_scenario
-from real_data import real_data
+from proreus.worlds.rebalance.windows.scenarios import parse_window_scenario
+from tests.real_data import real_data
 
 
 @pytest.mark.golden

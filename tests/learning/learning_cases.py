@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from numpy.typing import NDArray
 
-from proreus.cluster.compile import Compiled, compile_workload
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
-from proreus.traces.generate import generate
+from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.traces.generate import generate
 
 
 @pytest.fixture(autouse=True)

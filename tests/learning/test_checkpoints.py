@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proreus.encoding.pods import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS, VERSION
 from proreus.model.errors import InputError, UsageError
-from proreus.policies.catalogue import make_policy
 from proreus.policies.checkpoint import CARD, WEIGHTS, Card, Checkpoint, load_checkpoint, save_checkpoint
-from proreus.policies.learned import PRETRAINED, linear_tensors
-from proreus.policies.rules.policy import LinearScorer
+from proreus.worlds.pods.encoding.pair import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS, VERSION
+from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.learned import PRETRAINED, linear_tensors
+from proreus.worlds.pods.policies.rules.policy import LinearScorer
 
 
 def a_scorer() -> LinearScorer:

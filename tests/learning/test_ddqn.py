@@ -18,20 +18,20 @@ pytest.importorskip("torch", reason="needs the extra learn")
 pytest.importorskip("gymnasium", reason="needs the extra learn")
 
 import torch
-from learning_cases import one_thread  # noqa: F401
 
-from oracles.kube_builders import node, pod
-from proreus.cluster.compile import compile_workload
-from proreus.compare.simulate import simulate
-from proreus.envs.pods import PodsEnv
 from proreus.learning.ddqn import DDQNConfig, DDQNProgress, ddqn
 from proreus.learning.learner_state import LearnerState
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.workload import Workload
-from proreus.policies.catalogue import make_policy
 from proreus.policies.protocol import Policy
-from proreus.policies.q_policy import QPolicy
-from proreus.worlds.pods.world import PodsOptions
+from proreus.worlds.pods.env import PodsEnv
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.q_policy import QPolicy
+from proreus.worlds.pods.simulation.world import PodsOptions
+from proreus.worlds.pods.state.compile import compile_workload
+from tests.learning.learning_cases import one_thread  # noqa: F401
+from tests.oracles.kube_builders import node, pod
 
 
 class PickTheGreen:

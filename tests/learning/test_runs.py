@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proreus.compare.scenario import Generated, Scenario
 from proreus.learning.board import Board
 from proreus.learning.runs import Identity, RunFolder, read_journal, read_settings, scenarios_of
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint
-from proreus.worlds.pods.world import PodsOptions
+from proreus.worlds.pods.scenarios import Generated, Scenario
+from proreus.worlds.pods.simulation.world import PodsOptions
 
 SCENARIOS = (Scenario(Generated("gpu", 7), PodsOptions(drop_failures=True)), Scenario(Generated("small")))
 IDENTITY = Identity("es", "linear", SCENARIOS, {"sigma": 0.3, "points": (0.0, 1.0)}, seed=4)

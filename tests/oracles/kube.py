@@ -10,14 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from oracles import kube_scores
-from oracles.kube_filters import FilterResult, first_failure
-from oracles.kube_preemption import dry_run, find_candidates, hardship
-from oracles.kube_scores import WEIGHTS
-from oracles.kube_state import ClusterState, round_robin_by_zone
 from proreus.model.node import Node
 from proreus.model.pod import Pod
 from proreus.model.workload import DisruptionBudget
+from tests.oracles import kube_scores
+from tests.oracles.kube_filters import FilterResult, first_failure
+from tests.oracles.kube_preemption import dry_run, find_candidates, hardship
+from tests.oracles.kube_scores import WEIGHTS
+from tests.oracles.kube_state import ClusterState, round_robin_by_zone
 
 __all__ = ["WEIGHTS", "FilterResult", "ReferenceKube", "feasible_nodes_to_find"]
 

@@ -5,7 +5,7 @@ Every implementation of the rules must give these numbers: run CASES, SAMPLING_C
 
 from __future__ import annotations
 
-from oracles.kube_builders import (
+from tests.oracles.kube_builders import (
     UNCHECKED,
     Case,
     RotationCase,
@@ -19,9 +19,9 @@ from oracles.kube_builders import (
     pod,
     runs,
 )
-from oracles.kube_cases_filters import FILTER_CASES
-from oracles.kube_cases_preemption import PREEMPTION_CASES
-from oracles.kube_cases_scores import ROTATION_CASES, SAMPLING_CASES, SCORE_CASES
+from tests.oracles.kube_cases_filters import FILTER_CASES
+from tests.oracles.kube_cases_preemption import PREEMPTION_CASES
+from tests.oracles.kube_cases_scores import ROTATION_CASES, SAMPLING_CASES, SCORE_CASES
 
 __all__ = [
     "CASES",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Unpack
 
-from oracles.kube_builders import (
+from proreus.model.node import HOSTNAME, ZONE, Effect, Taint, Toleration
+from proreus.model.pod import NodeAffinity, NodeTerm, PodAffinity, PodTerm, SpreadConstraint
+from proreus.model.selectors import Selector, match_labels
+from tests.oracles.kube_builders import (
     Case,
     NodeOptions,
     PodOptions,
@@ -17,9 +20,6 @@ from oracles.kube_builders import (
     pod,
     runs,
 )
-from proreus.model.node import HOSTNAME, ZONE, Effect, Taint, Toleration
-from proreus.model.pod import NodeAffinity, NodeTerm, PodAffinity, PodTerm, SpreadConstraint
-from proreus.model.selectors import Selector, match_labels
 
 NAME, CORDON, TAINT, AFFINITY = "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity"
 PORTS, FIT, GPU, SPREAD, PODS = (

@@ -5,11 +5,11 @@ Unless a case says otherwise nodes have 10000m, pods ask for cpu only, and the i
 
 from __future__ import annotations
 
-from oracles.kube_builders import Case, app, near, node, pod, runs
 from proreus.model.node import HOSTNAME, ZONE, Taint
 from proreus.model.pod import Pod, PodAffinity, SpreadConstraint
 from proreus.model.selectors import Selector
 from proreus.model.workload import DisruptionBudget
+from tests.oracles.kube_builders import Case, app, near, node, pod, runs
 
 FIT, PORTS, GPU, SPREAD, PODS = (
     "NodeResourcesFit",

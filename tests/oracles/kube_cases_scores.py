@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from oracles.kube_builders import (
+from proreus.model.node import HOSTNAME, ZONE, Effect, Taint, Toleration
+from proreus.model.pod import NodeAffinity, NodeTerm, PodAffinity, SpreadConstraint
+from proreus.model.resources import MIB
+from tests.oracles.kube_builders import (
     Case,
     RotationCase,
     SamplingCase,
@@ -14,9 +17,6 @@ from oracles.kube_builders import (
     pod,
     runs,
 )
-from proreus.model.node import HOSTNAME, ZONE, Effect, Taint, Toleration
-from proreus.model.pod import NodeAffinity, NodeTerm, PodAffinity, SpreadConstraint
-from proreus.model.resources import MIB
 
 TAINT, AFFINITY, FIT, SPREAD = "TaintToleration", "NodeAffinity", "NodeResourcesFit", "PodTopologySpread"
 PODS, BALANCED, IMAGE = "InterPodAffinity", "NodeResourcesBalancedAllocation", "ImageLocality"

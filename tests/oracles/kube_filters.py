@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from oracles.kube_state import ClusterState, amounts, node_affinity_allows, pod_amounts, pod_term_matches
 from proreus.model.node import Effect, Taint, hard_effect
 from proreus.model.pod import Pod, PodTerm, SpreadConstraint
 from proreus.model.resources import PODS
+from tests.oracles.kube_state import (
+    ClusterState,
+    amounts,
+    node_affinity_allows,
+    pod_amounts,
+    pod_term_matches,
+)
 
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", Effect.NO_SCHEDULE)
 EVERY_ADDRESS = "0.0.0.0"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oracles.kube_filters import first_failure
-from oracles.kube_state import ClusterState, Running
 from proreus.model.pod import Pod
 from proreus.model.workload import DisruptionBudget
+from tests.oracles.kube_filters import first_failure
+from tests.oracles.kube_state import ClusterState, Running
 
 LEAST_CANDIDATES = 100
 CANDIDATE_PERCENT = 10

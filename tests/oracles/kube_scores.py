@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from oracles.kube_filters import has_all_keys, matching_pods
-from oracles.kube_state import ClusterState, node_affinity_allows, node_term_matches, pod_term_matches
 from proreus.model.node import HOSTNAME, Effect, Node
 from proreus.model.pod import Pod, PodTerm
 from proreus.model.resources import CPU, MEMORY, MIB
+from tests.oracles.kube_filters import has_all_keys, matching_pods
+from tests.oracles.kube_state import ClusterState, node_affinity_allows, node_term_matches, pod_term_matches
 
 MAX_SCORE = 100
 WEIGHTS = {

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from oracles.kube_filters import first_failure
-from oracles.kube_state import ClusterState
 from proreus.model.node import Node
 from proreus.model.pod import GPU_WHOLE, GpuRequest, Pod
 from proreus.model.resources import CPU, MEMORY
 from proreus.model.workload import Workload
+from tests.oracles.kube_filters import first_failure
+from tests.oracles.kube_state import ClusterState
 
 Score = tuple[Fraction, ...]
 """Compared like a word: the first difference decides."""

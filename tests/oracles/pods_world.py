@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from oracles.kube_filters import FILTERS, first_failure, inter_pod_affinity, pod_topology_spread
-from oracles.kube_preemption import dry_run
-from oracles.kube_state import ClusterState, Running, pod_term_matches
-from oracles.packing import tightest
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject
 from proreus.model.pod import Pod
 from proreus.model.workload import Workload
+from tests.oracles.kube_filters import FILTERS, first_failure, inter_pod_affinity, pod_topology_spread
+from tests.oracles.kube_preemption import dry_run
+from tests.oracles.kube_state import ClusterState, Running, pod_term_matches
+from tests.oracles.packing import tightest
 
 LogRow = tuple[str, str, str, float, float, float, int]
 """Name, status, last node, arrival, last start, finish, evictions; times are NaN where there is none."""

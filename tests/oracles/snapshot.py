@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from proreus.model.snapshot import Snapshot
+from proreus.worlds.rebalance.snapshots.model import Snapshot
 
 Place = tuple[int, int]
 Move = tuple[int, int, int]

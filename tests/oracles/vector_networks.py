@@ -11,9 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from proreus.policies.networks import FixedActorCritic
-from proreus.policies.vector_mlp import MOST_INPUT, TENSORS, WIDTH
-from proreus.policies.vector_scorer import LAYOUT, MOST_SHARE, MOST_TASK, PARAMETERS, TASK_CORES, part
+from proreus.worlds.pods.policies.networks import FixedActorCritic
+from proreus.worlds.pods.policies.vector.mlp import MOST_INPUT, TENSORS, WIDTH
+from proreus.worlds.pods.policies.vector.scorer import (
+    LAYOUT,
+    MOST_SHARE,
+    MOST_TASK,
+    PARAMETERS,
+    TASK_CORES,
+    part,
+)
 
 Tensors = Mapping[str, NDArray[Any]]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.cluster.servers import TYPICAL, UNITS
-from proreus.cluster.vm_observation import VmObservation
+from proreus.worlds.vms.state.observation import VmObservation
+from proreus.worlds.vms.state.servers import TYPICAL, UNITS
 
 
 class PlainLook:

@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from proreus.model.vm import VmTrace
-from proreus.worlds.vms.world import VmsOptions
+from proreus.worlds.vms.model import VmTrace
+from proreus.worlds.vms.simulation.world import VmsOptions
 
 
 def exact(amount: float) -> Fraction:

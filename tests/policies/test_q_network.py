@@ -9,13 +9,13 @@ pytest.importorskip("torch", reason="needs the extra learn")
 
 import torch
 
-from proreus.cluster.compile import compile_workload
-from proreus.compare.simulate import simulate
 from proreus.model.decision import Delay, Reject
-from proreus.policies.q_network import QNetwork, best_legal
-from proreus.policies.q_policy import QPolicy
-from proreus.traces.generate import generate
-from proreus.worlds.pods.world import PodsWorld
+from proreus.policies.networks.q import QNetwork, best_legal
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.q_policy import QPolicy
+from proreus.worlds.pods.simulation.world import PodsWorld
+from proreus.worlds.pods.state.compile import compile_workload
+from proreus.worlds.pods.traces.generate import generate
 
 NODES = 6
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from serving.door_cases import Doors, open_doors, serving_options
+from tests.serving.door_cases import Doors, open_doors, serving_options
 
 
 @pytest.fixture(scope="package")

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.cluster.columns import F64, I64, Bool
+from proreus.kernels.arrays import F64, I64, Bool
 from proreus.policies.checkpoint import save_checkpoint
-from proreus.policies.vector import checkpoint_of, fresh_scorer
 from proreus.serving.checks import Dimensions
 from proreus.serving.core import DecisionService, ServiceOptions
 from proreus.serving.running import RunningService, ServingOptions
+from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 
 NODES = 3
 DIMENSIONS = Dimensions(2 * NODES, 2 * NODES + 2)

@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from proreus.policies.vector import checkpoint_of, fresh_scorer
-from proreus.serving.experience import ExperienceLog, LogReader, encode
-from proreus.serving.versions import ModelStore
-from serving.serving_cases import a_store, an_experience
+from proreus.serving.models.versions import ModelStore
+from proreus.serving.online.log import ExperienceLog, LogReader, encode
+from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
+from tests.serving.serving_cases import a_store, an_experience
 
 _ACK = struct.Struct("<QI")  # record number, CRC-32 of its payload
 _THREADS = 3

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cli.runner import command, environment
+from tests.cli.runner import command, environment
 
 START_SECONDS = 120.0
 

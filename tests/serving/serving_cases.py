@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from proreus.cluster.columns import F64, I64
-from proreus.policies.experience import Experience
-from proreus.policies.vector import VectorModel, checkpoint_of, fresh_scorer
-from proreus.serving.versions import ModelStore
+from proreus.kernels.arrays import F64, I64
+from proreus.model.experience import Experience
+from proreus.serving.models.versions import ModelStore
+from proreus.worlds.pods.policies.vector.model import VectorModel, checkpoint_of, fresh_scorer
 
 NODES = 7
 STATE, ACTIONS = 2 * NODES, 2 * NODES + 2

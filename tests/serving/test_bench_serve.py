@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proreus.bench import serve
-from serving.door_cases import NODES, Doors
+from tests.serving.door_cases import NODES, Doors
 
 
 def test_every_claim_has_its_row(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ import pytest
 
 from proreus.model.errors import UsageError
 from proreus.serving.admission import Admission
-from proreus.serving.client import AsyncRestClient, ClientOptions, RestClient, ServiceError
-from proreus.serving.client_grpc import AsyncGrpcClient, GrpcClient
-from proreus.serving.http import HttpApp
-from proreus.serving.named_wire import DecideRequest
-from proreus.serving.rest import RestApi
-from proreus.serving.rest_server import RestDoor
-from serving.door_cases import Doors
-from serving.test_named import REQUEST
+from proreus.serving.client.grpc import AsyncGrpcClient, GrpcClient
+from proreus.serving.client.rest import AsyncRestClient, ClientOptions, RestClient, ServiceError
+from proreus.serving.doors.http import HttpApp
+from proreus.serving.doors.rest import RestApi
+from proreus.serving.doors.rest_server import RestDoor
+from proreus.serving.named.wire import DecideRequest
+from tests.serving.door_cases import Doors
+from tests.serving.test_named import REQUEST
 
 STATE = np.linspace(0.0, 1.0, 6)
 QUICK = ClientOptions(timeout=5.0, retries=0)

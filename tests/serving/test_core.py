@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from proreus.model.errors import UsageError
-from proreus.policies.vector import draw_of, draws_of, fresh_scorer
-from proreus.policies.vector_rule import FULL, fullest_with_room
 from proreus.serving.checks import Dimensions, as_mask
 from proreus.serving.core import Batch, Question
 from proreus.serving.recent import Decided, RecentDecisions
 from proreus.serving.values import Refusal, Refused
-from serving.door_cases import DIMENSIONS, NODES, Scripted, new_service
+from proreus.worlds.pods.policies.vector.model import draw_of, draws_of, fresh_scorer
+from proreus.worlds.pods.policies.vector.rule import FULL, fullest_with_room
+from tests.serving.door_cases import DIMENSIONS, NODES, Scripted, new_service
 
 STATE = np.full(2 * NODES, 0.25)
 shares = st.floats(0.0, 1.2, allow_nan=False)

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proreus.policies.experience import Experience
+from proreus.model.experience import Experience
 from proreus.serving.core import DecisionService, Question
-from proreus.serving.experience import ExperienceLog, LogReader
-from proreus.serving.feedback import Feedback
-from proreus.serving.online import LearnerStatus
+from proreus.serving.online.feedback import Feedback
+from proreus.serving.online.learner import LearnerStatus
+from proreus.serving.online.log import ExperienceLog, LogReader
 from proreus.serving.values import Refused, UpdateRequest
-from serving.door_cases import DIMENSIONS, new_service
+from tests.serving.door_cases import DIMENSIONS, new_service
 
 rng = np.random.default_rng(0)
 

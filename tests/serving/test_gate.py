@@ -7,12 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from proreus.learning.vector_ppo import improve
-from proreus.policies.experience import Experience
-from proreus.policies.vector import VectorModel, VectorScorer, Weights, fresh_scorer, model_of
-from proreus.policies.vector_scorer import part
-from proreus.serving.gate import GateSettings, judge, worth
-from serving.serving_cases import ACTIONS, an_experience, played, true_worth
+from proreus.model.experience import Experience
+from proreus.serving.online.gate import GateSettings, judge, worth
+from proreus.worlds.pods.policies.vector.model import (
+    VectorModel,
+    VectorScorer,
+    Weights,
+    fresh_scorer,
+    model_of,
+)
+from proreus.worlds.pods.policies.vector.scorer import part
+from proreus.worlds.pods.training.vector.recorded_ppo import improve
+from tests.serving.serving_cases import ACTIONS, an_experience, played, true_worth
 
 LEARN = {"learning_rate": 3e-3, "target_kl": 0.05, "threads": 1}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
-from serving.door_cases import Doors
+from tests.serving.door_cases import Doors
 
 V1 = "/proreus.decision.v1.Decision"
 UNARY = (

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from proreus.serving.admission import Admission
-from proreus.serving.http import JSON, HttpApp, HttpLimits, Reply, Request, Route
+from proreus.serving.doors.http import JSON, HttpApp, HttpLimits, Reply, Request, Route
+from proreus.serving.doors.rest_server import RestDoor
 from proreus.serving.metrics import Measurements
-from proreus.serving.rest_server import RestDoor
 
 
 def new_app(handle: Any, concurrency: int = 1024, *, blocking: bool = True) -> HttpApp:

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proreus.serving.client import ClientOptions, RestClient, ServiceError
-from proreus.serving.experience import LogReader
-from proreus.serving.versions import ModelStore
-from serving.door_cases import fresh_checkpoint
-from serving.service_process import ServiceProcess
+from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
+from proreus.serving.models.versions import ModelStore
+from proreus.serving.online.log import LogReader
+from tests.serving.door_cases import fresh_checkpoint
+from tests.serving.service_process import ServiceProcess
 
 KILLS = int(os.environ.get("PROREUS_KILLS", "2"))
 REPORTERS = 3

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def kill(folder: Path, kills: int, seed: int) -> tuple[int, ...]:
-    """(kills, acknowledged, cut, versions) of `serving.killing` in a process of its own."""
+    """(kills, acknowledged, cut, versions) of `tests.serving.killing` in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "serving.killing", str(folder), str(kills), str(seed)],
-        cwd=TESTS,
+        [sys.executable, "-m", "tests.serving.killing", str(folder), str(kills), str(seed)],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,

@@ -13,7 +13,7 @@ from proreus.bench.load import LoadPlan, generate_load
 from proreus.bench.serve_peer import make_app
 from proreus.serving.checks import Dimensions
 from proreus.serving.protos import scheduler_pb2
-from serving.door_cases import Doors, open_doors, serving_options
+from tests.serving.door_cases import Doors, open_doors, serving_options
 
 
 def plan(doors: Doors, protocol: str, state: list[float], clients: int = 3) -> LoadPlan:

@@ -10,20 +10,20 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from proreus.cluster.compile import compile_workload
-from proreus.cluster.observation import PodObservation
-from proreus.cluster.snapshot import observe
-from proreus.compare.simulate import simulate
 from proreus.model.decision import Decision, Place
 from proreus.model.workload import Workload
-from proreus.policies.catalogue import POLICIES, make_policy
-from proreus.serving.client import RestClient
+from proreus.serving.client.policy import RemotePolicy, request_of
+from proreus.serving.client.rest import RestClient
 from proreus.serving.metrics import Measurements
-from proreus.serving.named import NamedDecisions, answer
-from proreus.serving.named_wire import DecideRequest, to_nodes, to_pod
-from proreus.serving.remote_policy import RemotePolicy, request_of
-from serving.door_cases import Doors, ask
-from strategies import workloads
+from proreus.serving.named.decide import NamedDecisions, answer
+from proreus.serving.named.wire import DecideRequest, to_nodes, to_pod
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
+from proreus.worlds.pods.state.compile import compile_workload
+from proreus.worlds.pods.state.described import observe
+from proreus.worlds.pods.state.observation import PodObservation
+from tests.serving.door_cases import Doors, ask
+from tests.worlds.pods.strategies import workloads
 
 REQUEST: dict[str, Any] = {
     "pod": {"name": "web", "requests": {"cpu": "500m", "memory": "1Gi"}},

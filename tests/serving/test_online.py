@@ -15,20 +15,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proreus.learning.vector_ppo import improve
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.experience import Experience
-from proreus.policies.vector import Candidate, VectorScorer, Weights
-from proreus.policies.vector_scorer import part
-from proreus.serving.experience import ExperienceLog
-from proreus.serving.gate import GateSettings
-from proreus.serving.online import OnlineLearner, OnlineSettings, Places
-from proreus.serving.online_worker import Job, Worker, cut, find_improve
-from proreus.serving.versions import ModelStore
-from serving.serving_cases import a_store, an_experience, played, true_worth
+from proreus.model.experience import Experience
+from proreus.serving.models.versions import ModelStore
+from proreus.serving.online.gate import GateSettings
+from proreus.serving.online.learner import OnlineLearner, OnlineSettings, Places
+from proreus.serving.online.log import ExperienceLog
+from proreus.serving.online.worker import Job, Worker, cut, find_improve
+from proreus.worlds.pods.policies.vector.model import Candidate, VectorScorer, Weights
+from proreus.worlds.pods.policies.vector.scorer import part
+from proreus.worlds.pods.training.vector.recorded_ppo import improve
+from tests.serving.serving_cases import a_store, an_experience, played, true_worth
 
 LEARN = {"learning_rate": 3e-3, "target_kl": 0.05, "threads": 1}
-IMPROVE = "proreus.learning.vector_ppo:improve"
+IMPROVE = "proreus.worlds.pods.training.vector.recorded_ppo:improve"
 
 
 def a_job(folder: Path, **changes: Any) -> Job:
@@ -193,7 +193,11 @@ def test_somebody_elses_choice_of_version_stands(tmp_path: Path) -> None:
 
 
 def test_a_learner_that_does_not_exist_is_bad_usage() -> None:
-    for name in ("proreus.nothing:improve", "proreus.learning.vector_ppo:improv", "no colon"):
+    for name in (
+        "proreus.nothing:improve",
+        "proreus.worlds.pods.training.vector.recorded_ppo:improv",
+        "no colon",
+    ):
         with pytest.raises(UsageError, match="cannot be loaded"):
             find_improve(name)
 

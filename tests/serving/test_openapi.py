@@ -18,10 +18,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from proreus.serving.admission import Admission
-from proreus.serving.http import HttpApp
-from proreus.serving.openapi import openapi_document
-from proreus.serving.rest import RestApi
-from serving.door_cases import DIMENSIONS, Doors
+from proreus.serving.doors.http import HttpApp
+from proreus.serving.doors.openapi import openapi_document
+from proreus.serving.doors.rest import RestApi
+from tests.serving.door_cases import DIMENSIONS, Doors
 
 OPERATIONS = [
     (path, method) for path, methods in openapi_document(DIMENSIONS, 1)["paths"].items() for method in methods

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from proreus.serving.admission import Admission
-from proreus.serving.http import HttpApp, HttpLimits
-from proreus.serving.rest import RestApi
-from proreus.serving.rest_server import RestDoor
-from serving.door_cases import Doors, ask, open_doors, serving_options
+from proreus.serving.doors.http import HttpApp, HttpLimits
+from proreus.serving.doors.rest import RestApi
+from proreus.serving.doors.rest_server import RestDoor
+from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 
 STATE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 STEP = {"states": [STATE], "actions": [0], "rewards": [1.0], "dones": [True]}

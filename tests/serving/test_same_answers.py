@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proreus.serving.checks import as_mask
-from proreus.serving.client import RestClient
-from proreus.serving.client_grpc import GrpcClient
+from proreus.serving.client.grpc import GrpcClient
+from proreus.serving.client.rest import RestClient
 from proreus.serving.core import Question
-from serving.door_cases import DIMENSIONS, Doors
+from tests.serving.door_cases import DIMENSIONS, Doors
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=64) | st.floats(0, 1)
 states = st.sampled_from(DIMENSIONS.lengths).flatmap(lambda n: st.lists(numbers, min_size=n, max_size=n))

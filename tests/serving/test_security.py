@@ -11,10 +11,10 @@ import pytest
 
 from proreus.model.errors import InputError
 from proreus.serving.admission import Admission, read_token
-from proreus.serving.client import ClientOptions, RestClient, ServiceError
-from proreus.serving.client_grpc import GrpcClient
+from proreus.serving.client.grpc import GrpcClient
+from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
 from proreus.serving.values import Refusal, Refused
-from serving.door_cases import Doors, ask, open_doors, serving_options
+from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 
 TOKEN = "0123456789abcdef-token"
 STATE = [0.5] * 6

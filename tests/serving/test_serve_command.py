@@ -11,23 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.runner import Ended, assert_refused
 from proreus.cli.arguments import parse_named
 from proreus.cli.main import main
 from proreus.cli.serve import DOORS, Security, ServeArguments, check_host
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.checkpoint import save_checkpoint
-from proreus.policies.vector import checkpoint_of, fresh_mlp
 from proreus.serving.admission import Admission
-from proreus.serving.client import ClientOptions, RestClient, ServiceError
-from proreus.serving.client_grpc import GrpcClient
-from proreus.serving.experience import LogReader
-from proreus.serving.grpc_server import GrpcDoor
-from proreus.serving.rest_server import listen
+from proreus.serving.client.grpc import GrpcClient
+from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
+from proreus.serving.doors.grpc_server import GrpcDoor
+from proreus.serving.doors.rest_server import listen
+from proreus.serving.models.versions import ModelStore
+from proreus.serving.online.log import LogReader
 from proreus.serving.running import RunningService
-from proreus.serving.versions import ModelStore
-from serving.door_cases import Doors, fresh_checkpoint
-from serving.service_process import ServiceProcess
+from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_mlp
+from tests.cli.runner import Ended, assert_refused
+from tests.serving.door_cases import Doors, fresh_checkpoint
+from tests.serving.service_process import ServiceProcess
 
 SIZES = ("--state_dim", "6", "--action_dim", "8", "--policy", "first_fit", "--no-learn")
 

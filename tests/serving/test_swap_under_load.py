@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from proreus.policies.vector import VectorModel, checkpoint_of, draw_of, fresh_scorer
-from proreus.serving.client import ClientOptions, RestClient
-from proreus.serving.client_grpc import GrpcClient
-from proreus.serving.online import OnlineSettings
+from proreus.serving.client.grpc import GrpcClient
+from proreus.serving.client.rest import ClientOptions, RestClient
+from proreus.serving.online.learner import OnlineSettings
 from proreus.serving.running import Learning
 from proreus.serving.values import PredictAnswer
-from serving.door_cases import DIMENSIONS, Doors, open_doors, serving_options
+from proreus.worlds.pods.policies.vector.model import VectorModel, checkpoint_of, draw_of, fresh_scorer
+from tests.serving.door_cases import DIMENSIONS, Doors, open_doors, serving_options
 
 CLIENTS = 64
 SECONDS = 4.0
@@ -70,7 +70,8 @@ class Crowd:
 
 def test_no_request_fails_and_every_answer_is_what_its_version_answers(tmp_path: Path) -> None:
     learning = Learning(
-        "proreus.learning.vector_ppo:improve", OnlineSettings(batch_size=256, poll_seconds=0.05)
+        "proreus.worlds.pods.training.vector.recorded_ppo:improve",
+        OnlineSettings(batch_size=256, poll_seconds=0.05),
     )
     doors = open_doors(serving_options(tmp_path, learning=learning))
     try:

@@ -12,10 +12,10 @@ import pytest
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import write_atomically
 from proreus.policies.checkpoint import WEIGHTS
-from proreus.policies.vector import checkpoint_of, fresh_mlp, fresh_scorer
-from proreus.serving import versions
-from proreus.serving.versions import CURRENT, ModelStore
-from serving.serving_cases import ACTIONS, STATE, a_store
+from proreus.serving.models import versions
+from proreus.serving.models.versions import CURRENT, ModelStore
+from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_mlp, fresh_scorer
+from tests.serving.serving_cases import ACTIONS, STATE, a_store
 
 
 def test_the_first_version_is_live_and_later_ones_wait_to_be_promoted(tmp_path: Path) -> None:

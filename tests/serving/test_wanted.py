@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from proreus.model.errors import InputError, UsageError
-from proreus.serving.versions import ModelStore
-from proreus.serving.wanted import make_live
-from serving.door_cases import fresh_checkpoint
+from proreus.serving.models.versions import ModelStore
+from proreus.serving.models.wanted import make_live
+from tests.serving.door_cases import fresh_checkpoint
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from proreus.bench.rows import BenchRow, claim
 from proreus.bench.train import EPOCHS, MINIBATCHES, new_batch
-from proreus.cluster.compile import Compiled, compile_workload
-from proreus.compare.workers import available_cores
+from proreus.contract.claim import BenchRow, claim
 from proreus.learning.device import Device, uses_cuda
-from proreus.learning.ppo import Learner, PPOConfig, Progress
-from proreus.traces.generate import generate
+from proreus.workers.processes import available_cores
+from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.traces.generate import generate
+from proreus.worlds.pods.training.fused_ppo import Learner, PPOConfig, Progress
 
 CASES = (
     (7, 200, 64, 128),

@@ -34,9 +34,9 @@ from pathlib import Path
 import numpy as np
 
 from proreus.bench.load import LoadPlan, LoadResult
-from proreus.bench.rows import BenchRow, claim
+from proreus.contract.claim import BenchRow, claim
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.vector import PRETRAINED_VECTOR, draw_of, load_vector_model
+from proreus.worlds.pods.policies.vector.model import PRETRAINED_VECTOR, draw_of, load_vector_model
 
 CLIENTS = 64
 REST_TIMES_FLASK, GRPC_TIMES_FLASK = 10.0, 3.0

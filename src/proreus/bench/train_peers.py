@@ -21,10 +21,11 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from proreus.encoding.context import CONTEXT_FEATURES, F32
-from proreus.encoding.pods import PAIR_FEATURES
-from proreus.learning.batch import BatchedPods, Observations
-from proreus.policies.networks import Scorer
+from proreus.kernels.arrays import F32
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
+from proreus.worlds.pods.policies.networks import Scorer
+from proreus.worlds.pods.training.lanes import BatchedPods, Observations
 
 _F, _G = len(PAIR_FEATURES), len(CONTEXT_FEATURES)
 

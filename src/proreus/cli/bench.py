@@ -13,16 +13,16 @@ from rich.table import Table
 
 from proreus.bench.clean import bench_clean
 from proreus.bench.gpu import bench_gpu
-from proreus.bench.pods import bench_pods
-from proreus.bench.rebalance import bench_rebalance
-from proreus.bench.rows import BenchRow, as_json
 from proreus.bench.serve import bench_serve
 from proreus.bench.train import bench_train
-from proreus.bench.vms import bench_vms
 from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.contract.claim import BenchRow, as_json
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import write_atomically
-from proreus.traces.catalogue import data_dir
+from proreus.reading.catalogue import data_dir
+from proreus.worlds.pods.bench import bench_pods
+from proreus.worlds.rebalance.bench import bench_rebalance
+from proreus.worlds.vms.bench.claims import bench_vms
 
 BENCHES: dict[str, Callable[[Path | None, Callable[[str], None]], Iterator[BenchRow]]] = {
     "pods": bench_pods,

@@ -17,10 +17,10 @@ from proreus.cli.compare import (
     seeds_from,
     split_names,
 )
-from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
-from proreus.policies.catalogue import POLICIES, PolicyOptions
+from proreus.worlds.pods.flags import WorkloadArguments, scenario_of
+from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from proreus.cli.compare import (
     seeds_from,
     split_names,
 )
-from proreus.cli.vm_workloads import VmWorkloadArguments, vm_scenario_of
 from proreus.cli.worlds import WorldCommand
 from proreus.compare.comparison import CompareRequest
-from proreus.compare.vms import VmScenario
-from proreus.policies.vms.catalogue import VM_POLICIES
+from proreus.worlds.vms.flags import VmWorkloadArguments, vm_scenario_of
+from proreus.worlds.vms.policies.catalogue import VM_POLICIES
+from proreus.worlds.vms.scenarios import VmScenario
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,18 @@ from proreus.cli.compare import (
     seeds_from,
     split_names,
 )
-from proreus.cli.windows_workloads import (
+from proreus.cli.worlds import WorldCommand
+from proreus.compare.comparison import CompareRequest
+from proreus.model.errors import UsageError
+from proreus.worlds.rebalance.flags import (
     WindowArguments,
     check_policy_kind,
     plays_snapshot,
     rebalance_scenario_of,
 )
-from proreus.cli.worlds import WorldCommand
-from proreus.compare.comparison import CompareRequest
-from proreus.compare.deploy import WindowScenario
-from proreus.model.errors import UsageError
-from proreus.policies.deploy.catalogue import MOVE_POLICIES
-from proreus.policies.rebalance.catalogue import SNAPSHOT_POLICIES
+from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES
+from proreus.worlds.rebalance.windows.policies.catalogue import MOVE_POLICIES
+from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 
 _MAIN_POLICIES = ("hotspot,balance,nothing,learned", "hotspot,greedy_fragment,search")
 """Over windows, and over snapshots."""

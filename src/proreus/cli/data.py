@@ -15,7 +15,7 @@ from proreus.cli import data_clean
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import write_atomically
-from proreus.traces.catalogue import data_dir, holds, known
+from proreus.reading.catalogue import data_dir, holds, known
 
 ACTIONS = ("list", "clean")
 

@@ -18,9 +18,9 @@ from rich.table import Table
 
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.files import write_atomically
-from proreus.traces.cleaning import REQUESTS_FILE, WINDOWS_FILE, clean
-from proreus.traces.cleaning_options import CleaningOptions
-from proreus.traces.cleaning_report import Report
+from proreus.reading.cleaning.clean import REQUESTS_FILE, WINDOWS_FILE, clean
+from proreus.reading.cleaning.options import CleaningOptions
+from proreus.reading.cleaning.report import Report
 
 EXAMPLE = (
     "Clean a request log or a five-minute monitor export (CSV with a header, or .gz of one) into windows per"

@@ -15,7 +15,7 @@ from rich.table import Table
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.files import write_atomically
-from proreus.serving.versions import ModelStore, VersionRecord
+from proreus.serving.models.versions import ModelStore, VersionRecord
 
 DEFAULT_NAME = "vector"
 
@@ -59,7 +59,7 @@ def run(words: Sequence[str]) -> int:
 
 
 # Actions with flags of their own; their modules know learners, which looking at versions does not need.
-_ELSEWHERE = {"train": "proreus.cli.train_vector", "judge": "proreus.cli.judge_vector"}
+_ELSEWHERE = {"train": "proreus.cli.models_train", "judge": "proreus.cli.models_judge"}
 _EXAMPLE = "Example: proreus models list --store models; proreus models promote --store models --version 3"
 
 

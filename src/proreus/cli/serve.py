@@ -19,10 +19,10 @@ import tyro
 from proreus.cli.arguments import Common, parse_named, prepare
 from proreus.model.errors import UsageError
 from proreus.model.files import write_atomically
-from proreus.policies.catalogue import POLICIES
+from proreus.worlds.pods.policies.catalogue import POLICIES
 
 DOORS = ("rest", "grpc", "all")
-LEARNER = "proreus.learning.vector_ppo:improve"
+LEARNER = "proreus.worlds.pods.training.vector.recorded_ppo:improve"
 """What improves the model; named, not imported: the learner's process imports it."""
 _REST_PORT, _GRPC_PORT = 5000, 50051
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from proreus.serving.admission import read_token
 from proreus.serving.checks import Dimensions
 from proreus.serving.core import ServiceOptions
-from proreus.serving.grpc_server import GrpcOptions
-from proreus.serving.http import HttpLimits
+from proreus.serving.doors.grpc_server import GrpcOptions
+from proreus.serving.doors.http import HttpLimits
 from proreus.serving.running import Learning, ServingOptions, check_credentials
 
 if TYPE_CHECKING:

@@ -14,17 +14,17 @@ from rich.table import Table
 
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.simulate import measures_table, write_log, write_result
-from proreus.cli.workloads import WorkloadArguments, scenario_of
 from proreus.cli.worlds import WorldCommand
-from proreus.cluster.compile import Compiled, compile_workload
-from proreus.cluster.observation import PodObservation
-from proreus.compare.simulate import simulate
 from proreus.model.decision import Delay, Place, Preempt, Reject
 from proreus.model.errors import unknown_name
 from proreus.model.files import check_writable
-from proreus.policies.catalogue import POLICIES, PolicyOptions, make_policy
 from proreus.policies.protocol import Explanation, NodeVerdict, Policy
-from proreus.worlds.pods.outcome import MEASURES, Outcome
+from proreus.worlds.pods.flags import WorkloadArguments, scenario_of
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
+from proreus.worlds.pods.simulation.outcome import MEASURES, Outcome
+from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.state.observation import PodObservation
 
 _MOST_NODES_SHOWN = 40
 _LOG_COLUMNS = ("pod", "status", "node", "arrival", "start", "finish", "evictions")

@@ -9,16 +9,16 @@ from pathlib import Path
 from proreus.cli.arguments import Common, new_console
 from proreus.cli.simulate import measures_table, write_log, write_result
 from proreus.cli.watching import screen
-from proreus.cli.windows_workloads import WindowArguments, rebalance_scenario_of
-from proreus.cluster.numa import fragment_rate
-from proreus.compare.replay import Move
-from proreus.compare.snapshots import SnapshotScenario, play_snapshot, warm_up
+from proreus.contract.replay import Move
 from proreus.model.files import write_atomically
-from proreus.policies.rebalance.catalogue import make_snapshot_policy
-from proreus.policies.rebalance.snapshot_policies import SnapshotPlanner
-from proreus.traces.bytedance import snapshot_json
-from proreus.worlds.rebalance.screen import machine_lines
-from proreus.worlds.rebalance.snapshot import MEASURES, SnapshotWorld
+from proreus.worlds.rebalance.flags import WindowArguments, rebalance_scenario_of
+from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
+from proreus.worlds.rebalance.snapshots.policies.policy import SnapshotPlanner
+from proreus.worlds.rebalance.snapshots.scenarios import SnapshotScenario, play_snapshot, warm_up
+from proreus.worlds.rebalance.snapshots.simulation.screen import machine_lines
+from proreus.worlds.rebalance.snapshots.simulation.world import MEASURES, SnapshotWorld
+from proreus.worlds.rebalance.snapshots.state import fragment_rate
+from proreus.worlds.rebalance.snapshots.traces.bytedance import snapshot_json
 
 
 @dataclass(frozen=True)

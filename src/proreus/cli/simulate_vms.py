@@ -13,17 +13,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.simulate import measures_table, write_log, write_result
-from proreus.cli.vm_workloads import VmWorkloadArguments, vm_scenario_of
 from proreus.cli.watching import screen
 from proreus.cli.worlds import WorldCommand
-from proreus.compare.vm_runs import VmRuns, play_runs
 from proreus.model.errors import UsageError
 from proreus.model.files import check_writable
-from proreus.policies.vms.catalogue import VM_POLICIES, make_vm_policy
-from proreus.policies.vms.policy import VmRulePolicy
-from proreus.worlds.vms.outcome import MEASURES, RunFigures
-from proreus.worlds.vms.screen import server_lines
-from proreus.worlds.vms.world import VmsWorld
+from proreus.worlds.vms.flags import VmWorkloadArguments, vm_scenario_of
+from proreus.worlds.vms.play import VmRuns, play_runs
+from proreus.worlds.vms.policies.catalogue import VM_POLICIES, make_vm_policy
+from proreus.worlds.vms.policies.policy import VmRulePolicy
+from proreus.worlds.vms.simulation.outcome import MEASURES, RunFigures
+from proreus.worlds.vms.simulation.screen import server_lines
+from proreus.worlds.vms.simulation.world import VmsWorld
 
 
 @dataclass(frozen=True)

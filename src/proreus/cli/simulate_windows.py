@@ -14,23 +14,23 @@ from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.simulate import measures_table, write_log, write_result
 from proreus.cli.simulate_snapshot import Wanted, simulate_snapshot
 from proreus.cli.watching import screen
-from proreus.cli.windows_workloads import (
+from proreus.cli.worlds import WorldCommand
+from proreus.model.errors import UsageError
+from proreus.model.files import check_writable, write_atomically
+from proreus.worlds.rebalance.flags import (
     WindowArguments,
     check_policy_kind,
     plays_snapshot,
     window_scenario_of,
 )
-from proreus.cli.worlds import WorldCommand
-from proreus.compare.deploy_runs import play_by_windows, play_part
-from proreus.model.errors import UsageError
-from proreus.model.files import check_writable, write_atomically
-from proreus.policies.deploy.catalogue import MOVE_POLICIES, make_move_policy
-from proreus.policies.deploy.policy import MovePolicy
-from proreus.policies.rebalance.catalogue import SNAPSHOT_POLICIES
-from proreus.worlds.deploy.layout import layout_now
-from proreus.worlds.deploy.outcome import MEASURES, WindowFigures, window_figures
-from proreus.worlds.deploy.screen import node_lines
-from proreus.worlds.deploy.world import DeployWorld
+from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES
+from proreus.worlds.rebalance.windows.play import play_by_windows, play_part
+from proreus.worlds.rebalance.windows.policies.catalogue import MOVE_POLICIES, make_move_policy
+from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
+from proreus.worlds.rebalance.windows.simulation.layout import layout_now
+from proreus.worlds.rebalance.windows.simulation.outcome import MEASURES, WindowFigures, window_figures
+from proreus.worlds.rebalance.windows.simulation.screen import node_lines
+from proreus.worlds.rebalance.windows.simulation.world import DeployWorld
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from proreus.cli.training import Algo, Asked, TrainArguments, watch
-from proreus.compare.scenario import Scenario
 from proreus.learning.ddqn import DDQNConfig
-from proreus.learning.ddqn_run import ddqn_identity, train_ddqn
 from proreus.learning.gradient_run import GradientRun
-from proreus.learning.lessons import Lessons
 from proreus.model.errors import UsageError
+from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.training.ddqn_run import ddqn_identity, train_ddqn
+from proreus.worlds.pods.training.lessons import Lessons
 
 
 @dataclass(frozen=True)

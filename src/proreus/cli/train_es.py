@@ -15,11 +15,11 @@ from proreus.cli.training import (
     kept_work_named,
     shown,
 )
-from proreus.compare.scenario import Scenario
-from proreus.compare.simulate import load_kernels
-from proreus.compare.workers import pool_of
-from proreus.learning.es import ESConfig, evolve
 from proreus.learning.evolution_run import PodsEvolutionRun
+from proreus.workers.processes import pool_of
+from proreus.worlds.pods.play import load_kernels
+from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.training.goal import ESConfig, evolve
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.training import Algo, Asked, TrainArguments, watch
-from proreus.compare.scenario import Scenario
 from proreus.learning.gradient_run import GradientRun
-from proreus.learning.ppo import PPOConfig
-from proreus.learning.ppo_run import PPOLessons, ppo_identity, train_ppo
+from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.training.fused_ppo import PPOConfig
+from proreus.worlds.pods.training.ppo_run import PPOLessons, ppo_identity, train_ppo
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ import tyro
 from proreus.cli.arguments import new_console
 from proreus.cli.training import Asked, RunArguments, algorithm_of, check_installed
 from proreus.cli.worlds import WorldCommand
-from proreus.compare.vms import VmScenario, parse_vm_scenario, trace_of
 from proreus.learning.runs import SETTINGS, read_settings
 from proreus.model.errors import InputError, UsageError
-from proreus.model.vm import VmTrace
-from proreus.traces.catalogue import data_dir
-from proreus.traces.vm_generate import generate_vms
+from proreus.reading.catalogue import data_dir
+from proreus.worlds.vms.model import VmTrace
+from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario, trace_of
+from proreus.worlds.vms.traces.generate import generate_vms
 
 WORLD = "vms"
 VmsAlgorithm = Literal["es", "qmix", "ppo", "ddqn"]

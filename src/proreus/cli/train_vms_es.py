@@ -9,11 +9,11 @@ from proreus.cli.arguments import new_console, prepare
 from proreus.cli.train_vms import VmsAlgo, VmsTrainArguments, asked_of, training_trace
 from proreus.cli.training import finish, interrupted_and_saved, kept_work_named, shown
 from proreus.cli.worlds import WorldCommand
-from proreus.compare.workers import available_cores
-from proreus.learning.threads import Threads
-from proreus.learning.vms_es import VmsESConfig, evolve_vms
-from proreus.learning.vms_run import VmsEvolutionRun
 from proreus.model.errors import UsageError
+from proreus.workers.processes import available_cores
+from proreus.workers.threads import Threads
+from proreus.worlds.vms.training.goal import VmsESConfig, evolve_vms
+from proreus.worlds.vms.training.run import VmsEvolutionRun
 
 
 @dataclass(frozen=True)

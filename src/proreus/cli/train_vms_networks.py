@@ -10,10 +10,15 @@ from proreus.cli.train_vms import VmsAlgo, VmsTrainArguments, asked_of, training
 from proreus.cli.training import watch
 from proreus.cli.worlds import WorldCommand
 from proreus.learning.gradient_run import GradientRun
+from proreus.learning.ppo import ServersPPOConfig
 from proreus.learning.qmix import QMIXConfig
-from proreus.learning.servers_ppo import ServersPPOConfig
-from proreus.learning.servers_run import Config, ServersDDQNConfig, servers_identity, train_servers
-from proreus.learning.vms_lessons import LaneLessons, VmsLessons, VmsSchool
+from proreus.worlds.vms.training.judge import LaneLessons, VmsLessons, VmsSchool
+from proreus.worlds.vms.training.networks_run import (
+    Config,
+    ServersDDQNConfig,
+    servers_identity,
+    train_servers,
+)
 
 
 @dataclass(frozen=True)

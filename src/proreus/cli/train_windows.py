@@ -13,15 +13,15 @@ import tyro
 from proreus.cli.arguments import Output, new_console, prepare
 from proreus.cli.compare import split_names
 from proreus.cli.training import interrupted_and_saved, kept_work_named, shown
-from proreus.cli.windows_workloads import WindowArguments, window_scenario_of
 from proreus.cli.worlds import WorldCommand
-from proreus.compare.deploy import load_kernels
-from proreus.learning.deploy_es import MovesESConfig, evolve_moves
-from proreus.learning.deploy_run import WORLD, MovesRun
 from proreus.learning.runs import SETTINGS, read_settings
-from proreus.learning.threads import Threads
 from proreus.model.errors import InputError, UsageError
 from proreus.model.files import write_atomically
+from proreus.workers.threads import Threads
+from proreus.worlds.rebalance.flags import WindowArguments, window_scenario_of
+from proreus.worlds.rebalance.windows.scenarios import load_kernels
+from proreus.worlds.rebalance.windows.training.goal import MovesESConfig, evolve_moves
+from proreus.worlds.rebalance.windows.training.run import WORLD, MovesRun
 
 
 @dataclass(frozen=True)

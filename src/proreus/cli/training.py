@@ -27,13 +27,13 @@ from rich.progress import (
 
 from proreus.cli.arguments import Output, new_console
 from proreus.cli.compare import split_names
-from proreus.cli.workloads import WorkloadArguments, scenario_of
-from proreus.compare.scenario import Scenario
-from proreus.compare.workers import Workers, loss_in_words
 from proreus.learning.gradient_run import GradientRun, Report
 from proreus.learning.runs import SETTINGS, read_settings, scenarios_of
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import write_atomically
+from proreus.workers.processes import Workers, loss_in_words
+from proreus.worlds.pods.flags import WorkloadArguments, scenario_of
+from proreus.worlds.pods.scenarios import Scenario
 
 Algorithm = Literal["es", "ppo", "ddqn"]
 Algo = Annotated[

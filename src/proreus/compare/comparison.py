@@ -11,9 +11,9 @@ from typing import Any
 
 from proreus.compare.statistics import Row, summarise
 from proreus.compare.trials import Progress, Task, TrialResult, run_trials
-from proreus.compare.workers import Workers
-from proreus.compare.world import AnyScenario, World
+from proreus.contract.world import AnyScenario, World
 from proreus.model.errors import UsageError
+from proreus.workers.processes import Workers
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from proreus.cluster.columns import F64
 from proreus.compare.comparison import Comparison
-from proreus.compare.world import AnyScenario, Recording
+from proreus.contract.world import AnyScenario, Recording
+from proreus.kernels.arrays import F64
 
 _POINTS = 240
 # Percentage points between policies from which on a chart shows them.

@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from proreus.compare.workers import available_cores
+from proreus.workers.processes import available_cores
 
 
 def describe_machine() -> str:

@@ -10,7 +10,7 @@ from proreus.compare.comparison import Comparison
 from proreus.compare.exports import per_seed_csv, rows_csv, rows_json
 from proreus.compare.machine import describe_machine
 from proreus.compare.plots import render_plots
-from proreus.compare.report import Circumstances, render_report
+from proreus.compare.report.page import Circumstances, render_report
 from proreus.model.files import make_folder, write_atomically
 
 

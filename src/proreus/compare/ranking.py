@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.statistics import Row, paired_difference
-from proreus.compare.world import AnyScenario
+from proreus.contract.world import AnyScenario
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,8 @@ from rich.text import Text
 from proreus.compare.comparison import Comparison
 from proreus.compare.ranking import among_best, standing, telling_measures
 from proreus.compare.statistics import Row
-from proreus.compare.wording import (
-    NOTHING,
-    decimals_for,
-    half_width,
-    number,
-    with_unit,
-)
-from proreus.compare.world import AnyScenario
+from proreus.compare.wording import NOTHING, decimals_for, half_width, number, with_unit
+from proreus.contract.world import AnyScenario
 
 
 def scenario_tables(comparison: Comparison) -> list[Table]:

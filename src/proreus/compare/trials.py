@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from proreus.compare.workers import Workers, loss_in_words, pool_of
-from proreus.compare.world import AnyScenario, Picture
+from proreus.contract.world import AnyScenario, Picture
 from proreus.model.errors import ProreusError, WorkError
+from proreus.workers.processes import Workers, loss_in_words, pool_of
 
 Progress = Callable[[int, int, str], None]
 """Hears (runs done, runs in all, what was done last)."""

@@ -11,6 +11,6 @@ PODS = "proreus/Pods-v0"
 VIRTUAL_MACHINES = "proreus/VirtualMachines-v0"
 REBALANCE = "proreus/Rebalance-v0"
 
-register(id=PODS, entry_point="proreus.envs.pods:PodsEnv")
-register(id=VIRTUAL_MACHINES, entry_point="proreus.envs.virtual_machines:SchedEnv")
-register(id=REBALANCE, entry_point="proreus.envs.deploy:DeployEnv")
+register(id=PODS, entry_point="proreus.worlds.pods.env:PodsEnv")
+register(id=VIRTUAL_MACHINES, entry_point="proreus.worlds.vms.env:SchedEnv")
+register(id=REBALANCE, entry_point="proreus.worlds.rebalance.windows.env:DeployEnv")

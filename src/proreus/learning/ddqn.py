@@ -31,17 +31,10 @@ from proreus.learning.learner_state import (
     under,
     weights_of,
 )
-from proreus.learning.replay import (
-    Array,
-    Batch,
-    NStepWindow,
-    Observation,
-    PrioritisedReplay,
-    Transition,
-)
+from proreus.learning.replay import Array, Batch, NStepWindow, Observation, PrioritisedReplay, Transition
 from proreus.learning.schedules import linear_decay
 from proreus.model.errors import InputError, UsageError, WorkError
-from proreus.policies.q_network import QNetwork, best_legal
+from proreus.policies.networks.q import QNetwork, best_legal
 
 _RETURNS_REMEMBERED = 20
 OWN_REWARD = "own_reward"

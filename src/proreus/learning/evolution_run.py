@@ -14,11 +14,11 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.compare.scenario import Scenario
-from proreus.learning.es import START_RULE, ESConfig, Generation
 from proreus.learning.runs import Identity, RunFolder, judgements, mean_gain
 from proreus.policies.checkpoint import Checkpoint
-from proreus.policies.learned import linear_tensors
+from proreus.worlds.pods.policies.learned import linear_tensors
+from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.training.goal import START_RULE, ESConfig, Generation
 
 
 class Evolved(Protocol):

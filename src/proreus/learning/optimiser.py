@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from proreus.cluster.columns import F64
-from proreus.cluster.compiled import compiled
-from proreus.encoding.context import F32
+from proreus.kernels.arrays import F32, F64
+from proreus.kernels.compiled import compiled
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-5
 

@@ -1,393 +1,275 @@
-"""Proximal policy optimisation of the size-free scorer on the pods world, from top to bottom.
+"""PPO in torch over servers with two NUMA nodes, from top to bottom: for worlds without fused kernels.
 
-One update: every lane plays `rollout_steps` choices with the current parameters (`Lanes.play`),
-advantages are estimated (`estimate`), then the clipped loss is descended for a few epochs of minibatches
-(`slopes_of`).
-Playing and descending are fused kernels, spread over threads by lane and by chunk of a minibatch; sums
-are taken in a fixed order, so the result depends on the seed and never on the number of threads.
+    for progress in servers_ppo(ServersPPOConfig(steps=100_000), env):
+        print(progress.steps, progress.mean_return)
 
-    for progress in ppo(PPOConfig(), BatchedPods(compiled, 64)):
-        print(progress.steps, progress.episode_return)
-
-E lanes, T steps of a rollout, N most nodes, F pair and G context features, P parameters.
+Masked choices, generalised advantages, clipped ratios, early stop by KL. `learning.ppo` is the same for pods,
+fused into kernels. A captured learner, lanes included, goes on bit for bit. E lanes, T steps of a rollout,
+B a minibatch.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
-from proreus.cluster.columns import F64, I64, U64
-from proreus.cluster.compiled import compiled
-from proreus.cluster.packed import private
-from proreus.cluster.rng import next_below, seeded
-from proreus.encoding.context import F32
-from proreus.learning.device import Device, uses_cuda
-from proreus.learning.optimiser import adam, add_slopes, linear
-from proreus.learning.rollout import Lanes, Rollout, new_rollout
-from proreus.learning.threads import Threads
-from proreus.model.errors import UsageError, WorkError
-from proreus.policies.scorer import (
-    PARAMETERS,
-    Work,
-    backward,
-    forward,
-    initial_parameters,
-    new_work,
-    part,
-    softmax,
+from proreus.kernels.arrays import F64, Bool
+from proreus.learning.learner_state import (
+    LearnerState,
+    moments_of,
+    part_of,
+    set_moments,
+    set_weights,
+    under,
+    weights_of,
 )
+from proreus.learning.optimiser import linear
+from proreus.model.errors import UsageError, WorkError
+from proreus.policies.networks.rows import ServerActorCritic
+from proreus.worlds.vms.encoding.rows import ServerRows
+from proreus.worlds.vms.training.servers import ServersEnv, rows_of
 
-if TYPE_CHECKING:
-    from proreus.learning.torch_descent import TorchDescent
-
-Saved = dict[str, np.ndarray[Any, Any]]
-
-# A minibatch is always cut into so many chunks, whatever the number of threads.
-_CHUNKS = 16
+_RETURNS_REMEMBERED = 50
 
 
 @dataclass(frozen=True)
-class PPOConfig:
-    """Everything a training run depends on, besides the batch of worlds."""
+class ServersPPOConfig:
+    """Everything a training run depends on, beside the batch of worlds."""
 
-    steps: int = 1_000_000
+    steps: int = 400_000
     """Choices to learn from, over all lanes; rounded up to whole updates."""
     rollout_steps: int = 128
     """Choices of each lane per update."""
     epochs: int = 4
     """How often each update goes through what was played."""
-    minibatches: int = 4
+    minibatches: int = 8
     """Parts of an epoch: so many steps of the optimiser."""
+    hidden: int = 64
+    """Width of the network's layers."""
     learning_rate: float = 1e-3
-    """Of Adam, at the start."""
-    learning_rate_end: float = 1e-4
-    """At the end; in between it falls linearly."""
+    """Of Adam, at the start; it falls linearly to a tenth."""
     discount: float = 0.99
-    """Worth of a reward one choice later."""
+    """What a reward counts one choice later."""
     trace: float = 0.95
-    """Lambda of the advantage estimate: 0 trusts the value, 1 trusts what was played."""
+    """Lambda of the advantage estimate."""
     clip: float = 0.2
-    """How far the chance of an action may move in one update before the loss ignores it."""
-    entropy: float = 0.01
-    """Weight of the entropy bonus at the start."""
-    entropy_end: float = 0.0
-    """At the end; in between it falls linearly."""
+    """How far the chance of a choice may move in one update before the loss ignores it."""
+    entropy: float = 0.003
+    """Weight of the entropy bonus at the start; it falls linearly to zero."""
     value_weight: float = 0.5
     """Weight of the squared error of the value."""
-    longest_slope: float = 0.5
-    """Gradients longer than this are shortened to it."""
+    largest_gradient: float = 0.5
+    """Gradients of a larger norm, the actor's and the critic's apart, are scaled down to it."""
     target_kl: float = 0.03
-    """An update stops early once the policy has moved this far (approximate KL); 0: never."""
+    """An update stops early once the policy has moved this far; 0: never."""
     seed: int = 0
-    """Of the first parameters and of the order of minibatches; the lanes have the batch's seed."""
-    threads: int = 0
-    """0: one per core. Does not change the result."""
-    device: Device = "auto"
-    """Where gradients are computed; the worlds play on the host's cores. auto: cuda where there is one."""
+    """Determines weights, choices, minibatches and the episodes."""
+    device: str = "cpu"
+    """Where the network computes: cpu or cuda."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "rollout_steps", "epochs", "minibatches"):
+        for name in ("steps", "rollout_steps", "epochs", "minibatches", "hidden"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1")
-        for name in ("discount", "trace"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise UsageError(f"{name} must be between 0 and 1")
-        if self.learning_rate <= 0.0 or self.clip <= 0.0 or self.longest_slope <= 0.0:
-            raise UsageError("learning_rate, clip and longest_slope must be above 0")
+                raise UsageError(f"ppo: {name} must be at least 1")
+        if not 0.0 <= self.discount <= 1.0:
+            raise UsageError("ppo: discount must be between 0 and 1")
+        if not self.learning_rate > 0:
+            raise UsageError(f"ppo: learning_rate {self.learning_rate} is not above 0")
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How training stands after one update."""
+class ServersPPOProgress:
+    """How training stands after an update."""
 
-    update: int
-    updates: int
-    """Updates in all."""
     steps: int
-    steps_per_second: float
-    """Of this update, learning included."""
-    playing: float
-    """Share of the update's time that the worlds played; the rest went into learning."""
     episodes: int
-    """That ended in this update."""
-    episode_return: float
-    """Their mean; NaN where none ended."""
-    episode_length: float
+    mean_return: float
+    """Undiscounted, in the world's own terms, over the last 50 episodes; NaN before the first has ended."""
+    loss: float
     entropy: float
     kl: float
-    clip_fraction: float
-    policy_loss: float
-    value_loss: float
-    """Of the normalised value."""
-    learning_rate: float
-    learner: Learner
-    """Holds the parameters; `learner.capture()` is all it takes to go on later."""
-
-
-def ppo(
-    config: PPOConfig, batch: Lanes, *, initial: F32 | None = None, saved: Saved | None = None
-) -> Iterator[Progress]:
-    """Train, yielding after every update; from `initial` parameters, or from where `saved` left off."""
-    learner = Learner(config, batch, initial)
-    if saved is not None:
-        learner.restore(saved)
-    try:
-        while learner.update < learner.updates:
-            yield learner.learn()
-    finally:
-        learner.close()
-
-
-@compiled
-def estimate(rollout: Rollout, discount: float, trace: float, mean: float, spread: float) -> None:
-    """Generalised advantages, and the returns they imply (in `target`, not yet normalised)."""
-    lanes, steps = rollout.action.shape
-    for e in range(lanes):
-        advantage = 0.0
-        after = rollout.value[e, steps] * spread + mean
-        for t in range(steps - 1, -1, -1):
-            value = rollout.value[e, t] * spread + mean
-            on = 0.0 if rollout.ended[e, t] else 1.0
-            surprise = rollout.reward[e, t] + discount * on * after - value
-            advantage = surprise + discount * trace * on * advantage
-            rollout.advantage[e, t] = advantage
-            rollout.target[e, t] = advantage + value
-            after = value
-
-
-# Places in the sums that `slopes_of` returns.
-_POLICY_LOSS, _VALUE_LOSS, _ENTROPY, _KL, _CLIPPED = range(5)
-
-
-@compiled
-def slopes_of(
-    params: F32, rollout: Rollout, work: Work, samples: I64, weights: F32, out: tuple[F32, F64]
-) -> None:
-    """Slopes of the clipped loss, float32[P], and sums for the log, float64[5], over some of the choices.
-
-    samples: int64[..], e T + t; weights: float32[4], clip, value, entropy, and the share of one sample.
-    """
-    slopes, sums = out
-    slopes[:] = np.float32(0.0)
-    sums[:] = 0.0
-    clip, value_weight, entropy_weight, share = weights[0], weights[1], weights[2], weights[3]
-    one = np.float32(1.0)
-    steps = rollout.action.shape[1]
-    for s in range(samples.shape[0]):
-        e, t = samples[s] // steps, samples[s] % steps
-        first, last = rollout.start[e, t], rollout.start[e, t + 1]
-        rows, context = rollout.rows[e, first:last], rollout.context[e, t]
-        count = last - first
-        choice = (count, rollout.preempts[e, t])
-        value = forward(params, rows, choice, context, work)
-        total = np.float32(softmax(work, count, rollout.heads[e]))
-        logits, chances, d_logits = work.logits, work.chances, work.d_logits
-        entropy = np.float32(0.0)
-        for k in range(count + 2):
-            entropy -= chances[k] * (logits[k] - total)
-
-        action, advantage = rollout.action[e, t], rollout.advantage[e, t]
-        moved = logits[action] - total - rollout.log_chance[e, t]
-        ratio = np.exp(moved)
-        gain = ratio * advantage
-        bounded = min(max(ratio, one - clip), one + clip) * advantage
-        slope = -gain if gain <= bounded else np.float32(0.0)  # by the logarithm of the action's chance
-        for k in range(count + 2):
-            chance = chances[k]
-            d_logits[k] = share * chance * (entropy_weight * (logits[k] - total + entropy) - slope)
-        d_logits[action] += share * slope
-        error = np.float32(value) - rollout.target[e, t]
-        work.d_value[0] = share * value_weight * np.float32(2.0) * error
-        backward(params, rows, choice, context, work, slopes)
-
-        sums[_POLICY_LOSS] -= min(gain, bounded)
-        sums[_VALUE_LOSS] += error * error
-        sums[_ENTROPY] += entropy
-        sums[_KL] += ratio - one - moved
-        sums[_CLIPPED] += 1.0 if abs(ratio - one) > clip else 0.0
-
-
-@compiled
-def shuffle(order: I64, rng: U64) -> None:
-    """In place, every order as likely as any other."""
-    for i in range(order.shape[0] - 1, 0, -1):
-        k = next_below(rng, i + 1)
-        order[i], order[k] = order[k], order[i]
-
-
-class Learner:
-    """Parameters, optimiser and random state of one training run over one batch."""
-
-    def __init__(self, config: PPOConfig, batch: Lanes, initial: F32 | None = None) -> None:
-        self.config, self.batch = config, batch
-        lanes, steps = len(batch), config.rollout_steps
-        if lanes * steps < config.minibatches:
-            raise UsageError("more minibatches than choices in an update")
-        self.updates = -(-config.steps // (lanes * steps))
-        self.params = initial_parameters(config.seed) if initial is None else initial.astype(np.float32)
-        self._moments = np.zeros((2, PARAMETERS))
-        self._rng = seeded(config.seed + 0x5EED)
-        self._order = np.arange(lanes * steps)
-        self._counts = np.zeros(2, dtype=np.int64)  # updates, steps of the optimiser
-        self._returns = np.array([0.0, 1.0, 1e-4])  # mean, variance and number of the returns seen
-
-        self._threads = Threads(config.threads)
-        shared = new_rollout(lanes, steps, batch.nodes)
-        self._rollouts = [private(shared) for _ in range(self._threads.count)]
-        self._works = [new_work(batch.nodes) for _ in range(self._threads.count)]
-        self._slopes = np.zeros((_CHUNKS, PARAMETERS), dtype=np.float32)
-        self._sums = np.zeros((_CHUNKS, 5))
-        self._total = np.zeros(PARAMETERS)
-        self._gpu = _gpu_descent(config.device, shared)
+    learner: ServersPPOLearner
+    """`capture()` is what a later `resume` takes."""
 
     @property
-    def update(self) -> int:
-        """Updates done."""
-        return int(self._counts[0])
+    def network(self) -> ServerActorCritic:
+        """The result so far."""
+        return self.learner.network
 
-    def learn(self) -> Progress:
-        """One update."""
-        config, begin = self.config, time.perf_counter()
-        size = len(self._order)
-        done = self.update / max(self.updates - 1, 1)
-        rate = linear(config.learning_rate, config.learning_rate_end, done)
-        entropy = linear(config.entropy, config.entropy_end, done)
-        ended = self.batch.play(self.params, self._rollouts, self._works, self._threads)
-        self._prepare_targets()
-        weights = np.array([config.clip, config.value_weight, entropy, 0.0], dtype=np.float32)
-        played = time.perf_counter()
-        if self._gpu is not None:
-            self._gpu.load(self._rollouts[0], self.params, self._moments)
-        log, minibatches = np.zeros(5), 0
-        for mean in self._descend(weights, rate):
-            log += mean
-            minibatches += 1
-        if self._gpu is not None:
-            self._gpu.store(self.params, self._moments)
-        log /= minibatches
-        self._counts[0] += 1
-        seconds = time.perf_counter() - begin
-        return Progress(
-            update=self.update,
-            updates=self.updates,
-            steps=self.update * size,
-            steps_per_second=size / seconds,
-            playing=(played - begin) / seconds,
-            episodes=ended.episodes,
-            episode_return=ended.total / ended.episodes if ended.episodes else math.nan,
-            episode_length=ended.length / ended.episodes if ended.episodes else math.nan,
-            entropy=float(log[_ENTROPY]),
-            kl=float(log[_KL]),
-            clip_fraction=float(log[_CLIPPED]),
-            policy_loss=float(log[_POLICY_LOSS]),
-            value_loss=float(log[_VALUE_LOSS]),
-            learning_rate=rate,
-            learner=self,
+
+@dataclass(frozen=True)
+class _Played:
+    """A rollout as tensors, T E choices one after the other."""
+
+    rows: Tensor
+    context: Tensor
+    legal: Tensor
+    action: Tensor
+    log_chance: Tensor
+    advantage: Tensor
+    target: Tensor
+
+
+def servers_ppo(
+    config: ServersPPOConfig, env: ServersEnv, resume: LearnerState | None = None
+) -> Iterator[ServersPPOProgress]:
+    """Train, yielding after every update. `resume` continues a captured learner."""
+    learner = ServersPPOLearner(config, env)
+    if resume is not None:
+        learner.restore(resume)
+    while learner.steps < config.steps:
+        yield learner.update()
+
+
+class ServersPPOLearner:
+    """Plays rollouts in a batch of worlds and learns from each of them once."""
+
+    def __init__(self, config: ServersPPOConfig, env: ServersEnv) -> None:
+        self._config, self._env = config, env
+        self.steps = 0
+        self._state = env.reset(config.seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            self.network = ServerActorCritic(config.hidden).to(config.device)
+        self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
+        critics = ("critic.", "value.")
+        named = list(self.network.named_parameters())
+        self._halves = [
+            [parameter for name, parameter in named if name.startswith(critics) == critic]
+            for critic in (False, True)
+        ]
+        self._random = torch.Generator().manual_seed(config.seed)
+        self._running, self._returns = np.zeros(env.lanes), list[float]()
+        self._episodes = 0
+
+    def update(self) -> ServersPPOProgress:
+        """Play a rollout and learn from it."""
+        config, done = self._config, self.steps / self._config.steps
+        for group in self._optimiser.param_groups:
+            group["lr"] = linear(config.learning_rate, config.learning_rate / 10, done)
+        played = self._play()
+        self.steps += config.rollout_steps * self._env.lanes
+        figures = list(self._descend(played, linear(config.entropy, 0.0, done)))
+        loss, entropy, kl = np.mean(figures, axis=0).tolist()
+        returns = self._returns[-_RETURNS_REMEMBERED:]
+        mean = float(np.mean(returns)) if returns else math.nan
+        return ServersPPOProgress(self.steps, self._episodes, mean, loss, entropy, kl, self)
+
+    @torch.no_grad()
+    def _play(self) -> _Played:
+        config, env = self._config, self._env
+        seen: list[ServerRows] = []
+        actions, logs, values = [], [], []
+        rewards = np.zeros((config.rollout_steps, env.lanes))
+        ends = np.zeros((config.rollout_steps, env.lanes), dtype=np.bool_)
+        for t in range(config.rollout_steps):
+            seen.append(rows_of(env, self._state))
+            logits, value = self.network(*self._tensors(seen[-1]))
+            all_logs = torch.log_softmax(logits, 1).cpu()
+            action = torch.multinomial(all_logs.exp(), 1, generator=self._random)
+            actions.append(action[:, 0])
+            logs.append(all_logs.gather(1, action)[:, 0])
+            values.append(value.cpu().double().numpy())
+            self._state, rewards[t], ends[t] = env.step(action[:, 0].numpy())
+            self._note(env.own_rewards, ends[t])
+        after = self.network(*self._tensors(rows_of(env, self._state)))[1].cpu().double().numpy()
+        advantage = advantages(rewards, ends, np.array([*values, after]), (config.discount, config.trace))
+        target = torch.from_numpy(advantage + np.array(values)).float().flatten()
+        scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        rows, context, legal = (
+            torch.from_numpy(np.concatenate(arrays)) for arrays in zip(*seen, strict=True)
         )
+        there = (
+            rows,
+            context,
+            legal,
+            torch.cat(actions),
+            torch.cat(logs),
+            torch.from_numpy(scaled).float().flatten(),
+            target,
+        )
+        return _Played(*(tensor.to(config.device) for tensor in there))
 
-    def _prepare_targets(self) -> None:
-        """Advantages with mean 0 and spread 1; returns, and the value head with them, likewise over time."""
-        rollout, config = self._rollouts[0], self.config
-        mean, spread = float(self._returns[0]), math.sqrt(float(self._returns[1]))
-        estimate(rollout, config.discount, config.trace, mean, spread)
-        targets = rollout.target.astype(np.float64)
-        self._count_returns(targets)
-        new_mean, new_spread = float(self._returns[0]), math.sqrt(float(self._returns[1]))
-        # The head is rescaled so that the value it stands for stays what it was (PopArt).
-        offsets = part(self.params, "offsets")
-        part(self.params, "value")[:] *= spread / new_spread
-        offsets[2] = (offsets[2] * spread + mean - new_mean) / new_spread
-        rollout.target[:] = (targets - new_mean) / new_spread
-        advantages = rollout.advantage.astype(np.float64)
-        rollout.advantage[:] = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    def _note(self, reward: F64, ended: Bool) -> None:
+        self._running += reward
+        self._returns = [*self._returns, *self._running[ended].tolist()][-_RETURNS_REMEMBERED:]
+        self._episodes += int(ended.sum())
+        self._running[ended] = 0.0
 
-    def _count_returns(self, values: F64) -> None:
-        """Merge the mean and variance of `values` into those of all returns so far."""
-        mean, variance, number = self._returns
-        change, total = values.mean() - mean, number + values.size
-        spread = variance * number + values.var() * values.size + change**2 * number * values.size / total
-        self._returns[:] = mean + change * values.size / total, max(spread / total, 1e-8), total
+    def _tensors(self, rows: ServerRows) -> tuple[Tensor, Tensor, Tensor]:
+        pairs, context, legal = (torch.from_numpy(array).to(self._config.device) for array in rows)
+        return pairs, context, legal
 
-    def _descend(self, weights: F32, rate: float) -> Iterator[F64]:
-        """Epochs of minibatches; yields the mean figures of each."""
-        config = self.config
+    def _descend(self, played: _Played, entropy_weight: float) -> Iterator[tuple[float, float, float]]:
+        """Epochs of minibatches; yields the loss, entropy and KL of each."""
+        config = self._config
         for _ in range(config.epochs):
-            shuffle(self._order, self._rng)
-            for samples in np.array_split(self._order, config.minibatches):
-                weights[3] = 1.0 / len(samples)
-                means = self._descend_once(samples, weights, rate)
-                yield means
-                if 0.0 < config.target_kl < means[_KL]:
+            order = torch.randperm(len(played.action), generator=self._random)
+            for part in order.chunk(config.minibatches):
+                loss, entropy, kl = self._step(played, part.to(config.device), entropy_weight)
+                yield loss, entropy, kl
+                if 0.0 < config.target_kl < kl:
                     return
 
-    def _descend_once(self, samples: I64, weights: F32, rate: float) -> F64:
-        self._counts[1] += 1
-        if self._gpu is not None:
-            step = (rate, int(self._counts[1]))
-            means, length = self._gpu.step(samples, weights, step, self.config.longest_slope)
-            self._check_finite(means, length)
-            return means
-        chunks = np.array_split(samples, _CHUNKS)
-
-        def task(thread: int, i: int) -> None:
-            out = (self._slopes[i], self._sums[i])
-            slopes_of(self.params, self._rollouts[thread], self._works[thread], chunks[i], weights, out)
-
-        self._threads.each(task, _CHUNKS)
-        length = add_slopes(self._slopes, self._total)
-        means = self._sums.sum(axis=0) / len(samples)
-        self._check_finite(means, length)
-        if length > self.config.longest_slope:
-            self._total *= self.config.longest_slope / length
-        adam(self.params, self._total, self._moments, int(self._counts[1]), rate)
-        return means
-
-    def _check_finite(self, means: F64, length: float) -> None:
-        if not math.isfinite(length) or not np.isfinite(means).all():
+    def _step(self, played: _Played, part: Tensor, entropy_weight: float) -> tuple[float, float, float]:
+        config = self._config
+        legal = played.legal[part]
+        logits, value = self.network(played.rows[part], played.context[part], legal)
+        logs = torch.log_softmax(logits, 1)
+        entropy = -(logs.exp() * logs.masked_fill(~legal, 0.0)).sum(1).mean()
+        moved = logs.gather(1, played.action[part][:, None])[:, 0] - played.log_chance[part]
+        ratio, advantage = moved.exp(), played.advantage[part]
+        gain = torch.minimum(ratio * advantage, ratio.clamp(1 - config.clip, 1 + config.clip) * advantage)
+        error = (value - played.target[part]).square().mean()
+        loss = -gain.mean() + config.value_weight * error - entropy_weight * entropy
+        if not math.isfinite(loss.item()):
             raise WorkError(
-                f"the loss is not a number in update {self.update + 1}: "
-                "lower the learning rate, or look for rewards that are not finite"
+                f"ppo: the loss is {loss.item()} after {self.steps} choices; "
+                "a lower learning rate or smaller rewards may help"
             )
+        self._optimiser.zero_grad()
+        loss.backward()
+        # Apart: large errors of the value, as there are at first, would leave the actor next to nothing.
+        for half in self._halves:
+            nn.utils.clip_grad_norm_(half, config.largest_gradient)
+        self._optimiser.step()
+        return loss.item(), entropy.item(), (ratio - 1.0 - moved).mean().item()
 
-    def capture(self) -> Saved:
-        """Everything it takes to go on later exactly as if nothing had happened, lanes included."""
-        return {**{name: array.copy() for name, array in self._changing().items()}, **self.batch.capture()}
-
-    def restore(self, saved: Saved) -> None:
-        """Take up what `capture` of an equal learner returned."""
-        for name, array in self._changing().items():
-            if name not in saved or saved[name].shape != array.shape:
-                raise WorkError(f"the saved state does not fit: {name}")
-            array[...] = saved[name]
-        self.batch.restore(saved)
-
-    def _changing(self) -> Saved:
-        return {
-            "params": self.params,
-            "moments": self._moments,
-            "rng": self._rng,
-            "order": self._order,
-            "counts": self._counts,
-            "returns": self._returns,
+    def capture(self) -> LearnerState:
+        """The whole learner, copied; take it between two updates."""
+        arrays = {
+            **under("network", weights_of(self.network)),
+            **under("adam", moments_of(self._optimiser)),
+            **under("lanes", self._env.capture()),
+            "running": self._running.copy(),
+            "random": self._random.get_state().numpy().copy(),
         }
+        values = {"steps": self.steps, "episodes": self._episodes, "returns": list(self._returns)}
+        return LearnerState(arrays, values)
 
-    def close(self) -> None:
-        """Let the threads, and the GPU's hold on our memory, go."""
-        self._threads.close()
-        if self._gpu is not None:
-            self._gpu.close()
+    def restore(self, state: LearnerState) -> None:
+        """Become the captured learner."""
+        set_weights(self.network, part_of(state.arrays, "network"))
+        set_moments(self._optimiser, part_of(state.arrays, "adam"))
+        self._state = self._env.restore(part_of(state.arrays, "lanes"))
+        self._running = state.arrays["running"].copy()
+        self._random.set_state(torch.from_numpy(state.arrays["random"].copy()))
+        self.steps, self._episodes = state.values["steps"], state.values["episodes"]
+        self._returns = list(state.values["returns"])
 
 
-def _gpu_descent(device: Device, rollout: Rollout) -> TorchDescent | None:
-    """Torch's steps where a GPU is to be used; otherwise the kernels', without torch."""
-    if not uses_cuda(device):
-        return None
-    from proreus.learning.torch_descent import TorchDescent
-
-    return TorchDescent(rollout, "cuda")
+def advantages(rewards: F64, ends: Bool, values: F64, weights: tuple[float, float]) -> F64:
+    """Generalised advantages [T, E] of rewards and ends [T, E] and values [T + 1, E]; discount and trace."""
+    discount, trace = weights
+    found, running = np.zeros_like(rewards), np.zeros(rewards.shape[1])
+    for t in range(len(rewards) - 1, -1, -1):
+        on = ~ends[t]
+        surprise = rewards[t] + discount * on * values[t + 1] - values[t]
+        running = surprise + discount * trace * on * running
+        found[t] = running
+    return found

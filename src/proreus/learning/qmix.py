@@ -23,8 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from proreus.cluster.columns import F64, I64, Bool
-from proreus.encoding.servers import ServerRows
+from proreus.kernels.arrays import F64, I64, Bool
 from proreus.learning.learner_state import (
     LearnerState,
     moments_of,
@@ -34,12 +33,13 @@ from proreus.learning.learner_state import (
     under,
     weights_of,
 )
-from proreus.learning.mac import MACArguments, VectorMAC
 from proreus.learning.optimiser import linear
 from proreus.learning.schedules import linear_decay
-from proreus.learning.servers import ServersEnv, rows_of
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.server_networks import ServerQMIX, best_choice
+from proreus.policies.networks.rows import ServerQMIX, best_choice
+from proreus.worlds.vms.encoding.rows import ServerRows
+from proreus.worlds.vms.training.mac import MACArguments, VectorMAC
+from proreus.worlds.vms.training.servers import ServersEnv, rows_of
 
 _RETURNS_REMEMBERED = 50
 

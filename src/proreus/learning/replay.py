@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.cluster.columns import F64, I64
-from proreus.cluster.compiled import compiled
+from proreus.kernels.arrays import F64, I64
+from proreus.kernels.compiled import compiled
 
 Array: TypeAlias = NDArray[Any]
 Observation: TypeAlias = Mapping[str, Array]

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from proreus.compare.scenario import Scenario
-from proreus.compare.scenario_json import scenario_from_json, scenario_to_json
-from proreus.encoding.pods import VERSION
 from proreus.learning.board import Board
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import make_folder, write_atomically
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
+from proreus.worlds.pods.encoding.pair import VERSION
+from proreus.worlds.pods.scenario_json import scenario_from_json, scenario_to_json
+from proreus.worlds.pods.scenarios import Scenario
 
 SETTINGS, JOURNAL, BOARD = "settings.json", "journal.jsonl", "tensorboard"
 

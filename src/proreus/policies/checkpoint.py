@@ -20,9 +20,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
-from proreus.encoding.pods import VERSION
 from proreus.model.errors import InputError
 from proreus.model.files import make_folder, write_together
+from proreus.worlds.pods.encoding.pair import VERSION
 
 WEIGHTS, CARD = "weights.safetensors", "card.json"
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from proreus.cluster.filters import FILTERS
-from proreus.cluster.observation import PodObservation
 from proreus.model.decision import Decision
+from proreus.worlds.pods.state.filters import FILTERS
+from proreus.worlds.pods.state.observation import PodObservation
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from proreus.serving.core import DecisionService
-from proreus.serving.feedback import Feedback
-from proreus.serving.live import LiveVersions
-from proreus.serving.named import NamedDecisions
+from proreus.serving.models.live import LiveVersions
+from proreus.serving.named.decide import NamedDecisions
+from proreus.serving.online.feedback import Feedback
 from proreus.serving.values import Health
 
 

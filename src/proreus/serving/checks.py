@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proreus.cluster.columns import F64, I64, Bool
-from proreus.cluster.compiled import compiled
+from proreus.kernels.arrays import F64, I64, Bool
+from proreus.kernels.compiled import compiled
 from proreus.model.errors import UsageError
 from proreus.serving.values import invalid
 

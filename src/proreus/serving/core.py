@@ -17,19 +17,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from proreus.cluster.columns import F64, I64, Bool
-from proreus.policies.vector import VectorModel, draw_of, draws_of
-from proreus.policies.vector_rule import fullest_with_room
-from proreus.serving.checks import (
-    Dimensions,
-    check_block,
-    check_state,
-    check_top_k,
-)
+from proreus.kernels.arrays import F64, I64, Bool
+from proreus.serving.checks import Dimensions, check_block, check_state, check_top_k
 from proreus.serving.deadline import Guard, TooSlow
 from proreus.serving.metrics import Measurements
 from proreus.serving.recent import Decided, RecentDecisions
 from proreus.serving.values import Choice, DecidedBy, Health, PredictAnswer, invalid
+from proreus.worlds.pods.policies.vector.model import VectorModel, draw_of, draws_of
+from proreus.worlds.pods.policies.vector.rule import fullest_with_room
 
 _log = logging.getLogger(__name__)
 _REMEMBERED_BYTES = 1 << 26

@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
-from proreus.cluster.columns import F64, Bool
+from proreus.kernels.arrays import F64, Bool
 
 
 class Decided(NamedTuple):

@@ -12,18 +12,18 @@ from proreus.model.errors import InputError, UsageError
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
 from proreus.serving.core import DecisionService, ServiceOptions
-from proreus.serving.experience import ExperienceLog
-from proreus.serving.feedback import Feedback
-from proreus.serving.grpc_server import GrpcDoor, GrpcOptions
-from proreus.serving.http import HttpApp, HttpLimits
-from proreus.serving.live import LiveVersions
-from proreus.serving.named import NamedDecisions
-from proreus.serving.online import LearnerStatus, OnlineLearner, OnlineSettings, Places
-from proreus.serving.rest import RestApi
-from proreus.serving.rest_server import RestDoor
+from proreus.serving.doors.grpc_server import GrpcDoor, GrpcOptions
+from proreus.serving.doors.http import HttpApp, HttpLimits
+from proreus.serving.doors.rest import RestApi
+from proreus.serving.doors.rest_server import RestDoor
+from proreus.serving.models.live import LiveVersions
+from proreus.serving.models.versions import ModelStore
+from proreus.serving.models.wanted import make_live
+from proreus.serving.named.decide import NamedDecisions
+from proreus.serving.online.feedback import Feedback
+from proreus.serving.online.learner import LearnerStatus, OnlineLearner, OnlineSettings, Places
+from proreus.serving.online.log import ExperienceLog
 from proreus.serving.values import Refused
-from proreus.serving.versions import ModelStore
-from proreus.serving.wanted import make_live
 
 EXPERIENCE = "experience"
 """The folder of the log, beside the versions of the model that it teaches."""

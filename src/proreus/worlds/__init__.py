@@ -1,1 +1,1 @@
-"""What happens next: simulators that run between decisions and hand out observations."""
+"""One folder a world; the registry of all of them."""

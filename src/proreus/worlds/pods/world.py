@@ -1,175 +1,87 @@
-"""The pods world: `next_decision`, `apply`, and the outcome when nothing is left to decide."""
+"""The world of pods as comparisons see it; its scenarios are in `scenario`."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from proreus.contract.heat import heat_map
+from proreus.contract.world import Picture, Played, Quantity, Recording, World
+from proreus.policies.protocol import Policy
+from proreus.worlds.pods.play import load_kernels, simulate
+from proreus.worlds.pods.simulation.outcome import MEASURES, Outcome
+from proreus.worlds.pods.simulation.world import PodsOptions
+from proreus.worlds.pods.state.compile import Compiled
 
-import numpy as np
-
-from proreus.cluster.columns import F64
-from proreus.cluster.compile import Compiled, compile_workload, empty_state, new_scratch
-from proreus.cluster.observation import PodObservation
-from proreus.cluster.packed import pack
-from proreus.model.decision import Decision, Place, to_action
-from proreus.model.errors import IllegalDecision, InputError
-from proreus.model.workload import Workload
-from proreus.worlds.pods.columns import COUNTERS, HEAT_EVERY, SAMPLE_ROWS, SAMPLE_SUMS, STRIDE, Heap, Run
-from proreus.worlds.pods.kernel import (
-    APPLIED,
-    FINISHED,
-    ILLEGAL_ACTION,
-    ILLEGAL_DEVICES,
-    ILLEGAL_PLACE,
-    ILLEGAL_PREEMPT,
-    advance,
-    apply,
-    waiting,
+PODS = World(
+    name="pods",
+    measures=MEASURES,
+    quantities=(
+        Quantity("gpu-allocation", "GPU allocation", "%", "allocation"),
+        Quantity(
+            "fragmentation", "Fragmentation: GPU share that typical pods cannot use", "%", "fragmentation"
+        ),
+        Quantity("waiting", "Waiting pods", "pods", "waiting"),
+        Quantity("cpu-allocation", "CPU allocation", "%", "cpu-allocation"),
+        Quantity("running", "Running pods", "pods"),
+        Quantity("memory-allocation", "Memory allocation", "%"),
+    ),
+    load_kernels=load_kernels,
+    does={
+        "gpu_allocation_peak": "allocates {} of the GPUs",
+        "jct_mean": "completes a pod in {} on average",
+        "wait_mean": "lets a pod wait {} on average",
+        "failures": "leaves {} without a place",
+        "cpu_allocation": "keeps {} of the CPUs allocated on average",
+    },
+    unplaced={"jct_mean": "failures", "wait_mean": "failures"},
+    load_title="GPU demand that has arrived, % of capacity",
+    caution="Times count only pods that started or finished.",
 )
-from proreus.worlds.pods.outcome import Outcome, outcome_of
-from proreus.worlds.pods.ticked import LEAST_GPU_CPU
 
-_COMPLAINTS = {
-    ILLEGAL_PLACE: "the node may not take the pod",
-    ILLEGAL_DEVICES: "the devices do not match the request or have too little left",
-    ILLEGAL_PREEMPT: "evicting lower-priority pods there is not allowed or does not help",
-    ILLEGAL_ACTION: "there is no such action",
-}
+# Where nobody leaves, room is what counts; elsewhere time is.
+DECIDES_WITHOUT_QUEUE = ("gpu_allocation_peak", "failures", "cpu_allocation")
+DECIDES_WITH_QUEUE = ("jct_mean", "wait_mean", "cpu_allocation")
 
-
-@dataclass(frozen=True)
-class PodsOptions:
-    """How the pods world treats the pods it cannot place."""
-
-    drop_failures: bool = False
-    """A pod that no node can take now is dropped (the openb experiment) and not kept waiting."""
-    requeue_evicted: bool = True
-    """A preempted pod comes back to the queue and starts over, as its controller would make it."""
-    skip_backoff_when_idle: bool = True
-    """Kubernetes 1.33 and later: an idle scheduler does not wait for the back-off of a woken pod."""
-    attempt_limit: int = 100
-    """A pod after so many attempts has failed if it is delayed though a node could take it; 0: no limit."""
-
-
-class PodsWorld:
-    """One run: ask `next_decision` until it returns None, answering each with `apply`."""
-
-    def __init__(self, workload: Workload | Compiled, options: PodsOptions | None = None) -> None:
-        self.compiled = workload if isinstance(workload, Compiled) else compile_workload(workload)
-        self.options = options or PodsOptions()
-        self.cluster = self.compiled.cluster
-        self.state = empty_state(self.cluster)
-        self.scratch = new_scratch(self.cluster)
-        pods = self.compiled.workload.pods
-        self.run = new_run(
-            self.compiled,
-            self.options,
-            float(self.state.fragment.sum()),
-            arrival=np.array([pod.arrival for pod in pods], dtype=np.float64),
-            work=np.array([pod.duration for pod in pods], dtype=np.float64),
-        )
-        self._pod = FINISHED
-        if self.compiled.workload.ticked:
-            _check_ticked(self.compiled)
-
-    def next_decision(self) -> PodObservation | None:
-        """Run until a pod needs a decision; None when the run is over."""
-        if self._pod == FINISHED:
-            self._pod = advance(self.cluster, self.state, self.run)
-        if self._pod == FINISHED:
-            return None
-        return PodObservation(
-            self.compiled,
-            self.state,
-            self.scratch,
-            self._pod,
-            float(self.run.clock[0]),
-            waiting(self.run),
-        )
-
-    def apply(self, decision: Decision) -> None:
-        """Carry out the decision about the pod last handed out; IllegalDecision leaves it undecided."""
-        if self._pod == FINISHED:
-            raise IllegalDecision("no pod is waiting for a decision")
-        nodes = len(self.compiled.workload.nodes)
-        devices = decision.devices if isinstance(decision, Place) else 0
-        choice = (to_action(decision, nodes), devices)
-        answer = apply(self.cluster, self.state, self.run, self.scratch, self._pod, choice)
-        if answer != APPLIED:
-            name = self.compiled.workload.pods[self._pod].name
-            raise IllegalDecision(f"{decision} for pod {name}: {_COMPLAINTS[answer]}")
-        self._pod = FINISHED
-
-    def outcome(self) -> Outcome:
-        """What the run has come to so far."""
-        return outcome_of(self.compiled, self.run)
+TELLING_WITHOUT_QUEUE = (
+    "gpu_allocation_peak",
+    "gpu_allocation",
+    "fragmentation_end",
+    "fragmentation",
+    "cpu_allocation",
+    "memory_allocation",
+    "failures",
+    "decisions_per_s",
+)
+TELLING_WITH_QUEUE = (
+    "jct_mean",
+    "wait_mean",
+    "wait_p99",
+    "makespan",
+    "gpu_allocation",
+    "cpu_allocation",
+    "preemptions",
+    "failures",
+    "decisions_per_s",
+)
 
 
-def _check_ticked(compiled: Compiled) -> None:
-    """Refuse pods that would never end in ticked time."""
-    for pod in compiled.workload.pods:
-        cpu = max(pod.spec.cpu_limit, pod.spec.requests.cpu)
-        least = LEAST_GPU_CPU if pod.spec.gpu.count else 0
-        if not math.isfinite(pod.duration) or cpu <= least:
-            raise InputError(
-                f"pod {pod.name} would never end in ticked time: "
-                f"it needs a finite duration and more than {least}m CPU"
-            )
+def play(compiled: Compiled, policy: Policy, options: PodsOptions, *, with_picture: bool) -> Played:
+    """A run of the policy over the compiled workload."""
+    outcome = simulate(compiled, policy, options)
+    measures = {measure: float(value) for measure, value in outcome.measures.items()}
+    return Played(measures, _picture(compiled, outcome, options) if with_picture else None)
 
 
-def new_run(compiled: Compiled, options: PodsOptions, fragment: float, *, arrival: F64, work: F64) -> Run:
-    """A run before its first arrival, on a cluster with so much fragmentation; arrival, work: float64[P]."""
-    count, sums = len(arrival), len(compiled.columns) + 2
-    used = np.zeros(sums)
-    used[-1] = fragment
-    counters = np.zeros(COUNTERS, dtype=np.int64)
-    counters[STRIDE] = 1
-    return pack(
-        Run(
-            arrival=arrival,
-            work=work,
-            status=np.zeros(count, dtype=np.int8),
-            attempts=np.zeros(count, dtype=np.int64),
-            queued=np.zeros(count),
-            started=np.full(count, np.nan),
-            finished=np.full(count, np.nan),
-            evicted=np.zeros(count, dtype=np.int64),
-            where=np.full(count, -1, dtype=np.int64),
-            active=_new_heap(count),
-            backoff=_new_heap(count),
-            running=_new_heap(count),
-            pool=np.zeros(count, dtype=np.int64),
-            clock=np.array([arrival[0] if count else 0.0]),
-            used=used,
-            integral=np.zeros(sums),
-            peak=used.copy(),
-            arrived=np.zeros(1),
-            presence=np.zeros(1),
-            samples=np.zeros((SAMPLE_ROWS, SAMPLE_SUMS + sums)),
-            heat=np.zeros((SAMPLE_ROWS // HEAT_EVERY, len(compiled.workload.nodes)), dtype=np.float32),
-            countdown=np.zeros(count),
-            remaining=np.full(count, np.nan),
-            counters=counters,
-            options=np.array(
-                [
-                    options.drop_failures,
-                    options.requeue_evicted,
-                    options.skip_backoff_when_idle,
-                    options.attempt_limit,
-                    compiled.workload.ticked,
-                ],
-                dtype=np.int64,
-            ),
-        )
-    )
-
-
-def _new_heap(count: int) -> Heap:
-    return Heap(
-        first=np.zeros(count),
-        second=np.zeros(count),
-        tie=np.zeros(count, dtype=np.int64),
-        order=np.zeros(count, dtype=np.int64),
-        slot=np.full(count, -1, dtype=np.int64),
-        size=np.zeros(1, dtype=np.int64),
+def _picture(compiled: Compiled, outcome: Outcome, options: PodsOptions) -> Picture:
+    curves = outcome.curves
+    series = {f"{resource}-allocation": values for resource, values in curves.allocation.items()}
+    series |= {
+        "fragmentation": curves.fragmentation,
+        "waiting": curves.waiting,
+        "running": curves.running,
+    }
+    # Where nobody leaves, the load that has arrived says more than the time.
+    by_load = options.drop_failures and curves.arrived.size > 0 and curves.arrived[-1] > 0
+    return Picture(
+        Recording(curves.time, series, curves.arrived if by_load else None),
+        heat_map(outcome.heat, outcome.heat_times),
+        (f"{len(compiled.workload.nodes):,} nodes", f"{len(compiled.workload.pods):,} pods"),
     )

@@ -1,2 +1,1 @@
-"""Rebalancing: migrations that break up fragments of a snapshot, or relieve nodes between five-minute
-windows."""
+"""Migrations: of pods between windows of requests, of virtual machines in a snapshot."""

@@ -1,0 +1,62 @@
+"""`proreus models train`: PPO of the service's model, judged on held-out seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.training import interrupt_noted
+from proreus.model.files import write_atomically
+from proreus.worlds.pods.traces.k8ssim import read_nodes
+from proreus.worlds.pods.training.vector.course import Course
+from proreus.worlds.pods.training.vector.train import VectorRunConfig, train_vector
+
+
+@dataclass(frozen=True)
+class VectorArguments:
+    """Flags of `proreus models train`."""
+
+    nodes: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """The k8s simulator's node file: learn this cluster. Without it the model serves clusters of any size."""
+    updates: int = 200
+    """Updates of the model."""
+    episodes: int = 12
+    """Workloads that are played for each update."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/vector")
+    """The folder of the run: settings, journal, checkpoints, TensorBoard files."""
+    common: Common = field(default_factory=Common)
+
+
+def run(words: Sequence[str]) -> int:
+    """Train until done or interrupted."""
+    example = "Example: proreus models train --nodes nodes.yaml --updates 200 --out runs/cluster"
+    arguments = parse(VectorArguments, "proreus models train", words, example)
+    prepare(arguments.common)
+    nodes = () if arguments.nodes is None else read_nodes(arguments.nodes)
+    name = "generated clusters" if arguments.nodes is None else f"generated jobs on {arguments.nodes.name}"
+    config = VectorRunConfig(
+        updates=arguments.updates, episodes=arguments.episodes, seed=arguments.common.seed
+    )
+    console = new_console()
+    result: dict[str, object] = {}
+    with interrupt_noted() as interrupted, console.status("compiling kernels, first update") as status:
+        for report in train_vector(arguments.out, (name, Course(nodes)), config, interrupted.is_set):
+            said = f"update {report.update} of {config.updates}: {report.decisions:,} decisions"
+            said += f", reward {report.reward:.3f}, entropy {report.figures['entropy']:.2f}"
+            status.update(said)
+            if report.validation is not None:
+                held_out = ", ".join(f"{what} {gain:+.1f} %" for what, gain in report.validation.items())
+                console.print(f"{said}; held out: {held_out}{' (best so far)' if report.is_best else ''}")
+                result = {"decisions": report.decisions, "validation": report.validation}
+    console.print(f"best checkpoint: {arguments.out / 'best'}", soft_wrap=True)
+    if arguments.common.json is not None:
+        write_atomically(arguments.common.json, (json.dumps(result, indent=2) + "\n").encode())
+    if interrupted.is_set():
+        raise KeyboardInterrupt(f"interrupted: the best so far is in {arguments.out / 'best'}")
+    return 0

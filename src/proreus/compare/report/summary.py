@@ -1,0 +1,157 @@
+"""What the numbers say, in plain sentences that claim no more than the intervals allow; `report` asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proreus.compare.comparison import Comparison
+from proreus.compare.ranking import Standing, standing
+from proreus.compare.statistics import Difference, paired_difference
+from proreus.compare.wording import decimals_for, listing, number, signed, with_unit
+from proreus.contract.world import AnyScenario
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a scenario showed."""
+
+    scenario: AnyScenario
+    headline: str
+    """The leader and its lead, in one sentence."""
+    remarks: tuple[str, ...]
+    standing: Standing | None
+    differences: dict[str, Difference]
+    """Policy -> its difference to the leader in the measure that decides."""
+
+
+def findings(comparison: Comparison, scenario: AnyScenario) -> Findings:
+    """The sentences for one scenario."""
+    order = standing(comparison, scenario)
+    if order is None:
+        return Findings(scenario, "No run gave a measure to rank the policies by.", (), None, {})
+    differences = _differences(comparison, order)
+    remarks = [
+        *_told_apart(order, differences),
+        *_about_seeds(comparison, order),
+        *_about_unplaced(comparison, order),
+    ]
+    return Findings(scenario, _headline(order, differences), tuple(remarks), order, differences)
+
+
+def overall(found: list[Findings]) -> str:
+    """One sentence over all scenarios, or nothing where there is one only."""
+    if len(found) < 2:
+        return ""
+    leaders = [leader for one in found if (leader := _sole_leader(one)) is not None]
+    counts = {policy: leaders.count(policy) for policy in dict.fromkeys(leaders)}
+    if not counts:
+        return "No scenario has a policy that is ahead of all others."
+    first, *others = sorted(counts.items(), key=lambda pair: -pair[1])
+    if first[1] == len(found):
+        return f"{first[0]} has the best mean in all {len(found)} scenarios."
+    parts = [f"{first[0]} has the best mean in {first[1]} of {len(found)} scenarios"]
+    parts += [f"{policy} in {count}" for policy, count in others]
+    if len(leaders) < len(found):
+        parts.append("and elsewhere nobody is ahead alone")
+    return f"No policy leads everywhere: {', '.join(parts)}."
+
+
+def _sole_leader(one: Findings) -> str | None:
+    """The policy whose mean nobody else reaches."""
+    ranked = () if one.standing is None else one.standing.ranked
+    if not ranked or (len(ranked) > 1 and ranked[1].estimate.mean == ranked[0].estimate.mean):
+        return None
+    return ranked[0].policy
+
+
+def _differences(comparison: Comparison, order: Standing) -> dict[str, Difference]:
+    results = comparison.results_for(order.scenario)
+    leader = order.policies[0]
+    found = {
+        row.policy: paired_difference(results, order.measure, row.policy, leader) for row in order.ranked
+    }
+    return {policy: one for policy, one in found.items() if one is not None and policy != leader}
+
+
+def _headline(order: Standing, differences: dict[str, Difference]) -> str:
+    leader = order.ranked[0]
+    decimals = decimals_for([row.estimate.mean for row in order.ranked], order.unit)
+    value = with_unit(number(leader.estimate.mean, decimals), order.unit)
+    does = order.scenario.world.does.get(order.measure, f"has {{}} of {order.title.lower()}")
+    sentence = f"{leader.policy} {does.format(value)}"
+    if len(order.ranked) < 2:
+        return f"{sentence}; there is no other policy to compare it with."
+    second = order.ranked[1].policy
+    difference = differences.get(second)
+    if difference is None:
+        return f"{sentence}; no seed allows a comparison with {second}."
+    return f"{sentence}, {_lead(order, difference, second)}."
+
+
+def _lead(order: Standing, difference: Difference, second: str) -> str:
+    """The lead over the second, from the seeds that both ran, and how sure it is."""
+    # The difference is second minus leader; the lead is told the other way round.
+    lead = -difference.estimate.mean
+    if lead == 0:
+        return f"exactly as {second} does"
+    decimals = decimals_for([lead], order.unit)
+    unit = "points" if order.unit.startswith("%") else order.unit
+    compared = "more" if lead > 0 else "less"
+    share = ""
+    of_second = order.ranked[1].estimate.mean
+    if unit != "points" and of_second:
+        share = f" ({number(abs(100 * lead / of_second), 2)} %)"
+    text = f"{with_unit(number(abs(lead), decimals), unit)}{share} {compared} than {second}"
+    low, high = difference.estimate.low, difference.estimate.high
+    if low is None or high is None:
+        return f"{text}; one seed gives no interval, so this may be chance"
+    if difference.always_same:
+        return f"{text}, the same in all {difference.estimate.n} seeds"
+    interval = f"{signed(-high, decimals)} to {signed(-low, decimals)} {unit}".rstrip()
+    if difference.significant:
+        return f"{text}; the difference is significant at 95 % ({interval})"
+    return f"{text}; the difference is not significant at 95 % ({interval}): treat the two as equal"
+
+
+def _told_apart(order: Standing, differences: dict[str, Difference]) -> list[str]:
+    """Whom the leader beats for sure, where there is more than the headline says."""
+    if len(differences) < 2:
+        return []
+    if not any(value for one in differences.values() for value in one.values):
+        return ["All policies come out alike here: this measure does not tell them apart."]
+    if any(one.estimate.low is None for one in differences.values()):
+        return []
+    beaten = [policy for policy, one in differences.items() if one.significant]
+    equal = [policy for policy, one in differences.items() if not one.significant]
+    leader = order.policies[0]
+    if not equal:
+        return [f"{leader} is ahead of every other policy, each time significantly."]
+    if not beaten:
+        return [f"None of the others differs significantly from {leader}."]
+    return [f"{leader} is significantly ahead of {listing(beaten)}, but not of {listing(equal)}."]
+
+
+def _about_seeds(comparison: Comparison, order: Standing) -> list[str]:
+    seeds = len(comparison.request.seeds)
+    if seeds > 1 and all(row.estimate.half == 0 for row in order.ranked):
+        return ["Every seed gave the same figures: neither this workload nor these policies draw anything."]
+    if 1 < seeds < 5:
+        return [f"{seeds} seeds give wide intervals; five or more tell small differences apart."]
+    return []
+
+
+def _about_unplaced(comparison: Comparison, order: Standing) -> list[str]:
+    """Times count only what ran: whoever leaves work out may look fast."""
+    world = comparison.world
+    if order.measure not in world.unplaced:
+        return []
+    rows = comparison.rows_for(order.scenario, world.unplaced[order.measure])
+    unplaced = {row.policy: row.estimate.mean for row in rows}
+    leader = order.policies[0]
+    if unplaced.get(leader, 0.0) <= min(unplaced.values(), default=0.0):
+        return []
+    count = number(unplaced[leader], decimals_for([unplaced[leader]], world.noun))
+    return [
+        f"{leader} also leaves {count} {world.noun} without a place, more than others do, and the "
+        f"{order.title.lower()} does not count them."
+    ]

@@ -1,0 +1,1 @@
+"""What a world promises, and what every verb may therefore ask of it."""

@@ -1,0 +1,1 @@
+"""Numba plumbing: how kernels are marked, cached, packed and given random numbers."""

@@ -1,1 +1,0 @@
-"""Rules and learned policies that move pods between windows of requests."""

@@ -1,0 +1,1 @@
+"""Networks over rows, whatever the world that made the rows."""

@@ -1,0 +1,79 @@
+"""The value of every action of a decision, for clusters of any size.
+
+A node is an agent that bids: one small network with shared weights scores each (pod, node) pair, knowing the
+pod, the cluster and a summary of the other nodes. `learning.ddqn` trains it, `policies.q_policy` plays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
+
+
+class QNetwork(nn.Module):
+    """Dueling: Q(a) = V + A(a) - mean of A over the legal actions."""
+
+    def __init__(
+        self,
+        hidden: int = 64,
+        node_features: int = len(PAIR_FEATURES),
+        context_features: int = len(CONTEXT_FEATURES),
+    ) -> None:
+        super().__init__()
+        self.of_node = nn.Linear(node_features, hidden)
+        self.of_context = nn.Linear(context_features, hidden, bias=False)
+        self.deeper = nn.Linear(hidden, hidden)
+        self.summary = nn.Linear(2 * hidden + context_features, hidden)
+        self.value = nn.Linear(hidden, 1)
+        self.waiting = nn.Linear(hidden, 2)  # delay, reject
+        self.bid_of_node = nn.Linear(hidden, hidden)
+        self.bid_of_summary = nn.Linear(hidden, hidden, bias=False)
+        self.bid = nn.Linear(hidden, 2)  # place, preempt
+
+    def forward(self, nodes: Tensor, context: Tensor, mask: Tensor) -> Tensor:
+        """float[B, N, F], float[B, G], bool[B, 2N + 2] -> float[B, 2N + 2].
+
+        Values of illegal actions mean nothing: leave them out with `best_legal`.
+        """
+        count = nodes.shape[1]
+        found = torch.relu(self.of_node(nodes) + self.of_context(context).unsqueeze(1))
+        found = torch.relu(self.deeper(found))
+        legal = mask[:, :count].unsqueeze(2).to(found.dtype)
+        offered = found * legal  # not negative, so 0 is the maximum over no nodes
+        mean = offered.sum(dim=1) / legal.sum(dim=1).clamp(min=1.0)
+        summary = torch.relu(self.summary(torch.cat((mean, offered.amax(dim=1), context), dim=1)))
+        bids = torch.relu(self.bid_of_node(found) + self.bid_of_summary(summary).unsqueeze(1))
+        place, preempt = self.bid(bids).unbind(dim=2)
+        advantage = torch.cat((place, preempt, self.waiting(summary)), dim=1)
+        allowed = mask.to(advantage.dtype)
+        usual = (advantage * allowed).sum(dim=1, keepdim=True) / allowed.sum(dim=1, keepdim=True).clamp(
+            min=1.0
+        )
+        values: Tensor = self.value(summary) + advantage - usual
+        return values
+
+
+def best_legal(values: Tensor, mask: Tensor) -> Tensor:
+    """int64[B]: the legal action of highest value, the first of equals."""
+    return values.masked_fill(~mask, -torch.inf).argmax(dim=1)
+
+
+def network_of(tensors: Mapping[str, NDArray[Any]]) -> QNetwork:
+    """The network of a checkpoint's tensors; ValueError names one that is missing, wrong or not finite."""
+    width = tensors["deeper.weight"].shape[0] if "deeper.weight" in tensors else 1
+    with torch.random.fork_rng(devices=[]):  # what is drawn here is overwritten: nobody else shall notice
+        network = QNetwork(width)
+    for name, parameter in network.state_dict().items():
+        tensor = tensors.get(name)
+        if tensor is None or tensor.shape != tuple(parameter.shape) or not np.isfinite(tensor).all():
+            raise ValueError(f"{name}: needs finite numbers of shape {tuple(parameter.shape)}")
+        parameter.copy_(torch.from_numpy(tensor.astype(np.float32)))
+    return network

@@ -1,0 +1,125 @@
+"""Torch networks that choose among servers: agents that bid, a mixer of their values, an actor-critic.
+
+Rows, contexts and masks are those of `encoding.servers`; the weights are shared by all servers, so that one
+network serves any number of them. B choices, N servers, H hidden units.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES
+
+_ROW, _CONTEXT = len(ROW_FEATURES), len(CONTEXT_FEATURES)
+
+
+class Trunk(nn.Module):
+    """What each (server, NUMA) pair looks like, and the whole beside it."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.of_row = nn.Linear(_ROW, hidden)
+        self.of_context = nn.Linear(_CONTEXT, hidden, bias=False)
+        self.deeper = nn.Linear(hidden, hidden)
+        self.whole = nn.Linear(2 * hidden + _CONTEXT, hidden)
+
+    def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        """([B, 2 N, H] of the pairs, [B, H] of the whole) from rows [B, 2 N, F] and context [B, G]."""
+        found = torch.relu(self.of_row(rows) + self.of_context(context).unsqueeze(1))
+        found = torch.relu(self.deeper(found))
+        whole = torch.cat((found.mean(1), found.amax(1), context), 1)
+        return found, torch.relu(self.whole(whole))
+
+
+class ServerAgents(nn.Module):
+    """QMIX's agents, one per server with shared weights: what it is worth to each to place here, or to pass.
+
+    A server takes the request on its first NUMA node, on its second, or passes. Exactly one of them takes
+    it, so a server's bid is what it gains by taking it over passing, and the highest bid wins.
+    """
+
+    def __init__(self, hidden: int = 64) -> None:
+        super().__init__()
+        self.trunk = Trunk(hidden)
+        self.from_whole = nn.Linear(hidden, hidden, bias=False)
+        self.take = nn.Linear(hidden, 1)
+        self.skip = nn.Linear(hidden, 1)
+
+    def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(utility of taking [B, 2 N], utility of passing [B, N], the whole [B, H])."""
+        found, whole = self.trunk(rows, context)
+        found = torch.relu(found + self.from_whole(whole).unsqueeze(1))
+        take = self.take(found).squeeze(-1)
+        servers = found.reshape(len(found), -1, 2, found.shape[2]).mean(
+            2
+        )  # a server knows both its NUMA nodes
+        return take, self.skip(servers).squeeze(-1), whole
+
+    def bids(self, rows: Tensor, context: Tensor) -> Tensor:
+        """[B, 2 N]: what each server gains by taking the request on each NUMA node."""
+        take, skip, _ = self(rows, context)
+        gain: Tensor = take - skip.repeat_interleave(2, dim=1)
+        return gain
+
+
+class MonotonicMixer(nn.Module):
+    """The team's value from its agents' utilities; it never falls when one of them rises.
+
+    The weights are positive and depend on the state (hypernetworks), not on the agent: then the joint action
+    of highest team value is the one of the highest bid, whoever makes it, although only one agent may act.
+    """
+
+    def __init__(self, hidden: int = 64, width: int = 16) -> None:
+        super().__init__()
+        self.weights_in = nn.Linear(hidden, width)
+        self.bias_in = nn.Linear(hidden, width)
+        self.weights_out = nn.Linear(hidden, width)
+        self.value = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+
+    def forward(self, total: Tensor, whole: Tensor) -> Tensor:
+        """float[B, ..] from the sum of the chosen utilities [B, ..] and the whole [B, H]."""
+        flat = total.reshape(total.shape[0], -1, 1)  # [B, K, 1]
+        weights_in, weights_out = self.weights_in(whole).abs(), self.weights_out(whole).abs()  # [B, W]
+        layer = nn.functional.elu(flat * weights_in.unsqueeze(1) + self.bias_in(whole).unsqueeze(1))
+        out: Tensor = (layer * weights_out.unsqueeze(1)).sum(2) + self.value(whole)  # [B, K]
+        return out.reshape(total.shape)
+
+
+class ServerQMIX(nn.Module):
+    """Agents and their mixer: the value of every joint action in which one server takes the request."""
+
+    def __init__(self, hidden: int = 64) -> None:
+        super().__init__()
+        self.agents = ServerAgents(hidden)
+        self.mixer = MonotonicMixer(hidden)
+
+    def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        """(team values [B, 2 N], bids [B, 2 N])."""
+        take, skip, whole = self.agents(rows, context)
+        bids = take - skip.repeat_interleave(2, dim=1)
+        return self.mixer(skip.sum(1, keepdim=True) + bids, whole), bids
+
+
+class ServerActorCritic(nn.Module):
+    """Logits of the choices and the value of the state, for PPO."""
+
+    def __init__(self, hidden: int = 64) -> None:
+        super().__init__()
+        self.actor, self.critic = Trunk(hidden), Trunk(hidden)
+        self.from_whole = nn.Linear(hidden, hidden, bias=False)
+        self.logit = nn.Linear(hidden, 1)
+        self.value = nn.Linear(hidden, 1)
+        nn.init.zeros_(self.logit.weight)  # all choices are open at first
+        nn.init.zeros_(self.value.weight)
+
+    def forward(self, rows: Tensor, context: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+        """(logits [B, 2 N], minus infinity where not legal; value [B])."""
+        found, whole = self.actor(rows, context)
+        logits = self.logit(torch.relu(found + self.from_whole(whole).unsqueeze(1))).squeeze(-1)
+        return logits.masked_fill(~legal, -torch.inf), self.value(self.critic(rows, context)[1]).squeeze(-1)
+
+
+def best_choice(values: Tensor, legal: Tensor) -> Tensor:
+    """int64[B]: the legal choice of highest value, the first of equals."""
+    return values.masked_fill(~legal, -torch.inf).argmax(dim=1)

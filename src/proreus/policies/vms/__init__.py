@@ -1,1 +1,0 @@
-"""Who decides where a virtual machine goes: rules and learned scorers over the columns of `servers`."""

@@ -1,0 +1,1 @@
+"""Text, tables, JSON and YAML whose errors name file, line and field; data folders."""

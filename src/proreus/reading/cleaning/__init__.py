@@ -1,0 +1,1 @@
+"""Raw request logs made into tables that worlds can play."""

@@ -1,0 +1,1 @@
+"""Clients of the service: REST, gRPC, and a policy that asks it."""

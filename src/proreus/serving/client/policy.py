@@ -1,0 +1,157 @@
+"""A running service as a policy: what a simulator, an engine or a comparison asks goes to /v1/decide.
+
+The request describes the cluster as it stands, pod by pod, so that the service sees what a policy in this
+process would see. Pods that are yet to come and disruption budgets stay behind.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from proreus.model.decision import Decision, Place, from_action
+from proreus.model.node import Node
+from proreus.model.pod import GPU_WHOLE, Pod
+from proreus.model.resources import BASE_COLUMNS, CPU, GPU, Resources
+from proreus.policies.protocol import Explanation, NodeVerdict
+from proreus.serving.client.rest import RestClient
+from proreus.serving.named.wire import (
+    Amounts,
+    DecideAnswer,
+    DecideRequest,
+    GpuWire,
+    NodeAffinityWire,
+    NodeWire,
+    PodAffinityWire,
+    PodWire,
+    SpreadWire,
+    TaintWire,
+    TolerationWire,
+)
+from proreus.worlds.pods.state.observation import PodObservation
+
+
+class RemotePolicy:
+    """Decides by asking a service."""
+
+    def __init__(self, client: RestClient, name: str = "remote") -> None:
+        self._client = client
+        self.name = name
+
+    def decide(self, observation: PodObservation) -> Decision:
+        """What the service's policy decides."""
+        answer = self._client.decide(request_of(observation, explain=False))
+        return _decision(answer, observation)
+
+    def explain(self, observation: PodObservation) -> Explanation:
+        """The same with its reasons."""
+        answer = self._client.decide(request_of(observation, explain=True))
+        verdicts = tuple(
+            NodeVerdict(verdict.node, verdict.refused_by, verdict.scores, verdict.total)
+            for verdict in answer.verdicts or ()
+        )
+        note = f"By {answer.policy} of the service ({answer.decided_by}). {answer.note}"
+        decision = _decision(answer, observation)
+        return Explanation(self.name, observation.subject.name, decision, verdicts, note)
+
+
+def request_of(observation: PodObservation, *, explain: bool) -> DecideRequest:
+    """An observation in named fields."""
+    workload, state = observation.compiled.workload, observation.state
+    running: dict[int, list[PodWire]] = {}
+    placed = state.pod_node >= 0
+    # In order of placement, so that the service's cluster has the same history.
+    for index in sorted(placed.nonzero()[0].tolist(), key=lambda pod: int(state.pod_rank[pod])):
+        wire = pod_wire(workload.pods[index], int(state.pod_devices[index]))
+        since = float(state.pod_since[index])
+        running.setdefault(int(state.pod_node[index]), []).append(msgspec.structs.replace(wire, since=since))
+    nodes = [
+        msgspec.structs.replace(node_wire(node, running.get(n, [])), **_unlisted(observation, n))
+        for n, node in enumerate(workload.nodes)
+    ]
+    return DecideRequest(pod_wire(observation.subject), nodes, observation.waiting, explain)
+
+
+def _unlisted(observation: PodObservation, n: int) -> dict[str, Amounts | list[int]]:
+    """What is in use on node n without belonging to a pod: `used` and `gpu_used`, where there is any."""
+    cluster, state = observation.cluster, observation.state
+    here = np.flatnonzero(state.pod_node == n)
+    classes = cluster.pod_class[here]
+    used = cluster.nodes.allocatable[n] - state.free[n] - cluster.classes.request[classes].sum(axis=0)
+    gpus = int(cluster.nodes.gpu_count[n])
+    held = GPU_WHOLE - state.gpu_left[n, :gpus]
+    for pod, kind in zip(here.tolist(), classes.tolist(), strict=True):
+        mask = int(state.pod_devices[pod])
+        held -= int(cluster.classes.gpu_milli[kind]) * (mask >> np.arange(gpus) & 1)
+    found: dict[str, Amounts | list[int]] = {}
+    if used.any():
+        found["used"] = {
+            name: f"{amount}m" if name == CPU else amount
+            for name, amount in zip(observation.compiled.columns, used.tolist(), strict=True)
+            if amount
+        }
+    if held.any():
+        found["gpu_used"] = held.tolist()
+    return found
+
+
+def node_wire(node: Node, pods: list[PodWire]) -> NodeWire:
+    """A node in named fields."""
+    allocatable = _amounts(node.allocatable)
+    if node.gpu_count:
+        allocatable[GPU] = node.gpu_count
+    return NodeWire(
+        name=node.name,
+        allocatable=allocatable,
+        gpu_model=node.gpu_model,
+        labels=dict(node.labels),
+        taints=[TaintWire(taint.key, taint.effect, taint.value) for taint in node.taints],
+        unschedulable=node.unschedulable,
+        images=dict(node.images),
+        pods=pods,
+    )
+
+
+def pod_wire(pod: Pod, devices: int = 0) -> PodWire:
+    """A pod in named fields; `devices`: bit mask of the GPUs it holds."""
+    spec = pod.spec
+    gpu = GpuWire(spec.gpu.count, spec.gpu.milli, list(spec.gpu.models)) if spec.gpu.count else None
+    return PodWire(
+        name=pod.name,
+        requests=_amounts(spec.requests),
+        gpu=gpu,
+        namespace=spec.namespace,
+        labels=dict(spec.labels),
+        priority=spec.priority,
+        may_preempt=spec.may_preempt,
+        tolerations=[msgspec.convert(t, TolerationWire, from_attributes=True) for t in spec.tolerations],
+        node_name=spec.node_name,
+        node_selector=dict(spec.node_selector),
+        node_affinity=msgspec.convert(spec.node_affinity, NodeAffinityWire, from_attributes=True),
+        affinity=msgspec.convert(spec.affinity, PodAffinityWire, from_attributes=True),
+        anti_affinity=msgspec.convert(spec.anti_affinity, PodAffinityWire, from_attributes=True),
+        spread=[msgspec.convert(s, SpreadWire, from_attributes=True) for s in spec.spread],
+        host_ports=list(spec.host_ports),
+        images=list(spec.images),
+        scoring=spec.scoring,
+        cpu_limit=spec.cpu_limit,
+        usage=spec.usage,
+        usage_deviation=spec.usage_deviation,
+        devices=[device for device in range(devices.bit_length()) if devices >> device & 1],
+    )
+
+
+def _amounts(resources: Resources) -> Amounts:
+    amounts: Amounts = {
+        name: f"{amount}m" if name == CPU else amount
+        for name, amount in (*zip(BASE_COLUMNS, resources.base(), strict=True), *resources.extended)
+        if amount
+    }
+    return amounts
+
+
+def _decision(answer: DecideAnswer, observation: PodObservation) -> Decision:
+    decision = from_action(answer.action, len(observation.compiled.workload.nodes))
+    if isinstance(decision, Place):
+        return Place(decision.node, sum(1 << device for device in answer.devices))
+    return decision

@@ -1,0 +1,1 @@
+"""How requests come in: REST and gRPC, thin over the core."""

@@ -1,0 +1,160 @@
+"""Bytes of gRPC messages to values of the core, and back.
+
+The handlers get bytes: what cannot be parsed is refused here, with a message, and not by the library, which
+would call it an internal error. States come straight out of the bytes: a packed field of doubles already
+lies there as an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from proreus.kernels.arrays import F64, Bool
+from proreus.serving.checks import Dimensions, as_block, as_mask, as_masks
+from proreus.serving.core import Batch, BatchDecided, Question
+from proreus.serving.protos import decision_pb2 as decision
+from proreus.serving.protos import scheduler_pb2 as scheduler
+from proreus.serving.values import DecidedBy, PredictAnswer, Refused, UpdateAnswer, UpdateRequest, invalid
+
+Parsed = TypeVar("Parsed", bound=Message)
+_PACKED_FIRST_FIELD = 0x0A
+_DECIDED_BY = {"model": decision.DECIDED_BY_MODEL, "rule": decision.DECIDED_BY_RULE}
+
+
+def parse(kind: Callable[[bytes], Parsed], data: bytes) -> Parsed:
+    """`data` as a message."""
+    try:
+        return kind(data)
+    except DecodeError:
+        raise invalid("request", "these bytes are not the message of this call") from None
+
+
+def lone_doubles(data: bytes) -> F64 | None:
+    """The doubles of a message that has nothing but a packed first field; None where it is another one."""
+    if len(data) < 2 or data[0] != _PACKED_FIRST_FIELD:
+        return None
+    length, at, shift = 0, 1, 0
+    while True:  # the length, seven bits a byte
+        byte = data[at]
+        length |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            break
+        if at >= len(data) or shift > 28:
+            return None
+    if at + length != len(data) or length % 8:
+        return None
+    # A copy: it is aligned and may be written to, so kernels are compiled for one kind of array only.
+    return np.frombuffer(data, dtype="<f8", offset=at).astype(np.float64)
+
+
+def read_state(data: bytes) -> F64:
+    """The state of a scheduler.StateRequest."""
+    state = lone_doubles(data)
+    if state is None:
+        state = np.array(parse(scheduler.StateRequest.FromString, data).state, dtype=np.float64)
+    return state
+
+
+def read_question(data: bytes, seconds_left: float, dimensions: Dimensions) -> Question:
+    """A PredictRequest."""
+    state = lone_doubles(data)
+    if state is not None:
+        return Question(state, seconds_left=seconds_left)
+    asked = parse(decision.PredictRequest.FromString, data)
+    return Question(
+        np.array(asked.state, dtype=np.float64),
+        as_mask(asked.mask, dimensions) if asked.mask else None,
+        asked.deterministic if asked.HasField("deterministic") else None,
+        asked.top_k or None,
+        seconds_left,
+    )
+
+
+def read_batch(data: bytes, dimensions: Dimensions) -> Batch:
+    """A BatchRequest."""
+    asked = parse(decision.BatchRequest.FromString, data)
+    if asked.packed and asked.states:
+        raise invalid("packed", "comes with states; send one of the two")
+    if asked.packed:
+        states = _unpacked(asked.packed, asked.state_length or dimensions.state)
+    else:
+        states = as_block([list(state.state) for state in asked.states], dimensions)
+    masks: Bool | None = None
+    if asked.masks:
+        masks = as_masks([list(mask.mask) for mask in asked.masks], len(states), dimensions)
+    return Batch(states, masks, asked.deterministic if asked.HasField("deterministic") else None)
+
+
+def _unpacked(packed: bytes, length: int) -> F64:
+    if length < 1:
+        raise invalid("state_length", f"{length} is not a number above 0")
+    if len(packed) % (8 * length):
+        raise invalid("packed", f"has {len(packed)} bytes, which is not a multiple of {8 * length}")
+    return np.frombuffer(packed, dtype="<f8").reshape(-1, length).astype(np.float64)
+
+
+def read_update(data: bytes) -> UpdateRequest:
+    """An UpdateRequest."""
+    asked = parse(decision.UpdateRequest.FromString, data)
+    return UpdateRequest(
+        [list(state.state) for state in asked.states],
+        list(asked.actions),
+        list(asked.rewards),
+        list(asked.dones),
+        list(asked.log_probs) or None,
+        asked.model_version if asked.HasField("model_version") else None,
+    )
+
+
+def action_bytes(answer: PredictAnswer) -> bytes:
+    """The ActionResponse of the k8s simulator."""
+    return scheduler.ActionResponse(action=answer.action).SerializeToString()
+
+
+def answer_bytes(answer: PredictAnswer) -> bytes:
+    """A PredictResponse."""
+    top = answer.top or ()
+    return decision.PredictResponse(
+        action=answer.action,
+        model_version=answer.model_version,
+        log_prob=answer.log_prob,
+        decided_by=_decided_by(answer.decided_by),
+        deterministic=answer.deterministic,
+        top=[decision.Choice(action=choice.action, probability=choice.probability) for choice in top],
+    ).SerializeToString()
+
+
+def refusal_bytes(refused: Refused) -> bytes:
+    """A PredictResponse without an answer, for a stream that goes on."""
+    return decision.PredictResponse(error=str(refused)).SerializeToString()
+
+
+def batch_bytes(decided: BatchDecided) -> bytes:
+    """A BatchResponse."""
+    return decision.BatchResponse(
+        actions=decided.actions.tolist(),
+        log_probs=decided.log_probs.tolist(),
+        model_version=decided.version,
+        decided_by=_decided_by(decided.decided_by),
+        deterministic=decided.deterministic,
+    ).SerializeToString()
+
+
+def update_bytes(answer: UpdateAnswer) -> bytes:
+    """An UpdateResponse."""
+    return decision.UpdateResponse(
+        status=answer.status,
+        logged=answer.logged,
+        learnable=answer.learnable,
+        buffered=answer.buffered,
+        model_version=answer.model_version,
+    ).SerializeToString()
+
+
+def _decided_by(decided_by: DecidedBy) -> decision.DecidedBy:
+    return _DECIDED_BY[decided_by]

@@ -1,0 +1,94 @@
+"""The REST door as a running server: uvicorn in a thread of its own, started and stopped from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from pathlib import Path
+
+import uvicorn
+
+from proreus.model.errors import WorkError
+from proreus.serving.doors.http import HttpApp
+from proreus.serving.doors.quick import quick_protocol
+
+_STARTUP_SECONDS = 30.0
+
+
+class RestDoor:
+    """An HTTP server over one application."""
+
+    def __init__(self, app: HttpApp) -> None:
+        self._app = app
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, host: str, port: int, credentials: tuple[Path, Path] | None = None) -> int:
+        """Listen; the port, where 0 was asked for. credentials: certificate and key."""
+        listening = listen(host, port)
+        config = uvicorn.Config(
+            self._app,
+            loop="auto",
+            http=quick_protocol(self._app),
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            ssl_certfile=None if credentials is None else credentials[0],
+            ssl_keyfile=None if credentials is None else credentials[1],
+        )
+        server = self._server = uvicorn.Server(config)
+        failure: list[BaseException] = []
+        started = threading.Event()
+
+        def serve() -> None:
+            async def main() -> None:
+                task = asyncio.ensure_future(server.serve(sockets=[listening]))
+                while not server.started and not task.done():
+                    await asyncio.sleep(0.005)
+                started.set()
+                await task
+
+            try:
+                with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                    runner.run(main())
+            except BaseException as error:  # noqa: BLE001 - handed to whoever starts the door
+                failure.append(error)
+            finally:
+                started.set()
+
+        self._thread = threading.Thread(target=serve, name="rest", daemon=True)
+        self._thread.start()
+        if not started.wait(_STARTUP_SECONDS) or failure:
+            raise WorkError(f"REST cannot serve: {failure[0] if failure else 'it did not start in time'}")
+        return int(listening.getsockname()[1])
+
+    def stop(self, seconds: float) -> None:
+        """Take no more requests, and end those under way within so many seconds."""
+        if self._server is None or self._thread is None:
+            return
+        self._server.config.timeout_graceful_shutdown = max(1, round(seconds))
+        self._server.should_exit = True
+        self._thread.join(seconds + 5.0)
+        self._app.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; an address in use or unknown is one clear line."""
+    bare = host.removeprefix("[").removesuffix("]")
+    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listening.bind((bare, port))
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        raise WorkError(f"REST cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return listening

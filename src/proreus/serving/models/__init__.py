@@ -1,0 +1,1 @@
+"""Versions of the model on disk, and the one that is live."""

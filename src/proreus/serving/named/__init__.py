@@ -1,0 +1,1 @@
+"""Decisions about clusters that a client describes by name."""

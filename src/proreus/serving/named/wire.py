@@ -1,0 +1,305 @@
+"""A decision asked for in named fields: the JSON of /v1/decide, and what it means in terms of the model.
+
+Amounts are Kubernetes quantities ("500m", "2", "1Gi") under Kubernetes' names (cpu, memory, ephemeral-
+storage, pods, nvidia.com/gpu and any extended resource). Nested constraints have the names of the model's
+own fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from proreus.kube.pods import to_resources
+from proreus.model.node import Effect, Node, Taint, Toleration
+from proreus.model.pod import GPU_WHOLE, GpuRequest, NodeAffinity, Pod, PodAffinity, PodSpec, SpreadConstraint
+from proreus.model.resources import CPU, GPU, parse_quantity
+from proreus.model.selectors import Operator
+from proreus.serving.values import invalid
+from proreus.worlds.pods.state.described import NodeNow, Running
+
+MOST_NODES, MOST_PODS = 20_000, 200_000
+_WRITTEN = {"pattern": r"^[0-9]{1,9}(\.[0-9]{1,3})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$", "minimum": 0}
+Quantity = Annotated[
+    str | int | float,
+    Meta(description="A Kubernetes quantity: 500m, 2, 1Gi.", extra_json_schema=_WRITTEN),
+]
+Amounts = dict[str, Quantity]
+_SmallInt = Annotated[int, Meta(ge=-(2**31), le=2**31)]
+_Amount = Annotated[int, Meta(ge=0, le=2**62)]
+Model = TypeVar("Model")
+
+
+class _Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A field that is not known is an error."""
+
+
+class GpuWire(_Strict, frozen=True):
+    """GPUs that a pod asks for: `count` devices with `milli` thousandths free on each."""
+
+    count: Annotated[int, Meta(ge=1, le=64)] = 1
+    milli: Annotated[int, Meta(ge=1, le=GPU_WHOLE)] = GPU_WHOLE
+    models: list[str] = field(default_factory=list)
+
+
+class TolerationWire(_Strict, frozen=True):
+    """A taint that a pod endures; no key means all keys, no effect means all effects."""
+
+    key: str = ""
+    value: str = ""
+    exists: bool = False
+    effect: Effect | None = None
+
+
+class TaintWire(_Strict, frozen=True):
+    """What keeps pods off a node."""
+
+    key: str
+    effect: Effect
+    value: str = ""
+
+
+class RequirementWire(_Strict, frozen=True):
+    """One condition on one label."""
+
+    key: str
+    operator: Operator
+    values: list[str] = field(default_factory=list)
+
+
+class SelectorWire(_Strict, frozen=True):
+    """All requirements must hold."""
+
+    requirements: list[RequirementWire] = field(default_factory=list)
+
+
+class NodeTermWire(_Strict, frozen=True):
+    """Conditions on a node's labels and fields."""
+
+    labels: SelectorWire = field(default_factory=SelectorWire)
+    fields: SelectorWire = field(default_factory=SelectorWire)
+
+
+class NodeAffinityWire(_Strict, frozen=True):
+    """Where a pod may go (any required term) and would like to go (weight, term)."""
+
+    required: list[NodeTermWire] = field(default_factory=list)
+    preferred: list[tuple[_SmallInt, NodeTermWire]] = field(default_factory=list)
+
+
+class PodTermWire(_Strict, frozen=True):
+    """Pods selected by labels within namespaces, seen through one topology key."""
+
+    selector: SelectorWire
+    topology_key: str
+    namespaces: list[str] = field(default_factory=list)
+
+
+class PodAffinityWire(_Strict, frozen=True):
+    """Closeness to, or distance from, other pods."""
+
+    required: list[PodTermWire] = field(default_factory=list)
+    preferred: list[tuple[_SmallInt, PodTermWire]] = field(default_factory=list)
+
+
+class SpreadWire(_Strict, frozen=True):
+    """Keep the number of matching pods per topology domain within `max_skew`."""
+
+    selector: SelectorWire
+    topology_key: str
+    max_skew: Annotated[int, Meta(ge=1, le=2**31)] = 1
+    min_domains: Annotated[int, Meta(ge=1, le=2**31)] = 1
+    hard: bool = True
+    system_default: bool = False
+
+
+class PodWire(_Strict, frozen=True):
+    """A pod: what it asks for and where it may go."""
+
+    name: str
+    requests: Amounts = field(default_factory=dict)
+    gpu: GpuWire | None = None
+    namespace: str = "default"
+    labels: dict[str, str] = field(default_factory=dict)
+    priority: _SmallInt = 0
+    may_preempt: bool = True
+    tolerations: list[TolerationWire] = field(default_factory=list)
+    node_name: str = ""
+    node_selector: dict[str, str] = field(default_factory=dict)
+    node_affinity: NodeAffinityWire = field(default_factory=NodeAffinityWire)
+    affinity: PodAffinityWire = field(default_factory=PodAffinityWire)
+    anti_affinity: PodAffinityWire = field(default_factory=PodAffinityWire)
+    spread: list[SpreadWire] = field(default_factory=list)
+    host_ports: list[tuple[str, str, Annotated[int, Meta(ge=1, le=65_535)]]] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    scoring: Annotated[
+        tuple[_Amount, _Amount] | None,
+        Meta(description="CPU (thousandths) and memory (bytes) as kube scores them; null: the requests."),
+    ] = None
+    cpu_limit: Annotated[_Amount, Meta(description="Thousandths of a core; 0: none.")] = 0
+    usage: Annotated[
+        float, Meta(ge=0, le=1e6, description="Mean measured CPU use as a share of the request.")
+    ] = 1.0
+    usage_deviation: Annotated[float, Meta(ge=0, le=1e6, description="Its standard deviation.")] = 0.0
+    devices: Annotated[
+        list[Annotated[int, Meta(ge=0, lt=62)]],
+        Meta(description="Of a running pod: the GPUs it holds, by index; empty: the tightest that fit."),
+    ] = field(default_factory=list)
+    since: Annotated[
+        float, Meta(ge=-1e15, le=1e15, description="Of a running pod: when it was placed, in seconds.")
+    ] = 0.0
+
+
+class NodeWire(_Strict, frozen=True):
+    """A node and what is on it."""
+
+    name: str
+    allocatable: Amounts
+    used: Annotated[Amounts, Meta(description="In use by pods that are not listed.")] = field(
+        default_factory=dict
+    )
+    gpu_used: Annotated[
+        list[Annotated[int, Meta(ge=0, le=GPU_WHOLE)]],
+        Meta(description="Thousandths of each GPU in use by pods that are not listed."),
+    ] = field(default_factory=list)
+    gpu_model: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: list[TaintWire] = field(default_factory=list)
+    unschedulable: bool = False
+    images: dict[str, Annotated[int, Meta(ge=0, le=2**62)]] = field(default_factory=dict)
+    pods: list[PodWire] = field(default_factory=list)
+
+
+class DecideRequest(_Strict, frozen=True):
+    """A cluster of any size, and the pod to decide about."""
+
+    pod: PodWire
+    nodes: Annotated[list[NodeWire], Meta(min_length=1, max_length=MOST_NODES)]
+    waiting: Annotated[int, Meta(ge=0, le=2**31, description="Other pods that wait for a node.")] = 0
+    explain: Annotated[bool, Meta(description="Whether to answer with reasons, node by node.")] = True
+
+
+class VerdictWire(Struct, frozen=True):
+    """Why one node was or was not chosen."""
+
+    node: str
+    refused_by: str
+    scores: dict[str, float]
+    total: float
+
+
+class DecideAnswer(Struct, frozen=True):
+    """What to do with the pod."""
+
+    decision: Literal["place", "preempt", "delay", "reject"]
+    node: str | None
+    action: Annotated[int, Meta(description="The same in numbers: see /predict.")]
+    devices: Annotated[list[int], Meta(description="GPUs to use, by index; empty: the tightest that fit.")]
+    victims: Annotated[list[str], Meta(description="Pods to evict first.")]
+    policy: str
+    decided_by: Literal["policy", "rule"]
+    note: str
+    verdicts: list[VerdictWire] | None
+
+
+def to_nodes(request: DecideRequest) -> list[NodeNow]:
+    """The nodes of a request; a refusal names the field that cannot be meant."""
+    if sum(len(node.pods) for node in request.nodes) > MOST_PODS:
+        raise invalid("nodes", f"list more than {MOST_PODS} pods")
+    seen: set[str] = set()
+    found = []
+    for index, wire in enumerate(request.nodes):
+        path = f"nodes[{index}]"
+        if wire.name in seen:
+            raise invalid(f"{path}.name", f"two nodes are named {wire.name!r}")
+        seen.add(wire.name)
+        found.append(_node(wire, path))
+    return found
+
+
+def _node(wire: NodeWire, path: str) -> NodeNow:
+    amounts = _amounts(wire.allocatable, f"{path}.allocatable")
+    used = _amounts(wire.used, f"{path}.used")
+    if used.pop(GPU, 0):
+        raise invalid(f"{path}.used.{GPU}", "say in gpu_used how much of each GPU is in use")
+    gpus = amounts.pop(GPU, 0)
+    try:
+        node = Node(
+            name=wire.name,
+            allocatable=to_resources(amounts),
+            gpu_count=gpus,
+            gpu_model=wire.gpu_model if gpus else "",
+            labels=tuple(sorted(wire.labels.items())),
+            taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in wire.taints),
+            unschedulable=wire.unschedulable,
+            images=tuple(wire.images.items()),
+        )
+    except ValueError as error:
+        raise invalid(path, str(error)) from error
+    running = tuple(
+        Running(to_pod(pod, f"{path}.pods[{k}]"), sum(1 << d for d in set(pod.devices)), pod.since)
+        for k, pod in enumerate(wire.pods)
+    )
+    return NodeNow(node, running, to_resources(used), tuple(wire.gpu_used))
+
+
+def to_pod(wire: PodWire, path: str) -> Pod:
+    """The pod of a request."""
+    amounts = _amounts(wire.requests, f"{path}.requests")
+    whole = amounts.pop(GPU, 0)
+    if whole and wire.gpu is not None:
+        raise invalid(f"{path}.gpu", f"comes with {GPU}; say one of the two")
+    gpu = GpuRequest(whole, GPU_WHOLE) if whole else GpuRequest()
+    if wire.gpu is not None:
+        gpu = GpuRequest(wire.gpu.count, wire.gpu.milli, tuple(wire.gpu.models))
+    return Pod(
+        wire.name,
+        PodSpec(
+            requests=to_resources(amounts),
+            gpu=gpu,
+            namespace=wire.namespace,
+            labels=tuple(sorted(wire.labels.items())),
+            priority=wire.priority,
+            may_preempt=wire.may_preempt,
+            tolerations=tuple(_model(t, Toleration, path) for t in wire.tolerations),
+            node_name=wire.node_name,
+            node_selector=tuple(sorted(wire.node_selector.items())),
+            node_affinity=_model(wire.node_affinity, NodeAffinity, path),
+            affinity=_model(wire.affinity, PodAffinity, path),
+            anti_affinity=_model(wire.anti_affinity, PodAffinity, path),
+            spread=tuple(_model(s, SpreadConstraint, path) for s in wire.spread),
+            host_ports=tuple(wire.host_ports),
+            images=tuple(wire.images),
+            scoring=wire.scoring,
+            cpu_limit=wire.cpu_limit,
+            usage=wire.usage,
+            usage_deviation=wire.usage_deviation,
+        ),
+    )
+
+
+def _model(wire: Struct, kind: type[Model], path: str) -> Model:
+    """A nested constraint as the model's own: the names of the fields are the same."""
+    try:
+        return msgspec.convert(wire, kind, from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise invalid(path, str(error)) from error
+
+
+@lru_cache(maxsize=16_384)  # the nodes of a cluster are much alike
+def _quantity(amount: str | int | float, scale: int) -> int:
+    return parse_quantity(amount, scale=scale)
+
+
+def _amounts(amounts: Mapping[str, str | int | float], path: str) -> dict[str, int]:
+    parsed = {}
+    for name, amount in amounts.items():
+        try:
+            parsed[name] = _quantity(amount, 1000 if name == CPU else 1)
+        except ValueError as error:
+            raise invalid(f"{path}.{name}", str(error)) from error
+    return parsed

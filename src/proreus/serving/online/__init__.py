@@ -1,0 +1,1 @@
+"""Learning from reported outcomes while serving."""

@@ -1,1 +1,0 @@
-"""Pods on shared nodes that are moved between five-minute windows of requests."""

@@ -1,0 +1,359 @@
+"""`proreus/Pods-v0`: the pods world as a Gymnasium environment, one decision about one pod per step.
+
+A thin view: `PodsWorld` runs, `encoding` describes each decision, `envs.rewards` says what it was worth.
+
+>>> import gymnasium, proreus.envs
+>>> env = gymnasium.make("proreus/Pods-v0", scenario="small", reward="completion", max_episode_steps=1000)
+>>> observation, info = env.reset(seed=1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from proreus.kernels.arrays import F64, I64, Bool
+from proreus.model.decision import Decision, Delay, Place, action_count, from_action
+from proreus.model.errors import IllegalDecision, InputError, UsageError, unknown_name
+from proreus.model.pod import GPU_WHOLE
+from proreus.model.resources import COL_CPU, GIB
+from proreus.model.workload import Workload
+from proreus.worlds.pods import rewards
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.decision import LARGEST_FEATURE, PodsEncoder, document_vector, legal_actions
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
+from proreus.worlds.pods.rewards import Reward
+from proreus.worlds.pods.simulation.columns import FAILED, REJECTED
+from proreus.worlds.pods.simulation.outcome import Outcome
+from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
+from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.state.observation import PodObservation
+from proreus.worlds.pods.traces.generate import PRESETS, Departures, generate
+
+Encoding = Literal["features", "document000"]
+Illegal = Literal["raise", "delay"]
+Source: TypeAlias = str | Workload | Callable[[int], Workload]
+"""A preset of the generator, one workload for every episode, or a function from a seed to a workload."""
+Observed: TypeAlias = Any
+"""What the observation space of the chosen encoding holds: a dict of arrays, or one vector."""
+
+_LARGEST_TASK = 1e6  # the k8s simulator sets no bound to a task; spaces need one
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "encoding": ("features", "document000"),
+    "reward": ("allocation", "completion"),
+    "illegal": ("raise", "delay"),
+}
+
+
+@dataclass(frozen=True)
+class PodsSettings:
+    """How the environment shows the world and judges decisions."""
+
+    encoding: Encoding = "features"
+    """"features": a dict of features per legal node, context and action mask, for learners that score nodes;
+    "document000": the fixed vector of 2N + 2 numbers of the k8s simulator, the mask is in `info`."""
+    reward: Reward = "allocation"
+    """"allocation": the share of GPUs (or CPU) put to use; "completion": minus time in the system."""
+    illegal: Illegal = "raise"
+    """What an illegal action does: raise IllegalDecision, or count as a delay where there are no masks."""
+    work_conserving: bool = False
+    """Mask delay and reject wherever a node can take the pod: a smaller problem, and what rules do."""
+    generator: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the preset's `GeneratorConfig` to change, such as {"nodes": 7}."""
+    world: PodsOptions | None = None
+    """How the world treats pods it cannot place; None: they wait, or are dropped where nobody ever leaves."""
+
+    def __post_init__(self) -> None:
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise unknown_name(name, str(getattr(self, name)), known)
+
+
+class PodsKeywords(TypedDict, total=False):
+    """The fields of `PodsSettings` as keyword arguments, so that `gymnasium.make` can pass them."""
+
+    encoding: Encoding
+    reward: Reward
+    illegal: Illegal
+    work_conserving: bool
+    generator: Mapping[str, Any]
+    world: PodsOptions | None
+
+
+class PodsEnv(gymnasium.Env[Observed, np.int64]):
+    """Place (0..N-1), preempt (N..2N-1), delay (2N) or reject (2N+1) one pod per step.
+
+    Each episode is a run of a workload, another one for each episode where `scenario` allows it. The
+    episode terminates when the run is over. `info` has `action_mask`, the time `now`, the `pod`'s name and
+    whether the last action was `illegal`; after the last decision, the run's `measures`.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # as Gymnasium declares it
+
+    def __init__(
+        self,
+        scenario: Source = "small",
+        *,
+        seed: int | None = None,
+        render_mode: str | None = None,
+        **settings: Unpack[PodsKeywords],
+    ) -> None:
+        self.settings = PodsSettings(**settings)
+        self.render_mode = render_mode
+        self._make = _workload_maker(scenario, self.settings.generator)
+        self._options = self.settings.world or _usual_options(scenario)
+        self._first_seed = seed
+        self._fixed: Compiled | None = None
+        if isinstance(scenario, Workload):
+            self._fixed = compile_workload(scenario)
+        # The spaces are sized by a workload, before any seed is known: every episode has as many nodes.
+        sample = scenario if isinstance(scenario, Workload) else self._make(0)
+        self.node_count = len(sample.nodes)
+        self.action_space = spaces.Discrete(action_count(self.node_count))
+        self.observation_space = _space(self.settings.encoding, self.node_count)
+        self._episode: _Episode | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observed, dict[str, Any]]:
+        """Start a run; the seed determines it and, through the generator of this env, the runs after it."""
+        if seed is None and self._episode is None:
+            seed = self._first_seed
+        super().reset(seed=seed)
+        self._episode = _Episode(self._next_workload(), self._options, self.settings)
+        if self._episode.observation is None:
+            raise InputError(f"the workload {self._episode.workload.name} has no pod to decide about")
+        return self._episode.observed(), self._episode.info()
+
+    def step(self, action: np.int64 | int) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+        """Decide about the pod at hand and run on to the next one."""
+        episode = self._running()
+        reward = episode.decide(int(action))
+        return episode.observed(), reward, episode.observation is None, False, episode.info()
+
+    def action_masks(self) -> Bool:
+        """bool[2N + 2]: the legal actions now, under the name that sb3-contrib looks for."""
+        return self._running().mask
+
+    def outcome(self) -> Outcome:
+        """What the current run has come to so far."""
+        return self._running().world.outcome()
+
+    def render(self) -> str | None:
+        """The moment in words, in render mode "ansi"."""
+        return self._running().describe() if self.render_mode == "ansi" else None
+
+    @property
+    def observation(self) -> PodObservation | None:
+        """The decision at hand as policies see it; None when the run is over."""
+        return self._running().observation
+
+    def decide(self, decision: Decision) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+        """`step` with the decision of a policy, its choice of devices included."""
+        episode = self._running()
+        reward = episode.apply(decision)
+        return episode.observed(), reward, episode.observation is None, False, episode.info()
+
+    def _running(self) -> _Episode:
+        if self._episode is None:
+            raise UsageError("reset the environment before its first step")
+        return self._episode
+
+    def _next_workload(self) -> Compiled:
+        # Drawn for a fixed workload as well: what follows does not depend on where workloads come from.
+        seed = int(self.np_random.integers(2**31))
+        if self._fixed is not None:
+            return self._fixed
+        workload = self._make(seed)
+        if len(workload.nodes) != self.node_count:
+            raise InputError(
+                f"the workload of seed {seed} has {len(workload.nodes)} nodes and not {self.node_count}"
+            )
+        return compile_workload(workload)
+
+
+class _Episode:
+    """One run of the world with what the environment says about it."""
+
+    def __init__(self, compiled: Compiled, options: PodsOptions, settings: PodsSettings) -> None:
+        self.workload = compiled.workload
+        self.settings = settings
+        self.world = PodsWorld(compiled, options)
+        self._encoder = PodsEncoder(compiled)
+        self._judge = _Judge(self.world, settings.reward)
+        self._was_illegal = False
+        self._look()
+
+    def _look(self) -> None:
+        """Run to the next decision and see what is legal."""
+        self.observation = self.world.next_decision()
+        nodes = len(self.workload.nodes)
+        self.mask: Bool = np.zeros(action_count(nodes), dtype=np.bool_)
+        self._devices: I64 = np.zeros(nodes, dtype=np.int64)
+        if self.observation is None:
+            self.mask[2 * nodes :] = True  # no one will act on it, but learners expect something legal
+            return
+        self.mask = legal_actions(self.observation, work_conserving=self.settings.work_conserving)
+
+    def decide(self, action: int) -> float:
+        """Carry out a flat action; what it was worth."""
+        nodes = len(self.workload.nodes)
+        decision = from_action(action, nodes)
+        illegal = not self.mask[action]
+        if illegal:
+            if self.settings.illegal == "raise":
+                raise IllegalDecision(f"action {action} ({decision}) is masked")
+            decision = Delay()
+        elif isinstance(decision, Place):
+            decision = Place(decision.node, int(self._devices[decision.node]))
+        return self.apply(decision, instead_of_illegal=illegal)
+
+    def apply(self, decision: Decision, *, instead_of_illegal: bool = False) -> float:
+        """Carry out a decision; what it was worth."""
+        self._was_illegal = instead_of_illegal
+        before = self._judge.look()
+        self.world.apply(decision)
+        placed = self._judge.look()
+        self._look()
+        return self._judge.worth(before, placed)
+
+    def observed(self) -> Observed:
+        """The decision at hand in the chosen encoding; zeros when the run is over."""
+        nodes = len(self.workload.nodes)
+        if self.settings.encoding == "document000":
+            if self.observation is None:
+                return np.zeros(2 * nodes + 2, dtype=np.float32)
+            return document_vector(self.observation).astype(np.float32)
+        if self.observation is None:
+            features = np.zeros((nodes, len(PAIR_FEATURES)), dtype=np.float32)
+            context = np.zeros(len(CONTEXT_FEATURES), dtype=np.float32)
+        else:
+            features, self._devices = self._encoder.nodes(self.observation, self.mask)
+            context = self._encoder.context(self.observation, self.mask)
+        return {"nodes": features, "context": context, "action_mask": self.mask.astype(np.int8)}
+
+    def info(self) -> dict[str, Any]:
+        """What is known beside the observation."""
+        found: dict[str, Any] = {
+            "action_mask": self.mask,
+            "now": float(self.world.run.clock[0]),
+            "illegal": self._was_illegal,
+        }
+        if self.observation is None:
+            found["measures"] = self.world.outcome().measures
+        else:
+            found["pod"] = self.observation.subject.name
+        return found
+
+    def describe(self) -> str:
+        """The moment in words: the pod, then one line per node."""
+        observation = self.observation
+        if observation is None:
+            return f"{self.workload.name}: the run is over at {self.world.run.clock[0]:g} s"
+        asks = observation.subject.spec
+        lines = [
+            f"{self.workload.name} at {observation.now:g} s: {observation.subject.name} asks for "
+            f"{asks.requests.cpu}m CPU, {asks.requests.memory / GIB:.3g} GiB, "
+            f"{asks.gpu.count} x {asks.gpu.milli}m GPU"
+        ]
+        for n, node in enumerate(self.workload.nodes):
+            verdict = "may take it" if self.mask[n] else "may not"
+            if self.mask[len(self.workload.nodes) + n]:
+                verdict = "after eviction"
+            free = observation.state.free[n, COL_CPU]
+            lines.append(f"  {node.name:<16} {free:>8}m of {node.allocatable.cpu:>8}m CPU free  {verdict}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Glance:
+    """The figures of a run that rewards are computed from."""
+
+    now: float
+    used: float
+    lost: int
+
+
+class _Judge:
+    """Turns two moments of a run into a reward."""
+
+    def __init__(self, world: PodsWorld, reward: Reward) -> None:
+        self._run = world.run
+        self._reward = reward
+        nodes = world.cluster.nodes
+        gpus = float(nodes.gpu_count.sum()) * GPU_WHOLE
+        self._column = len(world.compiled.columns) if gpus else COL_CPU
+        self._capacity = gpus or max(float(nodes.allocatable[:, COL_CPU].sum()), 1.0)
+        work = np.where(np.isfinite(world.run.work), world.run.work, 0.0)
+        self._total_work = max(float(work.sum()), 1.0)
+        # As long as the whole workload: no pod that is ever run should take longer.
+        arrivals = world.run.arrival
+        self._lost_seconds = float(
+            arrivals.max(initial=0.0) - arrivals.min(initial=0.0) + work.max(initial=0.0)
+        )
+
+    def look(self) -> _Glance:
+        """The figures now."""
+        lost = int(self._lost().sum()) if self._reward == "completion" else 0
+        return _Glance(float(self._run.clock[0]), float(self._run.used[self._column]), lost)
+
+    def worth(self, before: _Glance, placed: _Glance) -> float:
+        """The reward for a decision between two glances, the world having run on since the second."""
+        if self._reward == "allocation":
+            return rewards.allocation(before.used, placed.used, self._capacity)
+        after = self.look()
+        seconds = rewards.pod_seconds(self._run.arrival, self._leaving_times(), before.now, after.now)
+        return rewards.completion(seconds, after.lost - before.lost, self._lost_seconds, self._total_work)
+
+    def _leaving_times(self) -> F64:
+        """When each pod left the system, infinite for those still there; a pod that never ends leaves as it
+        starts, for then it waits no more."""
+        run = self._run
+        left = np.where(np.isnan(run.finished), np.inf, run.finished)
+        left = np.where(np.isinf(run.work) & ~np.isnan(run.started), run.started, left)
+        return np.where(self._lost(), -np.inf, left)
+
+    def _lost(self) -> Bool:
+        """Which pods will never run, or run again."""
+        lost: Bool = (self._run.status == REJECTED) | (self._run.status == FAILED)
+        return lost
+
+
+def _workload_maker(scenario: Source, generator: Mapping[str, Any]) -> Callable[[int], Workload]:
+    if isinstance(scenario, str):
+        if scenario not in PRESETS:
+            raise unknown_name("scenario", scenario, PRESETS)
+        preset = scenario
+        return lambda seed: generate(preset, seed, **generator)
+    if generator:
+        raise UsageError("generator options need a scenario that is a preset of the generator")
+    if isinstance(scenario, Workload):
+        fixed = scenario
+        return lambda seed: fixed
+    return scenario
+
+
+def _usual_options(scenario: Source) -> PodsOptions:
+    """Where pods never leave, one that finds no room is dropped, as in the published experiment."""
+    staying = isinstance(scenario, str) and PRESETS[scenario].departures is Departures.NEVER
+    return PodsOptions(drop_failures=staying)
+
+
+def _space(encoding: Encoding, nodes: int) -> spaces.Space[Any]:
+    if encoding == "document000":
+        high = np.full(2 * nodes + 2, 1.0, dtype=np.float32)
+        high[2 * nodes :] = _LARGEST_TASK
+        return spaces.Box(np.zeros_like(high), high, dtype=np.float32)
+    bound = np.float32(LARGEST_FEATURE)
+    return spaces.Dict(
+        {
+            "nodes": spaces.Box(-bound, bound, (nodes, len(PAIR_FEATURES)), np.float32),
+            "context": spaces.Box(-bound, bound, (len(CONTEXT_FEATURES),), np.float32),
+            "action_mask": spaces.MultiBinary(action_count(nodes)),
+        }
+    )

@@ -1,0 +1,160 @@
+"""Every policy by name, in one literal, and the options that a user may turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from proreus.model.errors import UsageError, unknown_name
+from proreus.policies.checkpoint import is_checkpoint
+from proreus.policies.protocol import Policy
+from proreus.worlds.pods.policies.learned import PRETRAINED, learned_policy
+from proreus.worlds.pods.policies.rules.columns import (
+    BEST_FIT,
+    BINPACK,
+    DOT_PRODUCT,
+    FGD,
+    FLAT,
+    GPU_CLUSTERING,
+    GPU_PACKING,
+    KUBE,
+    LEAST_ALLOCATED,
+    MOST_ALLOCATED,
+    ORDERED,
+    RANDOM,
+    REQUESTED_TO_CAPACITY,
+    ROTATING,
+    WORST_FIT,
+)
+from proreus.worlds.pods.policies.rules.policy import RuleOptions, RulePolicy
+
+Tie = Literal["default", "ordered", "random", "rotating"]
+KubeVersion = Literal["1.34", "1.35", "1.36"]
+Strategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
+LoadScore = Literal["none", "target", "risk"]
+
+_TIES = {"ordered": ORDERED, "random": RANDOM, "rotating": ROTATING}
+_STRATEGIES = {
+    "LeastAllocated": LEAST_ALLOCATED,
+    "MostAllocated": MOST_ALLOCATED,
+    "RequestedToCapacityRatio": REQUESTED_TO_CAPACITY,
+}
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """What a user may turn about the policies; each policy reads what concerns it."""
+
+    tie: Tie = "default"
+    """How equally good nodes are told apart: the policy's own way, in node order, at random, rotating."""
+    preempt: bool = True
+    """Evict lower-priority pods, by kube's rules, when no node can take a pod."""
+    kube_version: KubeVersion = "1.36"
+    """The kube-scheduler that `kube` and `kube_plus` imitate: formulas and tie-break changed over time."""
+    kube_strategy: Strategy = "LeastAllocated"
+    """How kube scores the fit: spread (LeastAllocated) or pack."""
+    kube_percentage: int = 0
+    """kube's percentageOfNodesToScore; 0 adapts to the cluster's size."""
+    load_score: LoadScore = "risk"
+    """kube_plus: which Trimaran formula looks at measured load."""
+    load_target: float = 40.0
+    """kube_plus, target: the CPU utilisation in % to pack nodes up to."""
+    load_margin: float = 1.0
+    """kube_plus, risk: how much a varying load counts."""
+    load_sensitivity: float = 1.0
+    """kube_plus, risk: below 1 damps, above 1 stresses small variations."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.kube_percentage <= 100:
+            raise UsageError(f"--kube-percentage {self.kube_percentage} is outside 0..100")
+        if not 0 < self.load_target < 100:
+            raise UsageError(f"--load-target {self.load_target} is not between 0 and 100")
+        if not 0 < self.load_sensitivity < math.inf:
+            raise UsageError(f"--load-sensitivity {self.load_sensitivity} is not a number above 0")
+        if not 0 <= self.load_margin < math.inf:
+            raise UsageError(f"--load-margin {self.load_margin} is not a number from 0 on")
+
+
+Maker = Callable[[str, PolicyOptions, int], Policy]
+
+
+def _packing(kind: int, tie: int = ORDERED, *, fixed_tie: bool = False) -> Maker:
+    """Makes a packing rule; `fixed_tie` where the tie-break is what the rule consists of."""
+
+    def make(name: str, options: PolicyOptions, seed: int) -> Policy:
+        chosen = tie if fixed_tie or options.tie == "default" else _TIES[options.tie]
+        return RulePolicy(RuleOptions(name, kind, chosen, preempts=options.preempt, seed=seed))
+
+    return make
+
+
+def _kube(plus: bool) -> Maker:
+    def make(name: str, options: PolicyOptions, seed: int) -> Policy:
+        minor = int(options.kube_version.split(".")[1])
+        # Up to 1.34 equal totals are drawn by lot; from 1.35 on the first in visiting order wins.
+        own_tie = RANDOM if minor <= 34 else ORDERED
+        extra = (2, 1, 0, 0) if plus else (0, 0, 0, 0)
+        if plus and options.load_score == "target":
+            extra = (2, 1, 1, 0)
+        elif plus and options.load_score == "risk":
+            extra = (2, 1, 0, 1)
+        return RulePolicy(
+            RuleOptions(
+                name,
+                KUBE,
+                own_tie if options.tie == "default" else _TIES[options.tie],
+                preempts=options.preempt,
+                seed=seed,
+                minor=minor,
+                strategy=_STRATEGIES[options.kube_strategy],
+                percentage=options.kube_percentage,
+                weights=(3, 2, 1, 2, 2, 1, 1, *extra),
+                load=(options.load_target, options.load_margin, options.load_sensitivity),
+            )
+        )
+
+    return make
+
+
+def _learned(folder: Path) -> Maker:
+    """Makes the policy of a checkpoint."""
+
+    def make(name: str, options: PolicyOptions, seed: int) -> Policy:
+        tie = ORDERED if options.tie == "default" else _TIES[options.tie]
+        return learned_policy(name, folder, tie, preempts=options.preempt, seed=seed)
+
+    return make
+
+
+POLICIES: dict[str, tuple[str, Maker]] = {
+    "random": ("a legal node at random", _packing(FLAT, RANDOM, fixed_tie=True)),
+    "round_robin": ("the next legal node in rotation", _packing(FLAT, ROTATING, fixed_tie=True)),
+    "first_fit": ("the first legal node", _packing(FLAT, ORDERED, fixed_tie=True)),
+    "best_fit": ("the legal node with least left over", _packing(BEST_FIT)),
+    "worst_fit": ("the legal node with most left over", _packing(WORST_FIT)),
+    "dot_prod": ("least alignment of demand and what is left, as published", _packing(DOT_PRODUCT)),
+    "gpu_packing": ("shared GPUs first, then used nodes, then empty ones", _packing(GPU_PACKING)),
+    "gpu_clustering": ("pods of one GPU kind together", _packing(GPU_CLUSTERING)),
+    "fgd": ("fragmentation gradient descent", _packing(FGD)),
+    "binpack": ("Volcano's binpack: the fullest node", _packing(BINPACK)),
+    "learned": ("the checkpoint that ships with the package", _learned(PRETRAINED / "pods")),
+    "kube": ("kube-scheduler's filters, scores, sampling, ties, preemption", _kube(plus=False)),
+    "kube_plus": ("kube, aware of GPUs, network, disk and measured load", _kube(plus=True)),
+}
+
+
+def make_policy(name: str, options: PolicyOptions | None = None, seed: int = 0) -> Policy:
+    """The policy of that name, or the checkpoint at that path; a UsageError names the nearest one known.
+
+    The path of a training run stands for its best checkpoint.
+    """
+    options = options or PolicyOptions()
+    if name in POLICIES:
+        return POLICIES[name][1](name, options, seed)
+    for folder in (Path(name), Path(name) / "best"):
+        if is_checkpoint(folder):
+            return _learned(folder)(name, options, seed)
+    raise unknown_name("policy", name, POLICIES)

@@ -1,0 +1,83 @@
+"""Learned policies: from a checkpoint to a policy like any other."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+
+from proreus.kernels.arrays import F32
+from proreus.model.errors import InputError, UsageError
+from proreus.policies.checkpoint import CARD, Checkpoint, load_checkpoint
+from proreus.policies.protocol import Policy
+from proreus.worlds.pods.encoding.pair import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS
+from proreus.worlds.pods.policies.rules.columns import LINEAR
+from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
+from proreus.worlds.pods.policies.scorer import PARAMETERS
+from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
+
+PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
+
+
+def linear_tensors(scorer: LinearScorer) -> dict[str, np.typing.NDArray[np.float64]]:
+    """A linear scorer as the tensors of a checkpoint."""
+    return {"weights": scorer.weights, "by_demand": scorer.by_demand, "usual": scorer.usual}
+
+
+def linear_scorer(checkpoint: Checkpoint, folder: Path) -> LinearScorer:
+    """The linear scorer of a checkpoint."""
+    kinds, features = len(POD_KINDS), len(PAIR_FEATURES)
+    shapes = {
+        "weights": (kinds, features),
+        "by_demand": (len(DEMAND_FIGURES), kinds, features),
+        "usual": (len(DEMAND_FIGURES),),
+    }
+    for name, shape in shapes.items():
+        tensor = checkpoint.tensors.get(name)
+        if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
+            raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
+    return LinearScorer(*(checkpoint.tensors[name].astype(np.float64) for name in shapes))
+
+
+def scorer_parameters(checkpoint: Checkpoint, folder: Path) -> F32:
+    """The parameters of a checkpoint's scorer network."""
+    found = checkpoint.tensors.get("parameters")
+    if found is None or found.shape != (PARAMETERS,) or not np.isfinite(found).all():
+        raise InputError(f"needs {PARAMETERS} finite numbers", file=folder, field="parameters")
+    return found.astype(np.float32)
+
+
+def q_policy(name: str, checkpoint: Checkpoint, folder: Path, *, preempts: bool) -> Policy:
+    """The policy of a checkpoint that values actions; torch is imported for it alone."""
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError(
+            f"{folder}: a policy of kind 'q' needs the extra `learn`: pip install 'proreus[learn]'"
+        )
+    try:
+        network = importlib.import_module("proreus.policies.networks.q").network_of(checkpoint.tensors)
+    except ValueError as error:
+        raise InputError(str(error), file=folder) from error
+    policy: Policy = importlib.import_module("proreus.worlds.pods.policies.q_policy").BiddingQPolicy(
+        name, network, preempts
+    )
+    return policy
+
+
+def learned_policy(name: str, folder: Path, tie: int, *, preempts: bool, seed: int) -> Policy:
+    """The policy of the checkpoint in `folder`."""
+    checkpoint = load_checkpoint(folder)
+    kind = checkpoint.card.kind if checkpoint.card.world == "pods" else ""
+    if kind == "scorer":
+        return ScorerPolicy(name, scorer_parameters(checkpoint, folder), preempts=preempts)
+    if kind == "q":
+        return q_policy(name, checkpoint, folder, preempts=preempts)
+    if kind == "linear":
+        scorer = linear_scorer(checkpoint, folder)
+        return RulePolicy(RuleOptions(name, LINEAR, tie, preempts=preempts, seed=seed, linear=scorer))
+    raise InputError(
+        f"a {checkpoint.card.kind!r} policy for {checkpoint.card.world!r} cannot play in the pods world",
+        file=folder / CARD,
+        field="kind",
+    )

@@ -1,0 +1,151 @@
+"""From a rule to a choice: score (from the cache where there is one), break ties, preempt if need be."""
+
+from __future__ import annotations
+
+import math
+
+from proreus.kernels.compiled import compiled
+from proreus.kernels.rng import next_below
+from proreus.worlds.pods.policies.rules.columns import KUBE, RANDOM, ROTATING, Rule
+from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
+from proreus.worlds.pods.policies.rules.preempt import choose_preemption
+from proreus.worlds.pods.policies.rules.scores import choose_devices, node_score
+from proreus.worlds.pods.state.columns import Cluster, Scratch, State
+from proreus.worlds.pods.state.filters import OK
+from proreus.worlds.pods.state.legality import (
+    affinity_refusal,
+    has_relations,
+    prepare,
+    refusal,
+    spread_refusal,
+)
+
+NOWHERE = -1
+
+
+@compiled
+def choose(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, pod: int) -> tuple[int, int]:
+    """(flat action, device mask) for `pod`."""
+    c = cluster.pod_class[pod]
+    nodes = state.first.shape[0]
+    if rule.kind == KUBE:
+        n = kube_node(cluster, state, scratch, rule, c)
+    else:
+        n = scored_node(cluster, state, scratch, rule, c)
+    if n != NOWHERE:
+        return n, choose_devices(cluster, state, rule, c, n)
+    if rule.preempts:
+        n = choose_preemption(cluster, state, scratch, rule, c)
+        if n != NOWHERE:
+            return nodes + n, 0
+    return 2 * nodes, 0
+
+
+@compiled
+def scored_node(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: int) -> int:
+    """The node with the highest score of a packing rule, or NOWHERE."""
+    nodes = state.first.shape[0]
+    cached = rule.cache.shape[0] > 0
+    if cached:
+        refresh(cluster, state, rule, c)
+    related = has_relations(cluster, c)
+    if related:
+        prepare(cluster, state, c, scratch)
+    start = rule.cursor[0] if rule.tie == ROTATING else 0
+    best = NOWHERE
+    best_score = -math.inf
+    equals = 0
+    cache = rule.cache
+    for i in range(nodes):
+        n = start + i
+        if n >= nodes:
+            n -= nodes
+        score = cache[c, n] if cached else node_score(cluster, state, rule, c, n)
+        if score < best_score or score == -math.inf:
+            continue
+        if related and (
+            spread_refusal(cluster, c, n, scratch) != OK or affinity_refusal(cluster, state, c, n) != OK
+        ):
+            continue
+        if score > best_score:
+            best, best_score, equals = n, score, 1
+        elif rule.tie == RANDOM:
+            equals += 1
+            if next_below(rule.rng, equals) == 0:
+                best = n
+    if rule.tie == ROTATING and best != NOWHERE:
+        rule.cursor[0] = (best + 1) % nodes
+    return best
+
+
+@compiled
+def refresh(cluster: Cluster, state: State, rule: Rule, c: int) -> None:
+    """Bring row c of the cache up to date: score only the nodes that changed since the row was last used."""
+    nodes = state.first.shape[0]
+    seen, now = rule.cache_seen[c], state.counts[0]
+    ring = state.changed.shape[0]
+    if seen < 0 or now - seen > ring:
+        for n in range(nodes):
+            rule.cache[c, n] = node_score(cluster, state, rule, c, n)
+    else:
+        rule.refreshes[0] += 1
+        for k in range(seen, now):
+            n = state.changed[k % ring]
+            if rule.stamp[n] != rule.refreshes[0]:  # once per refresh, however often the node changed
+                rule.stamp[n] = rule.refreshes[0]
+                rule.cache[c, n] = node_score(cluster, state, rule, c, n)
+    rule.cache_seen[c] = now
+
+
+@compiled
+def feasible_target(nodes: int, percentage: int) -> int:
+    """kube's numFeasibleNodesToFind: after how many feasible nodes the search stops."""
+    if nodes < 100 or percentage >= 100:
+        return nodes
+    if percentage == 0:
+        percentage = max(5, 50 - nodes // 125)
+    return max(100, nodes * percentage // 100)
+
+
+@compiled
+def find_feasible(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: int) -> int:
+    """Fill `scratch.nodes` with feasible nodes from the rotating start on; returns how many."""
+    order = cluster.nodes.visit_order
+    nodes = order.shape[0]
+    wanted = feasible_target(nodes, rule.percentage)
+    prepare(cluster, state, c, scratch)
+    found = 0
+    visited = 0
+    at = rule.cursor[0]
+    while visited < nodes and found < wanted:
+        n = order[at]
+        visited += 1
+        at += 1
+        if at == nodes:
+            at = 0
+        if refusal(cluster, state, c, n, scratch) == OK:
+            scratch.nodes[found] = n
+            found += 1
+    rule.cursor[0] = at
+    return found
+
+
+@compiled
+def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: int) -> int:
+    """kube-scheduler's choice, or NOWHERE: filter a sample, score it, break ties as the version does."""
+    found = find_feasible(cluster, state, scratch, rule, c)
+    if found == 0:
+        return NOWHERE
+    if found == 1:
+        return scratch.nodes[0]
+    score_nodes(cluster, state, rule, c, scratch.nodes, found)
+    best = 0
+    equals = 1
+    for i in range(1, found):
+        if rule.totals[i] > rule.totals[best]:
+            best, equals = i, 1
+        elif rule.totals[i] == rule.totals[best] and rule.tie == RANDOM:
+            equals += 1
+            if next_below(rule.rng, equals) == 0:
+                best = i
+    return scratch.nodes[best]

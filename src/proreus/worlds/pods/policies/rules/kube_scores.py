@@ -1,0 +1,310 @@
+"""kube-scheduler's score plugins over the feasible nodes, normalised to 0..100, whole-number arithmetic.
+
+`nodes` is the feasible list, int64[>= found]; each function fills a row of `rule.parts`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from proreus.kernels.arrays import F64, I64
+from proreus.kernels.compiled import compiled
+from proreus.model.resources import COL_DISK, COL_NETWORK
+from proreus.worlds.pods.policies.rules.columns import (
+    BALANCED,
+    FIT,
+    GPU_FRAGMENTATION,
+    IMAGES,
+    LEAST_ALLOCATED,
+    LOAD_PACKING,
+    LOAD_RISK,
+    MOST_ALLOCATED,
+    NETWORK_AND_DISK,
+    NODE_AFFINITY,
+    POD_AFFINITY,
+    SPREAD,
+    TAINTS,
+    Rule,
+)
+from proreus.worlds.pods.policies.rules.scores import fgd_score
+from proreus.worlds.pods.state.columns import Cluster, State
+from proreus.worlds.pods.state.legality import has_spread_keys
+
+_TOP = 100
+
+
+@compiled
+def score_nodes(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+    """Fill `rule.parts` and `rule.totals` for the first `found` nodes of the list."""
+    shape = cluster.classes.shape[c]
+    _taints(cluster, rule, shape, nodes, found)
+    _node_affinity(cluster, rule, shape, nodes, found)
+    _pod_affinity(cluster, state, rule, c, nodes, found)
+    _spread(cluster, state, rule, c, nodes, found)
+    weights = rule.weights
+    request = cluster.classes.request[c]
+    scoring = cluster.classes.scoring[c]
+    # A pod that asks for neither CPU nor memory has no balance to keep.
+    balances = request[0] > 0 or request[1] > 0
+    parts, totals = rule.parts, rule.totals
+    allocatable, free, scored = cluster.nodes.allocatable, state.free, state.scored
+    image = cluster.shapes.image
+    for i in range(found):
+        n = nodes[i]
+        parts[FIT, i] = fit_score(rule, allocatable[n], scored[n], scoring)
+        parts[BALANCED, i] = balanced_score(rule.minor, allocatable[n], free[n], request) if balances else 0
+        parts[IMAGES, i] = image[shape, n]
+        if weights[GPU_FRAGMENTATION] > 0:
+            parts[GPU_FRAGMENTATION, i] = fgd_score(cluster, state, c, n)[0]
+        if weights[NETWORK_AND_DISK] > 0:
+            parts[NETWORK_AND_DISK, i] = bandwidth_score(allocatable[n], free[n], request)
+        if weights[LOAD_PACKING] > 0:
+            expected = state.load[n, 0] + cluster.classes.load_guess[c]
+            parts[LOAD_PACKING, i] = target_load_score(expected, allocatable[n, 0], rule.load_options[0])
+        if weights[LOAD_RISK] > 0:
+            parts[LOAD_RISK, i] = load_risk_score(
+                state.load[n, 0] + request[0], state.load[n, 1], allocatable[n, 0], rule.load_options
+            )
+        total = 0
+        for plugin in range(weights.shape[0]):
+            total += weights[plugin] * parts[plugin, i]
+        totals[i] = total
+
+
+@compiled
+def fit_score(rule: Rule, allocatable: I64, scored: I64, scoring: I64) -> int:
+    """NodeResourcesFit over cpu and memory at weight 1 each; a resource the node lacks is left out."""
+    total = 0.0
+    exact = 0
+    weight = 0
+    for r in range(2):
+        capacity = allocatable[r]
+        if capacity == 0:
+            continue
+        used = scored[r] + scoring[r]
+        if rule.strategy == LEAST_ALLOCATED:
+            exact += 0 if used > capacity else (capacity - used) * _TOP // capacity
+            weight += 1
+        elif rule.strategy == MOST_ALLOCATED:
+            exact += min(used, capacity) * _TOP // capacity
+            weight += 1
+        else:
+            share = _TOP if used > capacity else used * _TOP // capacity
+            value = ratio_score(rule.ratio_shape, share)
+            if value > 0:
+                total += value
+                weight += 1
+    if weight == 0:
+        return 0
+    if rule.strategy == LEAST_ALLOCATED or rule.strategy == MOST_ALLOCATED:
+        return exact // weight
+    return math.floor(total / weight + 0.5)
+
+
+@compiled
+def ratio_score(shape: F64, utilisation: int) -> int:
+    """RequestedToCapacityRatio: linear between the points of shape [points, 2], scores 0..10 times 10."""
+    last = shape.shape[0] - 1
+    for i in range(last + 1):
+        if utilisation <= shape[i, 0]:
+            if i == 0:
+                return int(shape[0, 1]) * 10
+            low, high = int(shape[i - 1, 1]) * 10, int(shape[i, 1]) * 10
+            left, right = int(shape[i - 1, 0]), int(shape[i, 0])
+            # Go divides towards zero, also on falling slopes.
+            return low + int((high - low) * (utilisation - left) / (right - left))
+    return int(shape[last, 1]) * 10
+
+
+@compiled
+def _balance(allocatable: I64, used_cpu: int, used_memory: int) -> int:
+    """100 minus how far the shares of CPU and memory lie apart."""
+    if allocatable[0] == 0 or allocatable[1] == 0:
+        return _TOP
+    cpu = min(1.0, used_cpu / allocatable[0])
+    memory = min(1.0, used_memory / allocatable[1])
+    return int((1.0 - abs(cpu - memory) / 2.0) * _TOP)
+
+
+@compiled
+def balanced_score(minor: int, allocatable: I64, free: I64, request: I64) -> int:
+    """NodeResourcesBalancedAllocation; from 1.36 on the change that the pod makes, not the result."""
+    cpu, memory = allocatable[0] - free[0], allocatable[1] - free[1]
+    after = _balance(allocatable, cpu + request[0], memory + request[1])
+    if minor <= 35:
+        return after
+    change = 50 + after - _balance(allocatable, cpu, memory)
+    return 50 + int(change / 2)
+
+
+@compiled
+def _taints(cluster: Cluster, rule: Rule, shape: int, nodes: I64, found: int) -> None:
+    repelled = cluster.shapes.repelled
+    most = 0
+    for i in range(found):
+        most = max(most, repelled[shape, nodes[i]])
+    for i in range(found):
+        lost = 0 if most == 0 else _TOP * repelled[shape, nodes[i]] // most
+        rule.parts[TAINTS, i] = _TOP - lost
+
+
+@compiled
+def _node_affinity(cluster: Cluster, rule: Rule, shape: int, nodes: I64, found: int) -> None:
+    preferred = cluster.shapes.preferred
+    most = 0
+    for i in range(found):
+        most = max(most, preferred[shape, nodes[i]])
+    for i in range(found):
+        rule.parts[NODE_AFFINITY, i] = 0 if most == 0 else _TOP * preferred[shape, nodes[i]] // most
+
+
+@compiled
+def _pod_affinity(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+    terms = cluster.terms
+    likes = range(terms.like_start[c], terms.like_start[c + 1])
+    feels = range(terms.feel_start[c], terms.feel_start[c + 1])
+    parts = rule.parts
+    if len(likes) + len(feels) == 0:
+        for i in range(found):
+            parts[POD_AFFINITY, i] = 0
+        return
+    least, most = 0, 0
+    for i in range(found):
+        n = nodes[i]
+        raw = 0
+        for e in likes:
+            d = cluster.nodes.domain[terms.key[terms.like[e]], n]
+            if d >= 0:
+                raw += terms.like_weight[e] * state.matching_in[terms.like[e], d]
+        for e in feels:
+            d = cluster.nodes.domain[terms.key[terms.feel[e]], n]
+            if d >= 0:
+                raw += state.drawn_in[terms.feel[e], d]
+        parts[POD_AFFINITY, i] = raw
+        least = raw if i == 0 else min(least, raw)
+        most = raw if i == 0 else max(most, raw)
+    for i in range(found):
+        raw = parts[POD_AFFINITY, i]
+        parts[POD_AFFINITY, i] = 0 if most == least else int(_TOP * ((raw - least) / (most - least)))
+
+
+@compiled
+def _spread(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+    terms = cluster.terms
+    first, last = terms.spread_start[c], terms.spread_start[c + 1]
+    soft = False
+    strict = False  # nodes must have every key, unless all constraints are the scheduler's own
+    for e in range(first, last):
+        soft = soft or not terms.spread_hard[e]
+        strict = strict or not terms.spread_default[e]
+    parts, raw = rule.parts, rule.raw
+    if not soft:
+        for i in range(found):
+            parts[SPREAD, i] = 0
+        return
+    counted = 0
+    for i in range(found):
+        raw[i] = 0.0
+        if not strict or has_spread_keys(cluster, c, nodes[i], False):
+            counted += 1
+        else:
+            raw[i] = math.nan  # lacks a key: out of the comparison, scores 0
+    for e in range(first, last):
+        if not terms.spread_hard[e]:
+            _add_spread(cluster, state, rule, (c, e), nodes, (found, counted, strict))
+
+    least, most = -1, 0
+    for i in range(found):
+        if not math.isnan(raw[i]):
+            rounded = math.floor(raw[i] + 0.5)
+            least = rounded if least < 0 else min(least, rounded)
+            most = max(most, rounded)
+    for i in range(found):
+        if math.isnan(raw[i]):
+            parts[SPREAD, i] = 0
+        elif most == 0:
+            parts[SPREAD, i] = _TOP
+        else:
+            parts[SPREAD, i] = _TOP * (most + least - math.floor(raw[i] + 0.5)) // most
+
+
+@compiled
+def _add_spread(
+    cluster: Cluster,
+    state: State,
+    rule: Rule,
+    constraint: tuple[int, int],
+    nodes: I64,
+    scope: tuple[int, int, bool],
+) -> None:
+    """Add one soft constraint to `rule.raw`: matching pods in the domain, weighted by domain count."""
+    c, e = constraint
+    found, counted, strict = scope
+    terms = cluster.terms
+    term = terms.spread[e]
+    key = terms.key[term]
+    domain = cluster.nodes.domain
+    per_node = key == cluster.nodes.hostname_key[0]
+    size = counted
+    in_domain = rule.in_domain
+    if not per_node:
+        in_domain[: cluster.nodes.domains[key]] = -1
+        size = 0
+        keyless = 0
+        for i in range(found):
+            d = domain[key, nodes[i]]
+            if d < 0:
+                keyless = 1  # kube takes the missing label for one more domain
+            elif not math.isnan(rule.raw[i]) and in_domain[d] < 0:
+                in_domain[d] = 0
+                size += 1
+        if not strict:
+            size += keyless
+        counts = cluster.shapes.counts_for_spread[cluster.classes.shape[c]]
+        for n in range(counts.shape[0]):
+            d = domain[key, n]
+            if d >= 0 and in_domain[d] >= 0 and counts[n]:
+                if not strict or has_spread_keys(cluster, c, n, False):
+                    in_domain[d] += state.matching[term, n]
+    weight = math.log(size + 2)
+    for i in range(found):
+        d = domain[key, nodes[i]]
+        if d >= 0:
+            here = state.matching[term, nodes[i]] if per_node else in_domain[d]
+            rule.raw[i] += here * weight + (terms.spread_skew[e] - 1)
+
+
+@compiled
+def bandwidth_score(allocatable: I64, free: I64, request: I64) -> int:
+    """LeastAllocated over network and disk, for pods that ask for them."""
+    total = 0
+    weight = 0
+    for r in (COL_NETWORK, COL_DISK):
+        if request[r] > 0 and allocatable[r] > 0:
+            total += (free[r] - request[r]) * _TOP // allocatable[r]
+            weight += 1
+    return _TOP if weight == 0 else total // weight
+
+
+@compiled
+def target_load_score(expected: float, capacity: int, target: float) -> int:
+    """Trimaran TargetLoadPacking: fill nodes up to the target utilisation, avoid those above it."""
+    if capacity == 0:
+        return 0
+    load = 100.0 * expected / capacity
+    if load <= target:
+        return math.floor((100.0 - target) * load / target + target + 0.5)
+    if load <= 100.0:
+        return math.floor(target * (100.0 - load) / (100.0 - target) + 0.5)
+    return 0
+
+
+@compiled
+def load_risk_score(mean: float, variance: float, capacity: int, options: F64) -> int:
+    """Trimaran LoadVariationRiskBalancing: prefer nodes whose load is low and steady."""
+    if capacity == 0:
+        return 0
+    average = min(max(mean / capacity, 0.0), 1.0)
+    deviation = min(max(math.sqrt(max(variance, 0.0)) / capacity, 0.0), 1.0)
+    risk = options[1] * deviation ** (1.0 / options[2]) if options[2] > 0.0 else 0.0
+    return math.floor(_TOP * (1.0 - (average + min(1.0, risk)) / 2.0) + 0.5)

@@ -1,0 +1,198 @@
+"""The Python face of a rule: binds it to a cluster, decides, explains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from proreus.kernels.arrays import F64
+from proreus.kernels.packed import pack
+from proreus.kernels.rng import seeded
+from proreus.model.decision import Decision, Place, from_action
+from proreus.model.pod import GPU_WHOLE
+from proreus.policies.protocol import Explanation, verdicts
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context, pod_kinds
+from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, find_feasible
+from proreus.worlds.pods.policies.rules.columns import KUBE, PLUGINS, RANDOM, ROTATING, Rule
+from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
+from proreus.worlds.pods.policies.rules.scores import node_score
+from proreus.worlds.pods.state.columns import State
+from proreus.worlds.pods.state.compile import Compiled
+from proreus.worlds.pods.state.observation import PodObservation
+
+# Above this many cells, or when classes hardly repeat, a cache costs more than it saves.
+_CACHE_CELLS = 32_000_000
+_CACHE_REPEATS = 4
+_RUNS_REMEMBERED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScorer:
+    """Learned weights of the pair features, per kind of pod, shifted by the demand on the cluster."""
+
+    weights: F64
+    """[pod kinds, features]"""
+    by_demand: F64
+    """[demand figures, pod kinds, features]: added per unit by which the demand differs from `usual`."""
+    usual: F64
+    """[demand figures]: see `encoding.pods.demand_context`."""
+
+    def weights_for(self, compiled: Compiled) -> F64:
+        """The weights for one workload, [pod kinds, features]."""
+        shift = demand_context(compiled) - self.usual
+        return self.weights + np.tensordot(shift, self.by_demand, axes=1)
+
+
+@dataclass(frozen=True)
+class RuleOptions:
+    """What makes one rule differ from another; the catalogue fills it in."""
+
+    name: str
+    kind: int
+    tie: int
+    preempts: bool = True
+    """Evict lower-priority pods, by kube's rules, when no node can take a pod."""
+    seed: int = 0
+    cache: bool = True
+    """Keep scores per class and node and compute them again only where a node changed."""
+    minor: int = 36
+    """kube: the version 1.minor that is imitated."""
+    strategy: int = 0
+    """kube: LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+    percentage: int = 0
+    """kube: percentageOfNodesToScore; 0 adapts to the cluster's size."""
+    weights: tuple[int, ...] = (3, 2, 1, 2, 2, 1, 1, 0, 0, 0, 0)
+    """kube: one weight per score plugin."""
+    load: tuple[float, float, float] = (40.0, 1.0, 1.0)
+    """kube_plus: target utilisation in %, margin and sensitivity of the Trimaran scores."""
+    ratio_shape: tuple[tuple[float, float], ...] = ((0.0, 0.0), (100.0, 10.0))
+    """kube: RequestedToCapacityRatio's points (utilisation %, score 0..10)."""
+    linear: LinearScorer | None = None
+    """linear: the learned weights."""
+
+
+@dataclass
+class RulePolicy:
+    """A rule as a policy. Its memory (cache, rotation, random state) belongs to one run."""
+
+    options: RuleOptions
+    _memory: dict[int, tuple[State, Rule]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name in the catalogue."""
+        return self.options.name
+
+    def rule_for(self, compiled: Compiled, state: State) -> Rule:
+        """The rule with its memory of the run that `state` belongs to."""
+        known = self._memory.get(id(state))
+        if known is None:
+            if len(self._memory) >= _RUNS_REMEMBERED:
+                self._memory.pop(next(iter(self._memory)))
+            # The state is kept with its memory, so that no other state can take its id.
+            known = self._memory[id(state)] = (state, _bind(self.options, compiled))
+        return known[1]
+
+    def scores_computed(self) -> int:
+        """How many node scores the latest run computed: shows what the cache saves."""
+        return int(next(reversed(self._memory.values()))[1].rescored[0])
+
+    def decide(self, observation: PodObservation) -> Decision:
+        """The rule's choice for the pod at hand."""
+        rule = self.rule_for(observation.compiled, observation.state)
+        action, devices = choose(
+            observation.cluster, observation.state, observation.scratch, rule, observation.pod
+        )
+        decision = from_action(action, len(observation.compiled.workload.nodes))
+        return Place(decision.node, devices) if isinstance(decision, Place) else decision
+
+    def explain(self, observation: PodObservation) -> Explanation:
+        """The rule's choice and, per node, the filter that refused it or its scores."""
+        rule = self.rule_for(observation.compiled, observation.state)
+        cursor, rng = rule.cursor.copy(), rule.rng.copy()
+        scores = self._scores(observation, rule)
+        rule.cursor[:], rule.rng[:] = cursor, rng
+        decision = self.decide(observation)
+        # Asking must not change what a later decision would be.
+        rule.cursor[:], rule.rng[:] = cursor, rng
+        return Explanation(
+            policy=self.name,
+            pod=observation.subject.name,
+            decision=decision,
+            verdicts=verdicts(observation, scores),
+            note=self._note(observation),
+        )
+
+    def _scores(self, observation: PodObservation, rule: Rule) -> dict[int, dict[str, float]]:
+        """Node -> weighted scores, for the nodes the rule looks at."""
+        cluster, state, c = observation.cluster, observation.state, observation.pod_class
+        if rule.kind != KUBE:
+            allowed = np.flatnonzero(observation.refusals() == 0).tolist()
+            return {n: {self.name: node_score(cluster, state, rule, c, n)} for n in allowed}
+        found = find_feasible(cluster, state, observation.scratch, rule, c)
+        nodes = observation.scratch.nodes[:found].copy()
+        score_nodes(cluster, state, rule, c, nodes, found)
+        return {
+            n: {
+                plugin: float(rule.weights[p] * rule.parts[p, i])
+                for p, plugin in enumerate(PLUGINS)
+                if rule.weights[p] > 0
+            }
+            for i, n in enumerate(nodes.tolist())
+        }
+
+    def _note(self, observation: PodObservation) -> str:
+        nodes = len(observation.compiled.workload.nodes)
+        ties = {RANDOM: "at random", ROTATING: "to the next in rotation"}.get(
+            self.options.tie, "to the first in order"
+        )
+        if self.options.kind != KUBE:
+            return f"Equal scores go {ties}."
+        wanted = feasible_target(nodes, self.options.percentage)
+        sampling = f"The search stops at {wanted} feasible nodes of {nodes}. " if wanted < nodes else ""
+        return f"{sampling}Kubernetes 1.{self.options.minor}: equal totals go {ties}."
+
+
+def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
+    cluster = compiled.cluster
+    nodes, classes = len(compiled.workload.nodes), len(compiled.specs)
+    repeats = len(compiled.workload.pods) >= _CACHE_REPEATS * classes
+    cached = options.cache and options.kind != KUBE and repeats and nodes * classes <= _CACHE_CELLS
+    largest = cluster.nodes.allocatable.max(axis=0)
+    return pack(
+        Rule(
+            kind=options.kind,
+            tie=options.tie,
+            preempts=options.preempts,
+            minor=options.minor,
+            strategy=options.strategy,
+            percentage=options.percentage,
+            weights=np.array(options.weights, dtype=np.int64),
+            load_options=np.array(options.load, dtype=np.float64),
+            ratio_shape=np.array(options.ratio_shape, dtype=np.float64),
+            scale=np.array(
+                [
+                    max(largest[0], 1),
+                    max(largest[1], 1),
+                    int(cluster.nodes.gpu_count.max()) * GPU_WHOLE,
+                ],
+                dtype=np.float64,
+            ),
+            rng=seeded(options.seed),
+            cursor=np.zeros(1, dtype=np.int64),
+            cache=np.zeros((classes, nodes) if cached else (0, 0)),
+            cache_seen=np.full(classes, -1, dtype=np.int64),
+            stamp=np.zeros(nodes, dtype=np.int64),
+            refreshes=np.zeros(1, dtype=np.int64),
+            rescored=np.zeros(1, dtype=np.int64),
+            parts=np.zeros((len(PLUGINS), nodes), dtype=np.int64),
+            totals=np.zeros(nodes, dtype=np.int64),
+            raw=np.zeros(nodes),
+            in_domain=np.zeros(max(int(cluster.nodes.domains.max(initial=0)), 1), dtype=np.int64),
+            linear=np.zeros((0, 0)) if options.linear is None else options.linear.weights_for(compiled),
+            pod_kind=pod_kinds(compiled),
+            encoding_scale=cluster_scale(compiled),
+            features=np.zeros(len(PAIR_FEATURES)),
+        )
+    )

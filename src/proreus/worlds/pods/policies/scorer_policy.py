@@ -1,0 +1,122 @@
+"""The trained scorer network as a policy: lists the legal nodes, scores them, takes the best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from proreus.kernels.arrays import F32, I64
+from proreus.kernels.compiled import compiled
+from proreus.kernels.packed import pack, packable
+from proreus.model.decision import Decision, Delay, Place, Preempt
+from proreus.policies.protocol import Explanation, verdicts
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
+from proreus.worlds.pods.encoding.rows import Encoder, copy_rows, list_choice, new_encoder, row_devices
+from proreus.worlds.pods.policies.scorer import Work, forward, new_work
+from proreus.worlds.pods.state.columns import Cluster, Scratch, State
+from proreus.worlds.pods.state.observation import PodObservation
+
+_RUNS_REMEMBERED = 4
+
+
+@packable
+class Bidding(NamedTuple):
+    """The network bound to one run."""
+
+    params: F32
+    encoder: Encoder
+    work: Work
+    nodes: I64  # [N] the node of each row
+    rows: F32  # [N, F]
+    context: F32  # [G]
+
+
+@dataclass
+class ScorerPolicy:
+    """Greedy: the legal node with the highest bid; evicts only where no node can take the pod as it is."""
+
+    name: str
+    params: F32
+    preempts: bool = True
+    _memory: dict[int, tuple[State, Bidding]] = field(default_factory=dict, init=False, repr=False)
+
+    def _bidding(self, observation: PodObservation) -> Bidding:
+        key = id(observation.state)
+        if key not in self._memory:
+            if len(self._memory) >= _RUNS_REMEMBERED:
+                self._memory.pop(next(iter(self._memory)))
+            nodes = len(observation.compiled.workload.nodes)
+            bidding = pack(
+                Bidding(
+                    params=self.params,
+                    encoder=new_encoder(observation.compiled),
+                    work=new_work(nodes),
+                    nodes=np.zeros(nodes, dtype=np.int64),
+                    rows=np.zeros((nodes, len(PAIR_FEATURES)), dtype=np.float32),
+                    context=np.zeros(len(CONTEXT_FEATURES), dtype=np.float32),
+                )
+            )
+            self._memory[key] = (observation.state, bidding)
+        return self._memory[key][1]
+
+    def decide(self, observation: PodObservation) -> Decision:
+        """The node with the highest bid."""
+        node, preempting, devices = best_bid(
+            observation.cluster,
+            observation.state,
+            observation.scratch,
+            self._bidding(observation),
+            (observation.pod_class, observation.waiting),
+        )
+        if node < 0 or (preempting and not self.preempts):
+            return Delay()
+        return Preempt(node) if preempting else Place(node, devices)
+
+    def explain(self, observation: PodObservation) -> Explanation:
+        """The bids of all legal nodes, and why the others were not asked."""
+        decision = self.decide(observation)
+        bidding = self._bidding(observation)
+        rows, _ = list_bids(
+            observation.cluster,
+            observation.state,
+            observation.scratch,
+            bidding,
+            (observation.pod_class, observation.waiting),
+        )
+        bids = zip(bidding.nodes[:rows].tolist(), bidding.work.logits[:rows].tolist(), strict=True)
+        found = verdicts(observation, {n: {"bid": bid} for n, bid in bids})
+        note = "Bids of a trained network; equal bids go to the first in order."
+        return Explanation(self.name, observation.subject.name, decision, found, note)
+
+
+@compiled
+def list_bids(
+    cluster: Cluster, state: State, scratch: Scratch, bidding: Bidding, pod: tuple[int, int]
+) -> tuple[int, bool]:
+    """(rows, whether they preempt); the bids are left in `work.logits`. pod: its class, pods waiting."""
+    into = (bidding.nodes, bidding.context)
+    rows, preempting = list_choice(cluster, state, scratch, bidding.encoder, pod, into)
+    if rows == 0:
+        return 0, False
+    copy_rows(bidding.encoder, pod[0], bidding.nodes, rows, bidding.rows)
+    forward(bidding.params, bidding.rows[:rows], (rows, preempting), bidding.context, bidding.work)
+    return rows, preempting
+
+
+@compiled
+def best_bid(
+    cluster: Cluster, state: State, scratch: Scratch, bidding: Bidding, pod: tuple[int, int]
+) -> tuple[int, bool, int]:
+    """(node or -1, whether by preemption, device mask) of the highest bid."""
+    rows, preempting = list_bids(cluster, state, scratch, bidding, pod)
+    if rows == 0:
+        return -1, False, 0
+    best = 0
+    for k in range(1, rows):
+        if bidding.work.logits[k] > bidding.work.logits[best]:
+            best = k
+    n = bidding.nodes[best]
+    return n, preempting, 0 if preempting else row_devices(bidding.encoder, pod[0], n)

@@ -1,0 +1,1 @@
+"""The fixed vector of the k8s simulator: models, rule and plugin."""

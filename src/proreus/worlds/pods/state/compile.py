@@ -1,0 +1,367 @@
+"""From the objects of a workload to columns: done once per run, in plain Python.
+
+The only place that knows both `proreus.model` and the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from proreus.kernels.arrays import I64, Bool
+from proreus.kernels.packed import pack
+from proreus.model.node import HOSTNAME, MOST_DEVICES, REGION, ZONE, Effect, Node, Taint, hard_effect
+from proreus.model.pod import GPU_WHOLE, NodeTerm, PodSpec
+from proreus.model.resources import BASE_COLUMNS, MIB, Resources
+from proreus.model.workload import DisruptionBudget, Workload
+from proreus.worlds.pods.state.columns import Budgets, Classes, Cluster, Nodes, Ports, Scratch, Shapes, State
+from proreus.worlds.pods.state.filters import (
+    GPU_NEVER,
+    NODE_AFFINITY,
+    NODE_NAME,
+    NODE_UNSCHEDULABLE,
+    OK,
+    TAINTS,
+)
+from proreus.worlds.pods.state.fragmentation import fill_fragments, typical_demand
+from proreus.worlds.pods.state.terms import TermTable, compile_domains, compile_terms, ragged, topology_keys
+
+UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", Effect.NO_SCHEDULE)
+_IMAGE_FLOOR, _IMAGE_CEILING = 23 * MIB, 1000 * MIB
+# A pod that states neither limit nor request is expected to use this much CPU (Trimaran's default).
+_UNKNOWN_LOAD = 1000
+_LOAD_MULTIPLIER = 1.5
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A workload as columns, with the names that the columns dropped."""
+
+    workload: Workload
+    cluster: Cluster
+    columns: tuple[str, ...]
+    """Names of the resource columns."""
+    models: tuple[str, ...]
+    """Names of the GPU models, in index order."""
+    specs: tuple[PodSpec, ...]
+    """The pod classes."""
+
+
+def compile_workload(workload: Workload) -> Compiled:
+    """Everything about `workload` that does not change while it runs."""
+    ids: dict[PodSpec, int] = {}
+    pod_class = np.array([ids.setdefault(pod.spec, len(ids)) for pod in workload.pods], dtype=np.int64)
+    specs = tuple(ids)
+    nodes = workload.nodes
+    extended = sorted(
+        {name for node in nodes for name, _ in node.allocatable.extended}
+        | {name for spec in specs for name, _ in spec.requests.extended}
+    )
+    models = sorted({node.gpu_model for node in nodes if node.gpu_count})
+    keys = sorted({HOSTNAME, *topology_keys(specs)})
+    table = TermTable(specs, keys)
+    cluster = pack(
+        Cluster(
+            nodes=_nodes(nodes, extended, models, keys),
+            classes=_classes(specs, extended),
+            shapes=_shapes(specs, nodes),
+            terms=compile_terms(specs, table),
+            ports=Ports(_port_conflicts(_ports(specs))),
+            budgets=_budgets(workload.budgets, specs),
+            typical=typical_demand([pod.spec for pod in workload.pods], models),
+            pod_class=pod_class,
+        )
+    )
+    return Compiled(workload, cluster, (*BASE_COLUMNS, *extended), tuple(models), specs)
+
+
+def empty_state(cluster: Cluster) -> State:
+    """The cluster with nothing on it."""
+    nodes = cluster.nodes
+    n, pods, terms = nodes.gpu_count.shape[0], cluster.pod_class.shape[0], cluster.terms.key.shape[0]
+    widest = max(int(nodes.gpu_count.max(initial=0)), 1)
+    domains = max(int(nodes.domains.max(initial=0)), 1)
+    left = np.where(np.arange(widest) < nodes.gpu_count[:, None], GPU_WHOLE, 0).astype(np.int64)
+    ring = 1 << max(8, int(2 * n - 1).bit_length())
+    fragment = np.zeros(n)
+    fill_fragments(cluster, left, fragment)
+    return pack(
+        State(
+            free=nodes.allocatable.copy(),
+            gpu_left=left,
+            scored=np.zeros((n, 2), dtype=np.int64),
+            load=np.zeros((n, 2)),
+            kinds=np.zeros((n, widest + 1), dtype=np.int64),
+            fragment=fragment,
+            ports_used=np.zeros((cluster.ports.conflict.shape[0], n), dtype=np.int64),
+            matching=np.zeros((terms, n), dtype=np.int64),
+            matching_in=np.zeros((terms, domains), dtype=np.int64),
+            matching_all=np.zeros(terms, dtype=np.int64),
+            avoided_in=np.zeros((terms, domains), dtype=np.int64),
+            drawn_in=np.zeros((terms, domains), dtype=np.int64),
+            healthy=np.zeros(cluster.budgets.min_available.shape[0], dtype=np.int64),
+            pod_node=np.full(pods, -1, dtype=np.int64),
+            pod_devices=np.zeros(pods, dtype=np.int64),
+            pod_since=np.zeros(pods),
+            pod_rank=np.zeros(pods, dtype=np.int64),
+            first=np.full(n, -1, dtype=np.int64),
+            following=np.full(pods, -1, dtype=np.int64),
+            preceding=np.full(pods, -1, dtype=np.int64),
+            changed=np.zeros(ring, dtype=np.int64),
+            counts=np.zeros(2, dtype=np.int64),
+        )
+    )
+
+
+def new_scratch(cluster: Cluster) -> Scratch:
+    """Working space for decisions over `cluster`."""
+    n, pods = cluster.nodes.gpu_count.shape[0], cluster.pod_class.shape[0]
+    terms = cluster.terms
+    hard = [
+        int(terms.spread_hard[start:stop].sum())
+        for start, stop in zip(terms.spread_start[:-1], terms.spread_start[1:], strict=True)
+    ]
+    domains = max(int(cluster.nodes.domains.max(initial=0)), 1)
+    return pack(
+        Scratch(
+            spread_count=np.zeros((max(hard, default=0), domains), dtype=np.int64),
+            spread_min=np.zeros(max(hard, default=0), dtype=np.int64),
+            nodes=np.zeros(n, dtype=np.int64),
+            pods=np.zeros(pods, dtype=np.int64),
+            order=np.zeros(pods, dtype=np.int64),
+            flags=np.zeros(pods, dtype=np.int8),
+            taken=np.zeros(max(cluster.budgets.min_available.shape[0], 1), dtype=np.int64),
+        )
+    )
+
+
+def _row(resources: Resources, extended: Sequence[str]) -> list[int]:
+    amounts = dict(resources.extended)
+    return [*resources.base(), *(amounts.get(name, 0) for name in extended)]
+
+
+def _nodes(
+    nodes: Sequence[Node], extended: Sequence[str], models: Sequence[str], keys: Sequence[str]
+) -> Nodes:
+    domain, sizes = compile_domains(nodes, keys)
+    return Nodes(
+        allocatable=np.array([_row(node.allocatable, extended) for node in nodes], dtype=np.int64),
+        gpu_count=np.array([node.gpu_count for node in nodes], dtype=np.int64),
+        gpu_model=np.array(
+            [models.index(node.gpu_model) if node.gpu_count else -1 for node in nodes], dtype=np.int64
+        ),
+        domain=domain,
+        domains=sizes,
+        hostname_key=np.array([keys.index(HOSTNAME)], dtype=np.int64),
+        visit_order=_zone_round_robin(nodes),
+        pace=np.array(
+            [
+                [
+                    node.pace.speed,
+                    node.pace.start_seconds,
+                    node.pace.start_extra,
+                    node.pace.start_spacing,
+                    node.pace.minimum_speed,
+                    node.pace.slow_threshold,
+                ]
+                for node in nodes
+            ],
+            dtype=np.float64,
+        ),
+    )
+
+
+def _zone_round_robin(nodes: Sequence[Node]) -> I64:
+    """Kube's node order: one node of each zone in turn, zones in order of first appearance."""
+    zones: dict[tuple[str, str], list[int]] = {}
+    for n, node in enumerate(nodes):
+        labels = dict(node.labels)
+        zones.setdefault((labels.get(REGION, ""), labels.get(ZONE, "")), []).append(n)
+    depth = max(len(members) for members in zones.values())
+    order = [members[i] for i in range(depth) for members in zones.values() if i < len(members)]
+    return np.array(order, dtype=np.int64)
+
+
+def _classes(specs: Sequence[PodSpec], extended: Sequence[str]) -> Classes:
+    request = np.array([_row(spec.requests, extended) for spec in specs], dtype=np.int64)
+    request = request.reshape(len(specs), len(BASE_COLUMNS) + len(extended))
+    request[:, BASE_COLUMNS.index("pods")] = 1
+    ports = {port: i for i, port in enumerate(_ports(specs))}
+    port_start, port_flat = ragged([[ports[port] for port in _host_ports(spec)] for spec in specs])
+    mean = np.array([spec.usage * spec.requests.cpu for spec in specs])
+    deviation = np.array([spec.usage_deviation * spec.requests.cpu for spec in specs])
+    return Classes(
+        request=request,
+        scoring=np.array([spec.scored_requests() for spec in specs], dtype=np.int64).reshape(len(specs), 2),
+        gpu_num=np.array([spec.gpu.count for spec in specs], dtype=np.int64),
+        gpu_milli=np.array([spec.gpu.milli for spec in specs], dtype=np.int64),
+        gpu_kind=np.array([_gpu_kind(spec) for spec in specs], dtype=np.int64),
+        shape=np.array(_shape_ids(specs)[0], dtype=np.int64),
+        priority=np.array([spec.priority for spec in specs], dtype=np.int64),
+        may_preempt=np.array([spec.may_preempt for spec in specs], dtype=np.bool_),
+        load=np.stack([mean, deviation**2], axis=1).reshape(len(specs), 2),
+        cpu_limit=np.array([spec.cpu_limit for spec in specs], dtype=np.int64),
+        load_guess=np.array([_load_guess(spec) for spec in specs], dtype=np.float64),
+        port_start=port_start,
+        port=port_flat,
+    )
+
+
+def _load_guess(spec: PodSpec) -> float:
+    """Trimaran's expectation of a pod's CPU: its limit, else 1.5 times its request, else one core."""
+    if spec.cpu_limit:
+        return float(spec.cpu_limit)
+    return _LOAD_MULTIPLIER * spec.requests.cpu if spec.requests.cpu else float(_UNKNOWN_LOAD)
+
+
+def _gpu_kind(spec: PodSpec) -> int:
+    if spec.gpu.count == 0:
+        return -1
+    return 0 if spec.gpu.milli < GPU_WHOLE else min(spec.gpu.count, MOST_DEVICES)
+
+
+def _host_ports(spec: PodSpec) -> list[tuple[str, str, int]]:
+    """The host ports with Kubernetes' defaults filled in: every address, TCP."""
+    return [(address or "0.0.0.0", protocol or "TCP", port) for address, protocol, port in spec.host_ports]
+
+
+def _ports(specs: Sequence[PodSpec]) -> list[tuple[str, str, int]]:
+    return sorted({port for spec in specs for port in _host_ports(spec)})
+
+
+def _port_conflicts(ports: Sequence[tuple[str, str, int]]) -> Bool:
+    """bool[Q, Q]: same protocol and number, and addresses that overlap (0.0.0.0 is all of them)."""
+    conflicts = [
+        [a[1:] == b[1:] and (a[0] == b[0] or "0.0.0.0" in (a[0], b[0])) for b in ports] for a in ports
+    ]
+    return np.array(conflicts, dtype=np.bool_).reshape(len(ports), len(ports))
+
+
+def _budgets(budgets: Sequence[DisruptionBudget], specs: Sequence[PodSpec]) -> Budgets:
+    selects = [[_protects(budget, spec) for spec in specs] for budget in budgets]
+    return Budgets(
+        selects=np.array(selects, dtype=np.bool_).reshape(len(budgets), len(specs)),
+        min_available=np.array([_bound(b.min_available) for b in budgets], dtype=np.int64),
+        max_unavailable=np.array([_bound(b.max_unavailable) for b in budgets], dtype=np.int64),
+    )
+
+
+def _bound(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _protects(budget: DisruptionBudget, spec: PodSpec) -> bool:
+    """As kube-scheduler reads budgets: an empty selector, or a pod without labels, is not protected."""
+    return (
+        bool(budget.selector.requirements)
+        and bool(spec.labels)
+        and budget.namespace == spec.namespace
+        and budget.selector.matches(dict(spec.labels))
+    )
+
+
+def _shape_ids(specs: Sequence[PodSpec]) -> tuple[list[int], list[PodSpec]]:
+    """(shape of each class, one class of each shape): classes whose static constraints are equal."""
+    ids: dict[object, int] = {}
+    examples: list[PodSpec] = []
+    shapes = []
+    for s in specs:
+        key = (s.node_name, s.node_selector, s.node_affinity, s.tolerations, s.gpu.models, s.images)
+        if key not in ids:
+            ids[key] = len(ids)
+            examples.append(s)
+        shapes.append(ids[key])
+    return shapes, examples
+
+
+def _shapes(specs: Sequence[PodSpec], nodes: Sequence[Node]) -> Shapes:
+    examples = _shape_ids(specs)[1]
+    size = (len(examples), len(nodes))
+    blocked = np.zeros(size, dtype=np.int8)
+    repelled = np.zeros(size, dtype=np.int64)
+    preferred = np.zeros(size, dtype=np.int64)
+    image = np.zeros(size, dtype=np.int64)
+    counts = np.zeros(size, dtype=np.bool_)
+    spread = _image_spread(nodes)
+    labels = [node.label_map() for node in nodes]
+    for s, spec in enumerate(examples):
+        soft = [t for t in spec.tolerations if t.effect in (None, Effect.PREFER_NO_SCHEDULE)]
+        for n, node in enumerate(nodes):
+            counts[s, n] = _affinity_allows(spec, node, labels[n])
+            blocked[s, n] = _static_refusal(spec, node, bool(counts[s, n]))
+            repelled[s, n] = sum(
+                not hard_effect(taint.effect) and not any(t.tolerates(taint) for t in soft)
+                for taint in node.taints
+            )
+            preferred[s, n] = sum(
+                weight
+                for weight, term in spec.node_affinity.preferred
+                if _term_matches(term, node, labels[n])
+            )
+            image[s, n] = _image_score(spec, node, spread, len(nodes))
+    has_preferred = np.array([bool(spec.node_affinity.preferred) for spec in examples], dtype=np.bool_)
+    return Shapes(blocked, repelled, preferred, has_preferred, image, counts)
+
+
+def _static_refusal(spec: PodSpec, node: Node, affinity_allows: bool) -> int:
+    """The first filter, in kube's order, that refuses whatever else runs on the node."""
+    if spec.node_name and spec.node_name != node.name:
+        return NODE_NAME
+    if node.unschedulable and not any(t.tolerates(UNSCHEDULABLE_TAINT) for t in spec.tolerations):
+        return NODE_UNSCHEDULABLE
+    if any(
+        hard_effect(taint.effect) and not any(t.tolerates(taint) for t in spec.tolerations)
+        for taint in node.taints
+    ):
+        return TAINTS
+    if not affinity_allows:
+        return NODE_AFFINITY
+    if spec.gpu.models and node.gpu_model not in spec.gpu.models:
+        return GPU_NEVER
+    return OK
+
+
+def _affinity_allows(spec: PodSpec, node: Node, labels: dict[str, str]) -> bool:
+    if any(labels.get(key) != value for key, value in spec.node_selector):
+        return False
+    required = spec.node_affinity.required
+    return not required or any(_term_matches(term, node, labels) for term in required)
+
+
+def _term_matches(term: NodeTerm, node: Node, labels: dict[str, str]) -> bool:
+    """A term with no requirement at all matches nothing, as in Kubernetes."""
+    if not term.labels.requirements and not term.fields.requirements:
+        return False
+    return term.labels.matches(labels) and term.fields.matches({"metadata.name": node.name})
+
+
+def _tagged(image: str) -> str:
+    """The image name with its tag; ":latest" where none is given."""
+    return image if ":" in image.rsplit("/", 1)[-1] or "@" in image else f"{image}:latest"
+
+
+def _image_spread(nodes: Sequence[Node]) -> dict[str, tuple[int, int]]:
+    """image -> (bytes, on the first node that has it; number of nodes that have it)."""
+    spread: dict[str, tuple[int, int]] = {}
+    for node in nodes:
+        for image, size in node.images:
+            known, holders = spread.get(_tagged(image), (size, 0))
+            spread[_tagged(image)] = (known, holders + 1)
+    return spread
+
+
+def _image_score(spec: PodSpec, node: Node, spread: dict[str, tuple[int, int]], total_nodes: int) -> int:
+    """ImageLocality: bytes present, scaled by how widespread each image is, clamped and mapped to 0..100."""
+    if not spec.images or not spread:
+        return 0
+    present = {_tagged(image) for image, _ in node.images}
+    found = 0
+    for image in map(_tagged, spec.images):
+        if image in present:
+            size, holders = spread[image]
+            found += int(size * (holders / total_nodes))
+    ceiling = _IMAGE_CEILING * len(spec.images)
+    found = min(max(found, _IMAGE_FLOOR), ceiling)
+    return 100 * (found - _IMAGE_FLOOR) // (ceiling - _IMAGE_FLOOR)

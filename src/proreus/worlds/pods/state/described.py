@@ -1,0 +1,107 @@
+"""A cluster as someone else describes it: nodes, what runs there, and one pod to decide about.
+
+A world knows its cluster from the beginning; a service is told how it stands now. Pods that are listed one
+by one are placed like any other. What is in use without being listed is subtracted from the node as a sum:
+it counts for room and scores, and nothing can evict it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from proreus.model.errors import InputError
+from proreus.model.node import Node
+from proreus.model.pod import GPU_WHOLE, Pod
+from proreus.model.resources import Resources
+from proreus.model.workload import Workload
+from proreus.worlds.pods.state.columns import State
+from proreus.worlds.pods.state.compile import Compiled, compile_workload, empty_state, new_scratch
+from proreus.worlds.pods.state.devices import devices_fit, tightest_devices
+from proreus.worlds.pods.state.fragmentation import node_fragment
+from proreus.worlds.pods.state.observation import PodObservation
+from proreus.worlds.pods.state.placement import place
+
+
+@dataclass(frozen=True)
+class Running:
+    """A pod on a node; `devices` is a bit mask of GPUs, 0 takes the tightest that fit."""
+
+    pod: Pod
+    devices: int = 0
+    since: float = 0.0
+    """When it was placed, on any clock: of equals, preemption spares those that run longest."""
+
+
+@dataclass(frozen=True)
+class NodeNow:
+    """A node and what is on it."""
+
+    node: Node
+    running: tuple[Running, ...] = ()
+    used: Resources = field(default_factory=Resources)
+    """What else is in use, as a sum."""
+    gpu_used: tuple[int, ...] = ()
+    """Milli-GPU that is in use else, per device."""
+
+
+def observe(nodes: Sequence[NodeNow], pod: Pod, waiting: int = 0) -> PodObservation:
+    """The observation of `pod` in that cluster; an InputError names the node whose GPUs do not add up."""
+    listed = [(n, running) for n, now in enumerate(nodes) for running in now.running]
+    # When they arrived does not matter any more.
+    pods = tuple(Pod(known.name, known.spec) for known in (pod, *(running.pod for _, running in listed)))
+    workload = Workload("snapshot", tuple(now.node for now in nodes), pods)
+    compiled = compile_workload(workload)
+    state = empty_state(compiled.cluster)
+    for n, now in enumerate(nodes):
+        _subtract(compiled, state, n, now)
+    for index, (n, running) in enumerate(listed, start=1):
+        devices = _devices(state, nodes[n], n, running)
+        place(compiled.cluster, state, index, n, devices, running.since)
+    return PodObservation(compiled, state, new_scratch(compiled.cluster), 0, 0.0, waiting)
+
+
+def _subtract(compiled: Compiled, state: State, n: int, now: NodeNow) -> None:
+    used, cluster = now.used, compiled.cluster
+    if used == Resources() and not now.gpu_used:
+        return
+    extended = dict(used.extended)
+    base = len(used.base())
+    amounts = [*used.base(), *(extended.get(name, 0) for name in compiled.columns[base:])]
+    state.free[n] -= np.array(amounts, dtype=np.int64)
+    state.scored[n] += (used.cpu, used.memory)
+    state.load[n, 0] += used.cpu
+    if len(now.gpu_used) > now.node.gpu_count:
+        raise InputError(
+            f"lists {len(now.gpu_used)} GPUs, the node has {now.node.gpu_count}", field=now.node.name
+        )
+    for device, milli in enumerate(now.gpu_used):
+        state.gpu_left[n, device] -= milli
+    if now.node.gpu_count:
+        state.fragment[n] = node_fragment(
+            cluster.typical,
+            cluster.nodes.gpu_model[n],
+            state.free[n, 0],
+            state.gpu_left[n],
+            now.node.gpu_count,
+        )
+
+
+def _devices(state: State, now: NodeNow, n: int, running: Running) -> int:
+    """The devices that a running pod holds."""
+    gpu, count = running.pod.spec.gpu, now.node.gpu_count
+    if gpu.count == 0:
+        return 0
+    left = state.gpu_left[n]
+    if running.devices == 0 and devices_fit(left, count, gpu.count, gpu.milli):
+        return int(tightest_devices(left, count, gpu.count, gpu.milli))
+    chosen = [device for device in range(count) if running.devices >> device & 1]
+    if len(chosen) != gpu.count or running.devices >> count or any(left[d] < gpu.milli for d in chosen):
+        raise InputError(
+            f"pod {running.pod.name!r} holds {gpu.count} x {gpu.milli} of {GPU_WHOLE} GPU parts, "
+            "which its devices do not have",
+            field=now.node.name,
+        )
+    return running.devices

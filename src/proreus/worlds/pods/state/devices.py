@@ -1,0 +1,33 @@
+"""GPU devices of a node: whether a request fits, and the tightest devices for it."""
+
+from __future__ import annotations
+
+from proreus.kernels.arrays import I64
+from proreus.kernels.compiled import compiled
+
+
+@compiled
+def devices_fit(left: I64, count: int, num: int, milli: int) -> bool:
+    """Whether `num` of the first `count` devices have `milli` left; left: int64[G]."""
+    if num == 0:
+        return True
+    found = 0
+    for d in range(count):
+        if left[d] >= milli:
+            found += 1
+            if found == num:
+                return True
+    return False
+
+
+@compiled
+def tightest_devices(left: I64, count: int, num: int, milli: int) -> int:
+    """Bit mask of the `num` devices with least left that still fit; ties go to the lowest index."""
+    mask = 0
+    for _ in range(num):
+        best = -1
+        for d in range(count):
+            if left[d] >= milli and not (mask >> d) & 1 and (best < 0 or left[d] < left[best]):
+                best = d
+        mask |= 1 << best
+    return mask

@@ -1,0 +1,117 @@
+"""What placing or removing a pod changes. `place` and `remove` are the only writers of `State`."""
+
+from __future__ import annotations
+
+from proreus.kernels.compiled import compiled
+from proreus.worlds.pods.state.columns import Cluster, State
+from proreus.worlds.pods.state.fragmentation import node_fragment
+
+
+@compiled
+def place(cluster: Cluster, state: State, pod: int, n: int, devices: int, now: float) -> None:
+    """Put `pod` on node n and its GPU share on the devices of the bit mask."""
+    state.pod_since[pod] = now
+    state.pod_rank[pod] = state.counts[1]
+    state.counts[1] += 1
+    attach(cluster, state, pod, n, devices)
+    _changed(cluster, state, n)
+
+
+@compiled
+def remove(cluster: Cluster, state: State, pod: int) -> None:
+    """Take `pod` off its node."""
+    n = state.pod_node[pod]
+    detach(cluster, state, pod)
+    _changed(cluster, state, n)
+
+
+@compiled
+def attach(cluster: Cluster, state: State, pod: int, n: int, devices: int) -> None:
+    """The reversible part of `place`: a dry run attaches and detaches without leaving a trace."""
+    c = cluster.pod_class[pod]
+    state.pod_node[pod] = n
+    state.pod_devices[pod] = devices
+    head = state.first[n]
+    state.following[pod] = head
+    state.preceding[pod] = -1
+    if head >= 0:
+        state.preceding[head] = pod
+    state.first[n] = pod
+    _shift(cluster, state, c, n, devices, 1)
+
+
+@compiled
+def detach(cluster: Cluster, state: State, pod: int) -> None:
+    """The reverse of `attach`."""
+    c = cluster.pod_class[pod]
+    n = state.pod_node[pod]
+    after, before = state.following[pod], state.preceding[pod]
+    if before >= 0:
+        state.following[before] = after
+    else:
+        state.first[n] = after
+    if after >= 0:
+        state.preceding[after] = before
+    state.pod_node[pod] = -1
+    _shift(cluster, state, c, n, state.pod_devices[pod], -1)
+
+
+@compiled
+def _shift(cluster: Cluster, state: State, c: int, n: int, devices: int, sign: int) -> None:
+    """Add (sign 1) or subtract (sign -1) one pod of class c on node n in every sum."""
+    classes = cluster.classes
+    for r in range(state.free.shape[1]):
+        state.free[n, r] -= sign * classes.request[c, r]
+    state.scored[n, 0] += sign * classes.scoring[c, 0]
+    state.scored[n, 1] += sign * classes.scoring[c, 1]
+    state.load[n, 0] += sign * classes.load[c, 0]
+    state.load[n, 1] += sign * classes.load[c, 1]
+    if classes.gpu_num[c] > 0:
+        milli = classes.gpu_milli[c]
+        for d in range(cluster.nodes.gpu_count[n]):
+            if (devices >> d) & 1:
+                state.gpu_left[n, d] -= sign * milli
+        state.kinds[n, classes.gpu_kind[c]] += sign
+    for q in range(classes.port_start[c], classes.port_start[c + 1]):
+        state.ports_used[classes.port[q], n] += sign
+    for b in range(state.healthy.shape[0]):
+        if cluster.budgets.selects[b, c]:
+            state.healthy[b] += sign
+    _shift_terms(cluster, state, c, n, sign)
+
+
+@compiled
+def _shift_terms(cluster: Cluster, state: State, c: int, n: int, sign: int) -> None:
+    terms = cluster.terms
+    for t in range(terms.key.shape[0]):
+        if terms.selects[t, c]:
+            state.matching[t, n] += sign
+            d = cluster.nodes.domain[terms.key[t], n]
+            if d >= 0:
+                state.matching_in[t, d] += sign
+                state.matching_all[t] += sign
+    for e in range(terms.avoid_start[c], terms.avoid_start[c + 1]):
+        t = terms.avoid[e]
+        d = cluster.nodes.domain[terms.key[t], n]
+        if d >= 0:
+            state.avoided_in[t, d] += sign
+    for e in range(terms.draw_start[c], terms.draw_start[c + 1]):
+        t = terms.draw[e]
+        d = cluster.nodes.domain[terms.key[t], n]
+        if d >= 0:
+            state.drawn_in[t, d] += sign * terms.draw_weight[e]
+
+
+@compiled
+def _changed(cluster: Cluster, state: State, n: int) -> None:
+    """Note that node n changed: caches read the ring, curves read the fragmentation."""
+    state.changed[state.counts[0] % state.changed.shape[0]] = n
+    state.counts[0] += 1
+    if cluster.nodes.gpu_count[n] > 0:
+        state.fragment[n] = node_fragment(
+            cluster.typical,
+            cluster.nodes.gpu_model[n],
+            state.free[n, 0],
+            state.gpu_left[n],
+            cluster.nodes.gpu_count[n],
+        )

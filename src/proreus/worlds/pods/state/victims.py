@@ -1,0 +1,169 @@
+"""Whom preemption evicts from a node: kube-scheduler's dry run, disruption budgets included."""
+
+from __future__ import annotations
+
+from proreus.kernels.compiled import compiled
+from proreus.worlds.pods.state.columns import Cluster, Scratch, State
+from proreus.worlds.pods.state.filters import OK
+from proreus.worlds.pods.state.legality import prepare, refusal
+from proreus.worlds.pods.state.placement import attach, detach
+
+# Marks of the pods under consideration on a node.
+_KEPT = 0
+_LOWER = 1
+_VIOLATING = 2
+_VICTIM = 3
+_VIOLATING_VICTIM = 4
+
+
+@compiled
+def allowed_disruptions(cluster: Cluster, state: State, b: int) -> int:
+    """How many pods of budget b may be disturbed now (every matching pod that exists is running)."""
+    if cluster.budgets.max_unavailable[b] >= 0:
+        return cluster.budgets.max_unavailable[b]
+    return max(0, state.healthy[b] - cluster.budgets.min_available[b])
+
+
+@compiled
+def more_important(cluster: Cluster, state: State, a: int, b: int) -> bool:
+    """Kube's order of pods: higher priority, then earlier start, then placed earlier."""
+    first, second = (
+        cluster.classes.priority[cluster.pod_class[a]],
+        cluster.classes.priority[cluster.pod_class[b]],
+    )
+    if first != second:
+        return first > second
+    if state.pod_since[a] != state.pod_since[b]:
+        return state.pod_since[a] < state.pod_since[b]
+    return state.pod_rank[a] < state.pod_rank[b]
+
+
+@compiled
+def choose_victims(cluster: Cluster, state: State, c: int, n: int, scratch: Scratch) -> tuple[int, int]:
+    """(number of victims, budgets violated) of placing class c on node n; (-1, 0) if evicting does not help.
+
+    The victims are left at the front of `scratch.pods`: those that violate a budget first, then the
+    others, each most important first. The state is as before when this returns.
+    """
+    priority = cluster.classes.priority[c]
+    total = 0
+    pod = state.first[n]
+    while pod >= 0:
+        if cluster.classes.priority[cluster.pod_class[pod]] < priority:
+            # Insertion keeps the list sorted by importance; nodes hold at most a few hundred pods.
+            at = total
+            while at > 0 and more_important(cluster, state, pod, scratch.pods[at - 1]):
+                scratch.pods[at] = scratch.pods[at - 1]
+                at -= 1
+            scratch.pods[at] = pod
+            total += 1
+        pod = state.following[pod]
+    if total == 0:
+        return -1, 0
+
+    held = _remember(state, scratch, n)
+    load = (state.load[n, 0], state.load[n, 1])
+    for i in range(total):
+        detach(cluster, state, scratch.pods[i])
+    prepare(cluster, state, c, scratch)
+    if refusal(cluster, state, c, n, scratch) != OK:
+        for i in range(total):
+            attach(cluster, state, scratch.pods[i], n, state.pod_devices[scratch.pods[i]])
+        _restore(state, scratch, n, held, load)
+        prepare(cluster, state, c, scratch)
+        return -1, 0
+
+    _mark_violations(cluster, state, scratch, total)
+    violations = 0
+    for mark, outcome in ((_VIOLATING, _VIOLATING_VICTIM), (_LOWER, _VICTIM)):
+        for i in range(total):  # reprieve those whose eviction would break a budget first
+            if scratch.flags[i] != mark:
+                continue
+            pod = scratch.pods[i]
+            attach(cluster, state, pod, n, state.pod_devices[pod])
+            prepare(cluster, state, c, scratch)
+            if refusal(cluster, state, c, n, scratch) == OK:
+                scratch.flags[i] = _KEPT
+            else:
+                detach(cluster, state, pod)
+                scratch.flags[i] = outcome
+                if mark == _VIOLATING:
+                    violations += 1
+    victims = _collect(scratch, total)
+    for i in range(victims):
+        attach(cluster, state, scratch.pods[i], n, state.pod_devices[scratch.pods[i]])
+    _restore(state, scratch, n, held, load)
+    prepare(cluster, state, c, scratch)
+    return victims, violations
+
+
+@compiled
+def _remember(state: State, scratch: Scratch, n: int) -> int:
+    """Note the order of the pods on node n; returns how many there are."""
+    held = 0
+    pod = state.first[n]
+    while pod >= 0:
+        scratch.order[held] = pod
+        held += 1
+        pod = state.following[pod]
+    return held
+
+
+@compiled
+def _restore(state: State, scratch: Scratch, n: int, held: int, load: tuple[float, float]) -> None:
+    """Bring back the noted order and the sums that floating point does not restore by itself."""
+    before = -1
+    for i in range(held):
+        pod = scratch.order[i]
+        state.preceding[pod] = before
+        state.following[pod] = scratch.order[i + 1] if i + 1 < held else -1
+        before = pod
+    state.first[n] = scratch.order[0] if held > 0 else -1
+    state.load[n, 0] = load[0]
+    state.load[n, 1] = load[1]
+
+
+@compiled
+def _mark_violations(cluster: Cluster, state: State, scratch: Scratch, total: int) -> None:
+    """Flag each pod of the list by whether evicting it, after those before it, breaks a budget."""
+    budgets = state.healthy.shape[0]
+    # The dry run has detached the pods, so the budgets are read as if they still ran.
+    for b in range(budgets):
+        scratch.taken[b] = 0
+    for i in range(total):
+        scratch.flags[i] = _LOWER
+        c = cluster.pod_class[scratch.pods[i]]
+        for b in range(budgets):
+            if cluster.budgets.selects[b, c]:
+                state.healthy[b] += 1
+    for i in range(total):
+        c = cluster.pod_class[scratch.pods[i]]
+        for b in range(budgets):
+            if cluster.budgets.selects[b, c]:
+                scratch.taken[b] += 1
+                if scratch.taken[b] > allowed_disruptions(cluster, state, b):
+                    scratch.flags[i] = _VIOLATING
+    for i in range(total):
+        c = cluster.pod_class[scratch.pods[i]]
+        for b in range(budgets):
+            if cluster.budgets.selects[b, c]:
+                state.healthy[b] -= 1
+
+
+@compiled
+def _collect(scratch: Scratch, total: int) -> int:
+    """Move the victims to the front of the list: budget-breaking ones first, order kept otherwise."""
+    victims = 0
+    for wanted in (_VIOLATING_VICTIM, _VICTIM):
+        for i in range(victims, total):
+            if scratch.flags[i] == wanted:
+                pod, flag = scratch.pods[i], scratch.flags[i]
+                at = i
+                while at > victims:
+                    scratch.pods[at] = scratch.pods[at - 1]
+                    scratch.flags[at] = scratch.flags[at - 1]
+                    at -= 1
+                scratch.pods[victims] = pod
+                scratch.flags[victims] = flag
+                victims += 1
+    return victims

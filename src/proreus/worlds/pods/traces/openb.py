@@ -1,0 +1,144 @@
+"""Alibaba's 2023 GPU cluster trace "openb" and the experiment that was published on it (FGD, ATC'23).
+
+Formats: nodes `sn,cpu_milli,memory_mib,gpu,model`; pods `name,cpu_milli,memory_mib,num_gpu,gpu_milli`
+and, in most of the variants, `gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time`.
+`catalogue` calls this. A pod's duration is deletion minus creation: the trace's own departures hold when
+a pod starts at once. The columns qos, pod_phase and scheduled_time are accepted and not used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from proreus.model.errors import InputError
+from proreus.model.node import Node
+from proreus.model.pod import GPU_WHOLE, GpuRequest, Pod, PodSpec
+from proreus.model.resources import MIB, Resources
+from proreus.model.workload import Workload
+from proreus.reading.table import LARGEST, Row, read_table
+
+UNBOUND_PODS = 1_000_000
+"""openb states no limit of pods per node: one that never binds."""
+
+_MOST_MIB = LARGEST // MIB
+
+
+def read_nodes(path: Path) -> tuple[Node, ...]:
+    """The nodes of the trace, in file order."""
+    nodes: dict[str, Node] = {}
+    for row in read_table(path, required=("sn", "cpu_milli", "memory_mib", "gpu", "model")):
+        name = row.text("sn")
+        if name in nodes:
+            raise row.fail("sn", f"two nodes are named {name!r}")
+        nodes[name] = Node(
+            name=name,
+            allocatable=Resources(
+                cpu=row.integer("cpu_milli"),
+                memory=row.integer("memory_mib", maximum=_MOST_MIB) * MIB,
+                pods=UNBOUND_PODS,
+            ),
+            gpu_count=row.integer("gpu"),
+            gpu_model=row.optional_text("model"),
+        )
+    return tuple(nodes.values())
+
+
+def read_pods(path: Path) -> tuple[Pod, ...]:
+    """The pods of the trace by arrival; time 0 is the earliest creation.
+
+    A pod without a creation time arrives at 0, one without a deletion time never leaves.
+    """
+    rows = read_table(
+        path,
+        required=("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"),
+        optional=("gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"),
+    )
+    creations = [row.optional_number("creation_time") for row in rows]
+    start = min((creation for creation in creations if creation is not None), default=0.0)
+    seen: set[str] = set()
+    pods = []
+    for row, creation in zip(rows, creations, strict=True):
+        name = row.text("name")
+        if name in seen:
+            raise row.fail("name", f"two pods are named {name!r}")
+        seen.add(name)
+        arrival = 0.0 if creation is None else creation - start
+        pods.append(Pod(name, _spec(row), arrival, _duration(row, creation)))
+    return tuple(sorted(pods, key=lambda pod: pod.arrival))
+
+
+def with_cpu_pods(pods: Sequence[Pod], factor: float, seed: int) -> tuple[Pod, ...]:
+    """The pods with `factor` times as many CPU-only ones, drawn from those there are: a CPU-heavy mix."""
+    cpu_only = [pod for pod in pods if pod.spec.gpu.count == 0]
+    rest = [pod for pod in pods if pod.spec.gpu.count > 0]
+    wanted = round(factor * len(cpu_only))
+    drawn = np.random.default_rng(seed).integers(0, len(cpu_only), size=max(0, wanted - len(cpu_only)))
+    extra = [replace(cpu_only[i], name=f"{cpu_only[i].name}-mix{k}") for k, i in enumerate(drawn.tolist())]
+    return tuple(sorted((*rest, *cpu_only[:wanted], *extra), key=lambda pod: pod.arrival))
+
+
+def openb_experiment(nodes: Sequence[Node], pods: Sequence[Pod], seed: int, load: float = 1.3) -> Workload:
+    """The published experiment: pods arrive one by one until GPU demand is `load` times the capacity.
+
+    The pods are sorted by name and shuffled; where the list ends early, uniformly drawn pods follow under
+    new names, and where it is too long the rest is left out. Nobody leaves. The nodes are permuted too:
+    ties go to the first node, and the published means need that order to be random and fixed per run.
+    """
+    capacity = sum(node.gpu_count for node in nodes) * GPU_WHOLE
+    if capacity == 0 or not any(_gpu_demand(pod) for pod in pods):
+        raise InputError("the openb experiment needs nodes with GPUs and pods that ask for them")
+    random = np.random.default_rng(seed)
+    by_name = sorted(pods, key=lambda pod: pod.name)
+    shuffled = [by_name[position] for position in random.permutation(len(by_name))]
+    arrived: list[Pod] = []
+    demand = 0
+    while demand < load * capacity:
+        position = len(arrived)
+        if position < len(shuffled):
+            pod = shuffled[position]
+            name = pod.name
+        else:
+            pod = by_name[int(random.integers(len(by_name)))]
+            name = f"{pod.name}-again-{position}"
+        arrived.append(replace(pod, name=name, arrival=float(position), duration=math.inf))
+        demand += _gpu_demand(pod)
+    order = np.random.default_rng(seed).permutation(len(nodes))
+    return Workload("openb", tuple(nodes[position] for position in order), tuple(arrived))
+
+
+def _gpu_demand(pod: Pod) -> int:
+    return pod.spec.gpu.count * pod.spec.gpu.milli
+
+
+def _spec(row: Row) -> PodSpec:
+    return PodSpec(
+        requests=Resources(
+            cpu=row.integer("cpu_milli"), memory=row.integer("memory_mib", maximum=_MOST_MIB) * MIB
+        ),
+        gpu=_gpu(row),
+    )
+
+
+def _gpu(row: Row) -> GpuRequest:
+    count, milli = row.integer("num_gpu"), row.integer("gpu_milli", maximum=GPU_WHOLE)
+    if (count == 0) != (milli == 0):
+        raise row.fail("gpu_milli", f"{count} GPUs with {milli} milli of each is not a request")
+    # The trace repeats models within one specification; a model listed twice is still one model.
+    models = dict.fromkeys(part for part in row.optional_text("gpu_spec").split("|") if part)
+    return GpuRequest(count, milli, tuple(models)) if count else GpuRequest()
+
+
+def _duration(row: Row, creation: float | None) -> float:
+    deletion = row.optional_number("deletion_time")
+    if deletion is None:
+        return math.inf
+    if creation is None:
+        raise row.fail("creation_time", "a pod that is deleted needs a creation time")
+    if deletion < creation:
+        raise row.fail("deletion_time", f"the pod ends at {deletion:g}, before it starts at {creation:g}")
+    return deletion - creation

@@ -1,0 +1,1 @@
+"""How policies that place pods are trained and judged."""

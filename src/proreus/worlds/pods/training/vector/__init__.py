@@ -1,0 +1,1 @@
+"""Training of the fixed-vector models."""

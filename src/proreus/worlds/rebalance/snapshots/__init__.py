@@ -1,0 +1,1 @@
+"""A snapshot of virtual machines: fewer fragments by few migrations."""

@@ -1,0 +1,1 @@
+"""Rules, search and the exact solver for snapshots."""

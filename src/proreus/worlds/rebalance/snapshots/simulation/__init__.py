@@ -1,0 +1,1 @@
+"""A snapshot that changes migration by migration."""

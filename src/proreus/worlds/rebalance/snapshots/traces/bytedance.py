@@ -1,0 +1,146 @@
+"""ByteDance's cluster snapshots (VMR2L, EuroSys 2025; Apache-2.0): machines with two NUMA nodes and their
+VMs.
+
+A file holds clusters, each with `host_info` (free and total cores and huge-page memory per NUMA node) and
+`vm_instance` (machine, NUMA nodes, cores, memory). The published experiments put the clusters of a file
+together, and so does `read_snapshot`; which cluster a machine came from is kept as its group. Free amounts
+are taken as they stand: the memory of some machines is used by more than the listed virtual machines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proreus.model.errors import InputError
+from proreus.reading.jsontree import Value, read_json
+from proreus.worlds.rebalance.snapshots.model import CPU, MEMORY, NUMA_NODES, Snapshot
+
+
+@dataclass
+class _Columns:
+    """What has been read so far."""
+
+    machines: dict[str, int] = field(default_factory=dict)
+    total: list[list[list[int]]] = field(default_factory=list)
+    free: list[list[list[int]]] = field(default_factory=list)
+    group: list[int] = field(default_factory=list)
+    vms: dict[str, int] = field(default_factory=dict)
+    demand: list[tuple[int, int]] = field(default_factory=list)
+    place: list[tuple[int, int, bool, bool]] = field(default_factory=list)
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """The snapshot of a file, its clusters put together."""
+    columns = _Columns()
+    for number, cluster in enumerate(read_json(path).entry("cluster_list").elements()):
+        for host in cluster.entry("host_info").elements():
+            _read_machine(host, number, columns)
+        for vm in cluster.entry("vm_instance").elements():
+            _read_vm(vm, columns)
+    place = np.array(columns.place, dtype=np.int64).reshape(-1, 4)
+    try:
+        return Snapshot(
+            name=path.stem,
+            machines=tuple(columns.machines),
+            vms=tuple(columns.vms),
+            total=np.array(columns.total, dtype=np.int64),
+            free=np.array(columns.free, dtype=np.int64),
+            demand=np.array(columns.demand, dtype=np.int64).reshape(-1, 2),
+            double=place[:, 2] == 1,
+            machine=place[:, 0],
+            numa=place[:, 1],
+            movable=place[:, 3] == 1,
+            group=np.array(columns.group, dtype=np.int64),
+        )
+    except ValueError as error:  # every value is sound, together they are not a snapshot
+        raise InputError(str(error), file=path) from None
+
+
+def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot in the layout that `read_snapshot` reads."""
+    clusters: dict[int, dict[str, Any]] = {}
+    for group in snapshot.group.tolist():
+        clusters.setdefault(group, {"host_info": [], "vm_instance": []})
+    for p, name in enumerate(snapshot.machines):
+        parts = [
+            {
+                "node": k,
+                "total_cpu": int(snapshot.total[p, k, CPU]),
+                "free_cpu": int(snapshot.free[p, k, CPU]),
+                "memory_huge_total_mb": int(snapshot.total[p, k, MEMORY]),
+                "memory_huge_free_mb": int(snapshot.free[p, k, MEMORY]),
+            }
+            for k in range(NUMA_NODES)
+        ]
+        clusters[int(snapshot.group[p])]["host_info"].append({"node_id": name, "numa": parts})
+    for v, name in enumerate(snapshot.vms):
+        machine, (cpu, memory) = int(snapshot.machine[v]), snapshot.demand[v].tolist()
+        nodes = range(NUMA_NODES) if snapshot.double[v] else (int(snapshot.numa[v]),)
+        clusters[int(snapshot.group[machine])]["vm_instance"].append(
+            {
+                "instance_id": name,
+                "host_id": snapshot.machines[machine],
+                "numa": [{"node": k, "cpu": cpu, "mem_mb": memory} for k in nodes],
+                "allow_migration": bool(snapshot.movable[v]),
+            }
+        )
+    return {"cluster_list": list(clusters.values())}
+
+
+def _read_machine(host: Value, cluster: int, columns: _Columns) -> None:
+    name = host.entry("node_id").text()
+    if name in columns.machines:
+        raise host.entry("node_id").fail(f"{name!r} is listed twice")
+    total: list[list[int]] = [[], []]
+    free: list[list[int]] = [[], []]
+    for part in host.entry("numa").elements():
+        k = _numa_node(part.entry("node"))
+        if total[k]:
+            raise part.entry("node").fail("this NUMA node is listed twice")
+        total[k] = [part.entry("total_cpu").whole(), int(part.entry("memory_huge_total_mb").number())]
+        free[k] = [part.entry("free_cpu").whole(), int(part.entry("memory_huge_free_mb").number())]
+        for resource, label in enumerate(("free_cpu", "memory_huge_free_mb")):
+            if free[k][resource] > total[k][resource]:
+                raise part.entry(label).fail("more is free than there is")
+    if not all(total):
+        raise host.entry("numa").fail(f"a machine has {NUMA_NODES} NUMA nodes")
+    columns.machines[name] = len(columns.machines)
+    columns.total.append(total)
+    columns.free.append(free)
+    columns.group.append(cluster)
+
+
+def _read_vm(vm: Value, columns: _Columns) -> None:
+    name = vm.entry("instance_id").text()
+    if name in columns.vms:
+        raise vm.entry("instance_id").fail(f"{name!r} is listed twice")
+    host = vm.entry("host_id")
+    if host.text() not in columns.machines:
+        raise host.fail(f"there is no machine {host.text()!r}")
+    parts = vm.entry("numa").elements()
+    if len(parts) not in (1, NUMA_NODES):
+        raise vm.entry("numa").fail("a virtual machine runs on one NUMA node or on both")
+    demands = {(p.entry("cpu").whole(), int(p.entry("mem_mb").number())) for p in parts}
+    if len(demands) > 1:
+        raise vm.entry("numa").fail("what it takes of the two NUMA nodes differs")
+    nodes = [_numa_node(part.entry("node")) for part in parts]
+    if len(set(nodes)) < len(nodes):
+        raise vm.entry("numa").fail("the same NUMA node is listed twice")
+    demand = demands.pop()
+    if not demand[0]:
+        raise parts[0].entry("cpu").fail("a virtual machine needs at least one core")
+    double = len(parts) == NUMA_NODES
+    movable = vm.entry("allow_migration").flag() if vm.has("allow_migration") else True
+    columns.vms[name] = len(columns.vms)
+    columns.demand.append(demand)
+    columns.place.append((columns.machines[host.text()], 0 if double else nodes[0], double, movable))
+
+
+def _numa_node(value: Value) -> int:
+    if value.whole() >= NUMA_NODES:
+        raise value.fail(f"{value.whole()} is not a NUMA node (0 or 1)")
+    return value.whole()

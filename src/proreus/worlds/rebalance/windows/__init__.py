@@ -1,0 +1,1 @@
+"""Pods that serve requests, moved between windows of five minutes."""

@@ -1,0 +1,197 @@
+"""`proreus/Rebalance-v0`: moving pods between five-minute windows, as a Gymnasium environment.
+
+A step is one move, pod * nodes + node, or to stop (the last action), which serves the next window. The table
+"nodes" of an observation is that of the notes: for every node a row of its own and one per pod, four numbers
+each. "moves" has features of every move that mean the same whatever the number of pods and nodes.
+
+>>> import gymnasium, proreus.envs
+>>> env = gymnasium.make("proreus/Rebalance-v0", scenario="parallel", horizon=12)
+>>> observation, info = env.reset(seed=1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from proreus.kernels.arrays import Bool
+from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.worlds.rebalance.windows.encoding import FEATURES, encode_moves
+from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
+from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
+from proreus.worlds.rebalance.windows.simulation.screen import node_lines
+from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld
+from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
+
+Observed: TypeAlias = Any
+"""A dict of arrays: nodes, moves, action_mask."""
+Part = Literal["train", "valid", "test"]
+Illegal = Literal["raise", "stop"]
+_MOST = np.float32(1e6)
+
+
+class DeployEnv(gymnasium.Env[Observed, np.int64]):
+    """Move one pod per step, or stop and let the next window be served.
+
+    `scenario` is "serial" or "parallel" (generated requests, others in every episode) or windows of your own,
+    of which episodes are stretches of `horizon` windows inside `part`. An episode terminates after its last
+    window; `info` has `action_mask`, the `window`, and in the end the `measures`.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # as Gymnasium declares it
+
+    def __init__(
+        self,
+        scenario: str | RequestWindows = "serial",
+        *,
+        seed: int | None = None,
+        render_mode: str | None = None,
+        horizon: int = 36,
+        **settings: Any,
+    ) -> None:
+        self.render_mode, self._first_seed, self._horizon = render_mode, seed, horizon
+        if horizon < 1:
+            raise UsageError(f"horizon: {horizon} is not at least 1")
+        self._part, self._illegal = _choices(settings)
+        self.options, self._config = _world_of(scenario, settings)
+        self._fixed = scenario if isinstance(scenario, RequestWindows) else None
+        sample = self._fixed.deployment if self._fixed else generate_windows(self._config, 0).deployment
+        self.node_count, self.pod_count = len(sample.node_names), len(sample.pod_names)
+        actions = self.pod_count * self.node_count + 1
+        self.action_space = spaces.Discrete(actions)
+        table = (self.node_count, 1 + self.options.max_pods, 4)
+        self.observation_space = spaces.Dict(
+            {
+                "nodes": spaces.Box(np.float32(0.0), _MOST, table, np.float32),
+                "moves": spaces.Box(-_MOST, _MOST, (actions, len(FEATURES)), np.float32),
+                "action_mask": spaces.MultiBinary(actions),
+            }
+        )
+        self._world: DeployWorld | None = None
+        self._outcomes: list[NDArray[np.float64]] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observed, dict[str, Any]]:
+        """Start an episode; the seed determines it and, through the generator of this env, those after it."""
+        if seed is None and self._world is None:
+            seed = self._first_seed
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(2**31))
+        windows = self._fixed or generate_windows(self._config, drawn)
+        first, last = part_of_windows(self._part, windows.windows)
+        length = min(self._horizon, last - first)
+        begin = int(self.np_random.integers(first, last - length + 1))
+        if self._world is None or self._fixed is None:
+            self._world = DeployWorld(windows, self.options)
+        self._world.begin(begin, begin + length)
+        self._outcomes = []
+        return self._observed(), self._info(illegal=False)
+
+    def step(self, action: np.int64 | int) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+        """Move a pod, or stop."""
+        world, chosen = self._running(), int(action)
+        stop = self.pod_count * self.node_count
+        illegal = not (0 <= chosen <= stop and world.mask()[chosen])
+        if illegal:
+            if self._illegal == "raise":
+                raise IllegalDecision(f"action {chosen} is masked")
+            chosen = stop
+        if chosen == stop:
+            reward = world.stop()
+            self._outcomes.append(world.outcome())
+        else:
+            reward = world.move(*divmod(chosen, self.node_count))
+        return self._observed(), reward, world.over, False, self._info(illegal=illegal)
+
+    def action_masks(self) -> Bool:
+        """bool[pods * nodes + 1]: the legal actions now, under the name that sb3-contrib looks for."""
+        return self._running().mask()
+
+    @property
+    def world(self) -> DeployWorld:
+        """The world of the episode."""
+        return self._running()
+
+    def render(self) -> str | None:
+        """The pods on their nodes, in render mode "ansi"."""
+        if self.render_mode != "ansi":
+            return None
+        world = self._running()
+        moved = np.flatnonzero(world.hosting.moved).tolist()
+        return "\n".join([f"before window {world.window}", *node_lines(world, moved)])
+
+    def _running(self) -> DeployWorld:
+        if self._world is None:
+            raise UsageError("reset the environment before its first step")
+        return self._world
+
+    def _observed(self) -> Observed:
+        world = self._running()
+        moves = np.clip(encode_moves(world.hosting), -_MOST, _MOST)
+        return {
+            "nodes": node_table(world),
+            "moves": moves.astype(np.float32),
+            "action_mask": world.mask().astype(np.int8),
+        }
+
+    def _info(self, *, illegal: bool) -> dict[str, Any]:
+        world = self._running()
+        found: dict[str, Any] = {"action_mask": world.mask(), "window": world.window, "illegal": illegal}
+        if world.over:
+            found["measures"] = measures_of(np.array(self._outcomes), self.options.weights)
+        return found
+
+
+def node_table(world: DeployWorld) -> NDArray[np.float32]:
+    """[nodes, 1 + max_pods, 4] of the notes.
+
+    Row 0 of a node is its total CPU and memory and what remains of them, the others are its pods: request and
+    assigned CPU and memory; zeros where there is no further pod.
+    """
+    hosting = world.hosting
+    asked, assigned = world.asked(), world.assigned()
+    table = np.zeros((hosting.pods.size, 1 + world.options.max_pods, 4), dtype=np.float32)
+    for node in range(hosting.pods.size):
+        here = np.flatnonzero(hosting.where == node)
+        table[node, 0, :2] = hosting.capacity[node]
+        table[node, 0, 2:] = np.maximum(hosting.capacity[node] - assigned[here].sum(axis=0), 0.0)
+        table[node, 1 : 1 + here.size, :2] = asked[here]
+        table[node, 1 : 1 + here.size, 2:] = assigned[here]
+    clipped: NDArray[np.float32] = np.minimum(table, _MOST)
+    return clipped
+
+
+def _choices(settings: dict[str, Any]) -> tuple[str, str]:
+    part, illegal = settings.pop("part", "train"), settings.pop("illegal", "raise")
+    if part not in PARTS:
+        raise unknown_name("part", str(part), PARTS)
+    if illegal not in ("raise", "stop"):
+        raise unknown_name("illegal", str(illegal), ("raise", "stop"))
+    return part, illegal
+
+
+def _world_of(
+    scenario: str | RequestWindows, settings: Mapping[str, Any]
+) -> tuple[DeployOptions, WindowsConfig]:
+    """Options of the world and of the generator (`generator={"pods": 20}`) from keyword arguments."""
+    rest = dict(settings)
+    generator = dict(rest.pop("generator", {}))
+    if isinstance(scenario, str):
+        if scenario not in ("serial", "parallel"):
+            raise unknown_name("scenario", scenario, ("serial", "parallel"))
+        rest["service"] = scenario
+    elif generator:
+        raise UsageError("generator options need a generated scenario")
+    try:
+        options = DeployOptions(**rest)
+        config = replace(WindowsConfig(), **generator)
+    except TypeError as error:
+        raise UsageError(f"an option is not known: {error}") from error
+    return options, replace(config, adds_up=options.service == "parallel")

@@ -1,0 +1,1 @@
+"""Rules and learned scores of moves."""

@@ -1,0 +1,21 @@
+"""A rule that moves pods as a kernel sees it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from proreus.kernels.arrays import F64, I64, U64
+from proreus.kernels.packed import packable
+
+NOTHING, RANDOM, HOTSPOT, BALANCE, LEARNED = range(5)
+
+
+@packable
+class MoveRule(NamedTuple):
+    """A rule."""
+
+    kind: I64  # [1]
+    level: F64  # [1] of the hotspot rule: the share above which a node is hot; 0: the world's threshold
+    weights: F64  # [features] of a learned scorer
+    features: F64  # [features] room for those of one move
+    rng: U64  # [1]

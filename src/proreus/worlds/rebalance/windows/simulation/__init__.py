@@ -1,0 +1,1 @@
+"""Windows served one after the other, and what they cost."""

@@ -1,0 +1,87 @@
+"""What a run over windows came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proreus.kernels.arrays import F64
+from proreus.model.measure import Measure, by_name
+from proreus.worlds.rebalance.windows.simulation.columns import (
+    HIT,
+    MIGRATED,
+    MOVES,
+    OVER,
+    OVER_REQUESTS,
+    REQUESTS,
+    STEPS,
+    UNDER,
+    UNMET,
+)
+from proreus.worlds.rebalance.windows.simulation.world import RewardWeights
+
+MEASURES = by_name(
+    Measure("violations", "%", "lower", "Requests served above the threshold", "violations"),
+    Measure("over_steps", "%", "lower", "Steps of nodes above the threshold", "over"),
+    Measure("hit", "%", "lower", "Requests hit by contention, the smallest satisfied first", "hit"),
+    Measure("migrations", "1/window", "lower", "Migrations a window", "migrations"),
+    Measure("migrated", "%/window", "lower", "CPU and memory of moved pods, in % of a node", "moved"),
+    Measure("under_steps", "%", "lower", "Steps of nodes that are nearly idle", "idle"),
+    Measure("unmet", "1/window", "lower", "Pods' resources with less than asked, a window", "unmet"),
+    Measure("reward", "", "higher", "Reward a window", "reward"),
+    Measure("decisions_per_s", "1/s", "higher", "Windows a second, all decisions included", "rate"),
+)
+
+
+@dataclass(frozen=True)
+class WindowFigures:
+    """One window, for a log."""
+
+    window: int
+    requests: int
+    over_requests: int
+    """Served above the threshold."""
+    hit: int
+    """By contention."""
+    steps: int
+    over_steps: int
+    under_steps: int
+    unmet: int
+    migrations: int
+    migrated: float
+
+
+def window_figures(outcomes: F64, first: int) -> list[WindowFigures]:
+    """Every window of a run from `first` on; outcomes [windows, OUTCOMES]."""
+    return [
+        WindowFigures(
+            window=first + place,
+            requests=int(row[REQUESTS]),
+            over_requests=int(row[OVER_REQUESTS]),
+            hit=int(row[HIT]),
+            steps=int(row[STEPS]),
+            over_steps=int(row[OVER]),
+            under_steps=int(row[UNDER]),
+            unmet=int(row[UNMET]),
+            migrations=int(row[MOVES]),
+            migrated=float(row[MIGRATED]),
+        )
+        for place, row in enumerate(outcomes)
+    ]
+
+
+def measures_of(outcomes: F64, weights: RewardWeights) -> dict[str, float]:
+    """The measures of a run; outcomes [windows, OUTCOMES]."""
+    total, windows = outcomes.sum(axis=0).tolist(), len(outcomes)
+    requests, steps = max(total[REQUESTS], 1.0), max(total[STEPS], 1.0)
+    cost = weights.over * total[OVER] + weights.under * total[UNDER]
+    cost += weights.unmet * total[UNMET] + weights.migrated * total[MIGRATED]
+    return {
+        "violations": 100.0 * total[OVER_REQUESTS] / requests,
+        "over_steps": 100.0 * total[OVER] / steps,
+        "hit": 100.0 * total[HIT] / requests,
+        "migrations": total[MOVES] / windows,
+        "migrated": total[MIGRATED] / windows,
+        "under_steps": 100.0 * total[UNDER] / steps,
+        "unmet": total[UNMET] / windows,
+        "reward": -cost / windows,
+    }

@@ -1,0 +1,1 @@
+"""How policies that move pods are trained and judged."""

@@ -1,0 +1,1 @@
+"""Speed claims of the world of virtual machines, beside a plain peer."""

@@ -1,0 +1,1 @@
+"""The features that learned policies see of servers and machines."""

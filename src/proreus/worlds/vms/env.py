@@ -1,0 +1,330 @@
+"""`proreus/VirtualMachines-v0`: the world of virtual machines for Gymnasium, one placement per step.
+
+`SchedEnv` has the names of the notes: `obs` is what is free on every NUMA node, `req` (also `feat`) what the
+request takes, `avail` where it may go; an action is server * 2 + NUMA node, -1 is first fit and -2 (true)
+best fit. For many environments at once use `worlds.vms.batch.BatchedVms`, which learners step without
+Gymnasium.
+
+>>> import gymnasium, proreus.envs
+>>> env = gymnasium.make("proreus/VirtualMachines-v0", scenario="recovering", servers=20)
+>>> observation, info = env.reset(seed=1, options={"start": 500})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from proreus.kernels.arrays import F32, Bool
+from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace
+from proreus.worlds.vms.simulation.screen import server_lines
+from proreus.worlds.vms.simulation.world import (
+    SCENARIOS,
+    Full,
+    Reward,
+    VmsOptions,
+    VmsWorld,
+    compile_trace,
+    spane_length,
+    with_servers,
+)
+from proreus.worlds.vms.state.observation import VmObservation
+from proreus.worlds.vms.state.servers import UNITS, first_place, tightest_place
+from proreus.worlds.vms.traces.generate import generate_vms
+from proreus.worlds.vms.traces.huawei import Split, read_trace, run_end, split_range
+from proreus.worlds.vms.training.lanes import BEST_FIT_ACTION, FIRST_FIT_ACTION
+
+Illegal = Literal["raise", "first_fit"]
+Rows = Literal["machines", "events"]
+Observed: TypeAlias = dict[str, Any]
+_GENERATED_MACHINES = 20_000
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "illegal": ("raise", "first_fit"),
+    "rows": ("machines", "events"),
+    "part": ("train", "valid", "test"),
+}
+
+
+@dataclass(frozen=True)
+class SchedSettings:
+    """What differs from the scenario, and where episodes start."""
+
+    servers: int | None = None
+    """How many servers; None: as the scenario has it."""
+    shapes: str = ""
+    """Mixed servers in place of equal ones, as 3x40/90+2x64/256 (count x cores/GB of a NUMA node)."""
+    double: str = ""
+    """Which machines take both NUMA nodes, as mem>10, cpu>10 or cpu>=10; "": the scenario's rule."""
+    allow_release: bool | None = None
+    """Whether deleted machines give back what they took; None: as the scenario has it."""
+    full: Full | None = None
+    """A machine that fits nowhere ends the episode, is rejected or waits; None: as the scenario has it."""
+    reward: Reward | None = None
+    """What a placement is worth: 1, its cores as a share, or -log(1 + wait); None: as the scenario has it."""
+    illegal: Illegal = "raise"
+    """What an illegal action does: raise IllegalDecision, or count as first fit where there are no masks."""
+    rows: Rows = "machines"
+    """What a start counts: machines, or rows of the event table as in the notes."""
+    part: Split = "train"
+    """The part of the trace from which starts are drawn where none is given. Episodes of train and valid end
+    with their part; a `start` beyond it ends with the part in which it lies. SPANE's length is kept as it is:
+    it may lead some hundred machines past the border."""
+    limit: int = 0
+    """Machines of an episode; 0: to the part's end, or SPANE's length where machines wait."""
+
+    def __post_init__(self) -> None:
+        if self.servers is not None:
+            _whole("servers", self.servers, least=1)
+        _whole("limit", self.limit, least=0)
+        if self.allow_release not in (None, True, False):
+            raise UsageError(f"allow_release: {self.allow_release!r} is neither True nor False")
+        for name in ("shapes", "double"):
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(f"{name}: {getattr(self, name)!r} is no text")
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise unknown_name(name, str(getattr(self, name)), known)
+
+    def options(self, scenario: str) -> VmsOptions:
+        """The world's options: the scenario's with these changes."""
+        if scenario not in SCENARIOS:
+            raise unknown_name("scenario", scenario, SCENARIOS)
+        options = SCENARIOS[scenario]
+        if self.servers is not None:
+            options = with_servers(options, self.servers)
+        changes: dict[str, Any] = {
+            "servers": ServerShape.parse(self.shapes) if self.shapes else None,
+            "double": DoubleRule.parse(self.double) if self.double else None,
+            "release": self.allow_release,
+            "full": self.full,
+            "reward": self.reward,
+        }
+        return replace(options, **{key: value for key, value in changes.items() if value is not None})
+
+
+class SchedKeywords(TypedDict, total=False):
+    """The fields of `SchedSettings` as keyword arguments, so that `gymnasium.make` can pass them."""
+
+    servers: int | None
+    shapes: str
+    double: str
+    allow_release: bool | None
+    full: Full | None
+    reward: Reward | None
+    illegal: Illegal
+    rows: Rows
+    part: Split
+    limit: int
+
+
+class SchedEnv(gymnasium.Env[Observed, np.int64]):
+    """Place one virtual machine per step; observations are dicts of `obs`, `feat` and `avail`.
+
+    `info` has `action_mask` (the same as `avail`), the time `now`, how long the machine has `waited`, the
+    `action` that was carried out and whether the one asked for was `illegal`; after the last step what the
+    episode came to.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
+
+    def __init__(
+        self,
+        scenario: str = "recovering",
+        *,
+        trace: VmTrace | Path | str | None = None,
+        seed: int | None = None,
+        render_mode: str | None = None,
+        **settings: Unpack[SchedKeywords],
+    ) -> None:
+        """`trace`: machines, or the file that holds them; None: generated ones, the same in every episode."""
+        known = [field.name for field in fields(SchedSettings)]
+        for name in settings:
+            if name not in known:
+                raise unknown_name("setting", name, known)
+        self.settings = SchedSettings(**settings)
+        self.options = self.settings.options(scenario)
+        self.trace = _trace_of(trace)
+        self.world = VmsWorld(compile_trace(self.trace, self.options.double), self.options)
+        self.render_mode = render_mode
+        self._first_seed = seed
+        self._last = -1
+        self._illegal = False
+        count = self.options.server_count
+        self.N = count
+        self.action_space = spaces.Discrete(2 * count)
+        most = (self.world.lanes.servers.capacity / UNITS).astype(np.float32)
+        asked = np.array([self.trace.cpu.max(), self.trace.mem.max()], dtype=np.float32)
+        self.observation_space = spaces.Dict(
+            {
+                "obs": spaces.Box(np.zeros_like(most), most, dtype=np.float32),
+                "feat": spaces.Box(0.0, np.broadcast_to(asked, (2, 2, 2)), (2, 2, 2), np.float32),
+                "avail": spaces.MultiBinary(2 * count),
+            }
+        )
+        self._observation: VmObservation | None = None
+        self._begun = False
+
+    def reset(
+        self,
+        start: int | None = None,
+        *,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observed, dict[str, Any]]:
+        """Start an episode at a row of the trace: `start`, options={"start": row}, or drawn by the seed."""
+        if seed is None and not self._begun:
+            seed = self._first_seed
+        super().reset(seed=seed)
+        for name in options or {}:
+            if name != "start":
+                raise unknown_name("option of reset", str(name), ("start",))
+        if start is None and options is not None:
+            start = options.get("start")
+        machine = self._drawn_start() if start is None else self._machine_at(_whole("start", start, least=0))
+        self.world.begin(machine, self._limit(machine))
+        self._begun, self._last, self._illegal = True, -1, False
+        self._observation = self.world.next_decision()
+        if self._observation is None:
+            raise UsageError(f"start {machine}: the machine there fits on no server, even an empty one")
+        return self._observed(), self._info()
+
+    def step(self, action: np.int64 | int) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+        """Place the machine at hand; -1 leaves the choice to first fit, -2 to best fit."""
+        observation = self._at_hand()
+        place = self._place(int(action), observation)
+        reward = self.world.apply(place)
+        self._last = place
+        self._observation = self.world.next_decision()
+        return self._observed(), reward, self._observation is None, False, self._info()
+
+    @property
+    def avail(self) -> Bool:
+        """[2N] where the request may go; `avail.reshape(N, 2)` is by server."""
+        if self._observation is None:
+            return np.zeros(2 * self.N, dtype=np.bool_)
+        return self._observation.avail.copy()
+
+    @property
+    def obs(self) -> F32:
+        """[N, 2, 2] cores and GB free on every NUMA node."""
+        free: F32 = self.world.lanes.servers.shown[0].copy()
+        return free
+
+    @property
+    def req(self) -> F32:
+        """[2, 2, 2] what the request takes of each NUMA node, by the NUMA node that is chosen."""
+        if self._observation is None:
+            return np.zeros((2, 2, 2), dtype=np.float32)
+        return self._observation.feat
+
+    feat = req
+
+    def get_attr(self, name: str) -> Any:
+        """`avail`, `req`, `feat` or `obs` by name, as the notes ask for them."""
+        if name not in ("avail", "req", "feat", "obs"):
+            raise unknown_name("attribute", name, ("avail", "req", "feat", "obs"))
+        return getattr(self, name)
+
+    def action_masks(self) -> Bool:
+        """bool[2N]: the legal actions now, under the name that sb3-contrib looks for."""
+        mask = self.avail
+        return mask if mask.any() else np.ones_like(mask)
+
+    def render(self) -> str | None:
+        """The servers as bars, in render mode "ansi"."""
+        if self.render_mode != "ansi":
+            return None
+        servers = self.world.lanes.servers
+        lines = server_lines(servers.capacity, servers.free[0], self.world.figures().servers, self._last)
+        return "\n".join([self._headline(), *lines])
+
+    def _headline(self) -> str:
+        figures = self.world.figures()
+        done = f"{figures.placed:,} placed, {100 * figures.cpu_end:.0f} % of the cores in use"
+        if self._observation is None:
+            return f"the episode is over: {done}"
+        need = self._observation.feat[0]
+        both = " on both NUMA nodes" if need[1].any() else ""
+        asks = f"next asks for {need[0, 0]:g} cores, {need[0, 1]:g} GB{both}"
+        return f"t={self._observation.now:,.0f} s: {done}; {asks}"
+
+    def _at_hand(self) -> VmObservation:
+        if self._observation is None:
+            raise UsageError("reset the environment before its first step, and after an episode")
+        return self._observation
+
+    def _place(self, action: int, observation: VmObservation) -> int:
+        self._illegal = False
+        if action == BEST_FIT_ACTION:
+            return int(tightest_place(observation.servers, observation.flavours, 0, observation.flavour))
+        legal = 0 <= action < 2 * self.N and bool(observation.avail[action])
+        if action == FIRST_FIT_ACTION or (not legal and self.settings.illegal == "first_fit"):
+            self._illegal = action != FIRST_FIT_ACTION
+            return int(first_place(observation.servers, 0, observation.flavour))
+        if not legal:
+            raise IllegalDecision(f"action {action}: the machine does not fit there")
+        return action
+
+    def _observed(self) -> Observed:
+        return {"obs": self.obs, "feat": self.req, "avail": self.avail.astype(np.int8)}
+
+    def _info(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"action_mask": self.avail, "action": self._last, "illegal": self._illegal}
+        figures = self.world.figures()
+        found["now"] = float(self.trace.arrival[figures.start]) + figures.duration
+        if self._observation is None:
+            found["placed"], found["rejected"] = figures.placed, figures.rejected
+            found["total_wait"], found["full"] = figures.wait, figures.full
+        else:
+            found["waited"] = self._observation.waited
+        return found
+
+    def _drawn_start(self) -> int:
+        first, last = split_range(self.settings.part, len(self.trace))
+        for _ in range(1000):
+            machine = int(self.np_random.integers(first, last))
+            self.world.begin(machine, 1)
+            if self.world.next_decision() is not None:
+                return machine
+        raise UsageError("no start of the trace fits on an empty cluster")
+
+    def _machine_at(self, row: int) -> int:
+        """The machine that a start names; of events the first creation from there on, as in the notes."""
+        if self.settings.rows == "machines":
+            return row
+        if not 0 <= row < self.trace.events.size:
+            raise UsageError(f"start {row}: the trace has the event rows 0 to {self.trace.events.size - 1}")
+        later = self.trace.events[row:]
+        if not (later >= 0).any():
+            raise UsageError(f"start {row}: no machine is created from there on")
+        return int(later[np.argmax(later >= 0)])
+
+    def _limit(self, machine: int) -> int:
+        limit = self.settings.limit
+        if not limit and self.options.full == "wait":
+            return spane_length(self.world, machine)
+        end = run_end(self.settings.part, machine, len(self.trace))
+        if end == len(self.trace):
+            return limit  # a run to the trace's end sees the deletions after the last creation too
+        return min(limit or end, end - machine)
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    """The whole number that a setting must be."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise UsageError(f"{name}: {value!r} is not a whole number of at least {least}")
+    return int(value)
+
+
+def _trace_of(trace: VmTrace | Path | str | None) -> VmTrace:
+    if trace is None:
+        return generate_vms(_GENERATED_MACHINES, 0)
+    return trace if isinstance(trace, VmTrace) else read_trace(Path(trace))

@@ -1,0 +1,72 @@
+"""The flags that say which virtual machines run on which servers, shared by the verbs of the world `vms`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from proreus.model.errors import UsageError
+from proreus.reading.catalogue import data_dir
+from proreus.worlds.vms.model import DoubleRule, ServerShape
+from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
+from proreus.worlds.vms.simulation.world import Full
+from proreus.worlds.vms.traces.huawei import Split
+
+
+@dataclass(frozen=True)
+class VmWorkloadArguments:
+    """Where the machines come from and where they may go."""
+
+    scenario: str = "recovering@20"
+    """[huawei/]fading, recovering, recovering-large, expansion, waiting, rejecting; @20 servers, x3 load.
+    expansion has 100 servers, which the usual load does not fill: expansion@20 grows."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """The folder of datasets; or set PROREUS_DATA."""
+    trace: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Your own trace: events (vmid,cpu,memory,time,type) or lifetimes (vmid,cpu,mem,at,lt)."""
+    starts: int = 20
+    """Runs per seed, each from a start of its own."""
+    split: Split = "test"
+    """The part of the trace in which runs start and end: parts share no machine. Where machines wait, runs
+    have SPANE's length instead, which may lead some hundred machines past the border."""
+    limit: int = 0
+    """Machines of a run; 0: to the end of the part, or SPANE's length where machines wait."""
+    servers: str = ""
+    """In place of the scenario's: 5x40/90, or mixed as 3x40/90+2x64/256 (count x cores/GB of a NUMA node)."""
+    double: str = ""
+    """Which machines take both NUMA nodes, in place of the scenario's rule: mem>10, cpu>10 or cpu>=10."""
+    full: Full | None = None
+    """A machine that fits nowhere: ends the run, is rejected, or waits (default: as the scenario has it)."""
+    release: bool | None = None
+    """Whether deleted machines give back what they took (default: as the scenario has it)."""
+    growing_nums: int | None = None
+    """Servers to add each time the cluster is too full (default: as the scenario has it)."""
+    expand_threshold: float | None = None
+    """The share in use above which they are added."""
+
+
+def vm_scenario_of(arguments: VmWorkloadArguments, name: str | None = None) -> VmScenario:
+    """The scenario that the flags describe; `name` in place of `--scenario`."""
+    chosen = name or arguments.scenario
+    # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
+    needed = arguments.data is not None or "/" in chosen
+    scenario = parse_vm_scenario(chosen, data_dir(arguments.data) if needed else None)
+    if arguments.trace is not None:
+        if scenario.file is not None or scenario.load_factor > 1:
+            raise UsageError(f"--trace is your own: write the scenario {chosen!r} without dataset and load")
+        scenario = replace(scenario, name=f"{scenario.name}:{arguments.trace.name}", file=arguments.trace)
+    changes: dict[str, Any] = {
+        "servers": ServerShape.parse(arguments.servers) if arguments.servers else None,
+        "double": DoubleRule.parse(arguments.double) if arguments.double else None,
+        "full": arguments.full,
+        "release": arguments.release,
+        "growth": arguments.growing_nums,
+        "threshold": arguments.expand_threshold,
+    }
+    options = replace(scenario.options, **{key: value for key, value in changes.items() if value is not None})
+    return replace(
+        scenario, options=options, starts=arguments.starts, part=arguments.split, limit=arguments.limit
+    )

@@ -1,0 +1,65 @@
+"""The learned policy of the world `vms`: the same weights score every place, the highest score wins."""
+
+from __future__ import annotations
+
+from proreus.kernels.compiled import compiled, compiled_inline
+from proreus.worlds.vms.encoding.place import encode_place
+from proreus.worlds.vms.policies.columns import VmRule
+from proreus.worlds.vms.state.servers import NOWHERE, Flavours, Servers
+
+
+@compiled
+def highest_score(servers: Servers, flavours: Flavours, lane: int, flavour: int, rule: VmRule) -> int:
+    """The place with the highest score, the lowest of equals.
+
+    Places that are sure to score as one that was scored before are left out: the second of two NUMA nodes in
+    the same state, the second node of a request for both, and servers in the state of the server before.
+    """
+    best, most = NOWHERE, -1e300
+    places = 1 if flavours.double[flavour] else 2
+    for server in range(servers.capacity.shape[0]):
+        if server > 0 and _alike(servers, lane, server):
+            continue
+        for numa in range(places):
+            place = 2 * server + numa
+            if not servers.fits[lane, flavour, place] or (numa == 1 and _symmetric(servers, lane, server)):
+                continue
+            score = score_of(servers, flavours, lane, flavour, place, rule)
+            if score > most:
+                best, most = place, score
+    return best
+
+
+@compiled_inline
+def _alike(servers: Servers, lane: int, server: int) -> bool:
+    """Whether a server is as the one before."""
+    free, capacity = servers.free, servers.capacity
+    same = True
+    for numa in range(2):
+        for kind in range(2):
+            same &= free[lane, server, numa, kind] == free[lane, server - 1, numa, kind]
+            same &= capacity[server, numa, kind] == capacity[server - 1, numa, kind]
+    return same
+
+
+@compiled_inline
+def _symmetric(servers: Servers, lane: int, server: int) -> bool:
+    """Whether both NUMA nodes of a server are alike."""
+    free, capacity = servers.free, servers.capacity
+    same = True
+    for kind in range(2):
+        same &= free[lane, server, 0, kind] == free[lane, server, 1, kind]
+        same &= capacity[server, 0, kind] == capacity[server, 1, kind]
+    return same
+
+
+@compiled_inline
+def score_of(
+    servers: Servers, flavours: Flavours, lane: int, flavour: int, place: int, rule: VmRule
+) -> float:
+    """The weighted sum of a place's features."""
+    encode_place(servers, flavours, lane, flavour, place, rule.features)
+    score = 0.0
+    for feature in range(rule.weights.size):
+        score += rule.weights[feature] * rule.features[feature]
+    return score

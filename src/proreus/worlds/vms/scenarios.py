@@ -1,0 +1,267 @@
+"""The world of virtual machines as comparisons see it, and its scenarios by name.
+
+`waiting@7`, `huawei/recovering@50`, `huawei/recovering@100x3`: an optional dataset (without one, generated
+machines), a scenario, the number of servers, and how many times the real load arrives. One seed is a number
+of runs, each from a start of its own; a measure is taken over them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proreus.contract.world import Picture, Played, Quantity, World
+from proreus.kernels.arrays import I64
+from proreus.model.errors import InputError, UsageError, unknown_name
+from proreus.reading import catalogue
+from proreus.worlds.vms.model import DoubleRule, VmTrace, part_of, superposed
+from proreus.worlds.vms.play import VmRuns, planned_runs, play_runs, record_run
+from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.outcome import MEASURES, RunFigures, measures_of
+from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, compile_trace, with_servers
+from proreus.worlds.vms.traces.generate import generate_vms
+from proreus.worlds.vms.traces.huawei import Split, read_starts, read_trace, run_end, split_range
+
+_GENERATED_MACHINES = 40_000
+_MOST_SERVERS = 10_000
+_MOST_LOAD = 100
+_TRAINING_SEEDS = 1_000_000
+"""Generated traces to train or validate on come from seeds this far away from those of the test."""
+
+
+def load_kernels() -> None:
+    """Compile what the runs of rules need, or load it from the cache."""
+    runs = VmScenario("warm-up", starts=1, limit=2).load(0)
+    play_runs(runs, make_vm_policy("first_fit"))
+
+
+VMS = World(
+    name="vms",
+    measures=MEASURES,
+    quantities=(
+        Quantity("waiting", "Machines in line", "machines", "waiting"),
+        Quantity("cpu-allocation", "CPU allocation", "%", "cpu-allocation"),
+        Quantity("memory-allocation", "Memory allocation", "%", "memory-allocation"),
+        Quantity("running", "Machines that run", "machines"),
+        Quantity("servers", "Servers in use", "servers"),
+    ),
+    load_kernels=load_kernels,
+    does={
+        "total_wait": "lets the machines of a run wait {} in all",
+        "placements": "places {} before one fits nowhere",
+        "rejected": "turns away {} of the machines",
+    },
+    noun="machines",
+    place="server",
+    caution="Runs wait from seconds to weeks: the total wait is a mean without the lowest and highest tenth.",
+)
+
+_DECIDING = {"wait": ("total_wait",), "end": ("placements",), "reject": ("rejected",)}
+_TELLING = {
+    "wait": ("total_wait", "total_wait_mean", "wait_mean", "waited", "cpu_allocation", "decisions_per_s"),
+    "end": (
+        "placements",
+        "full",
+        "cpu_end",
+        "memory_end",
+        "cpu_allocation",
+        "memory_allocation",
+        "servers",
+        "decisions_per_s",
+    ),
+    "reject": ("rejected", "cpu_allocation", "memory_allocation", "servers", "decisions_per_s"),
+}
+_FULL_WORDS = {
+    "wait": "a machine that fits nowhere waits, and all behind it",
+    "end": "a run ends with the first machine that fits nowhere",
+    "reject": "machines that fit nowhere are turned away",
+}
+
+
+@dataclass(frozen=True)
+class VmScenario:
+    """Runs of the world `vms`; small, and loaded where it is needed."""
+
+    name: str
+    options: VmsOptions = field(default_factory=VmsOptions)
+    file: Path | None = None
+    """The trace; None: generated machines."""
+    lists: tuple[tuple[Split, Path], ...] = ()
+    """Published lists of starts, by part of the trace."""
+    load_factor: int = 1
+    """How many times the trace's load arrives: parts of it are laid over each other."""
+    part: Split = "test"
+    """Where runs start. Those of train and valid end with their part too, but for runs of SPANE's length."""
+    starts: int = 20
+    """Runs per seed."""
+    limit: int = 0
+    """Machines of a run; 0: to the part's end, or SPANE's length where machines wait."""
+    only: int | None = None
+    """One run from this machine of the trace, in place of all others."""
+
+    def __post_init__(self) -> None:
+        if self.starts < 1:
+            raise UsageError(f"starts: {self.starts} is not at least 1")
+        if self.limit < 0:
+            raise UsageError(f"limit: {self.limit} is negative")
+        if self.only is not None and self.starts != 1:
+            raise UsageError(f"starts: {self.starts:,} runs cannot all be the one from a given start")
+
+    @property
+    def world(self) -> World:
+        """The world of virtual machines."""
+        return VMS
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """The total wait, the machines placed or those turned away."""
+        return _DECIDING[self.options.full]
+
+    @property
+    def telling(self) -> tuple[str, ...]:
+        """Measures worth a column of a narrow table."""
+        return _TELLING[self.options.full]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How machines are treated and where the runs come from."""
+        kept = () if self.options.release else ("deleted machines give nothing back",)
+        rule = f"on both NUMA nodes: {self.options.double}"
+        return (_FULL_WORDS[self.options.full], *kept, rule, f"{self.starts:,} runs per seed")
+
+    def check_policy(self, policy: str, options: None) -> None:
+        """Whether there is such a policy."""
+        make_vm_policy(policy)
+
+    def load(self, seed: int) -> VmRuns:
+        """The runs of that seed."""
+        work, starts = self._work(seed)
+        if self.only is not None:
+            if not 0 <= self.only < work.flavour.size:
+                raise UsageError(
+                    f"start {self.only}: the trace has the machines 0 to {work.flavour.size - 1}"
+                )
+            starts = np.array([self.only])
+        if self.file is None or self.load_factor > 1:
+            # Generated machines are other ones in every part, and laid over each other are those of one part.
+            return planned_runs(work, self.options, starts, self.limit)
+        ends = np.array([run_end(self.part, start, work.flavour.size) for start in starts.tolist()])
+        return planned_runs(work, self.options, starts, self.limit, ends)
+
+    def play(self, work: VmRuns, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
+        """All runs of the seed with the policy of that name."""
+        chosen = make_vm_policy(policy[0], seed)
+        measures = self.measures(*play_runs(work, chosen))
+        if not with_picture:
+            return Played(measures, None)
+        machines = f"{work.work.flavour.size:,} machines in the trace"
+        facts = (f"{self.options.first_servers:,} servers", machines)
+        recording, heat, replay = record_run(work, chosen)
+        return Played(measures, Picture(recording, heat, facts, replay))
+
+    def measures(self, runs: Sequence[RunFigures], seconds: float) -> dict[str, float]:
+        """What the runs came to, and how fast they were decided."""
+        found = measures_of(runs, self.options.full, grows=self.options.growth > 0)
+        return {**found, "decisions_per_s": found["decisions"] / max(seconds, 1e-9)}
+
+    def _work(self, seed: int) -> tuple[Work, I64]:
+        if self.file is None:
+            far = 0 if self.part == "test" else _TRAINING_SEEDS * (1 + (self.part == "valid"))
+            trace = generate_vms(_GENERATED_MACHINES, far + seed, density=float(self.load_factor))
+            return compile_trace(trace, self.options.double), self._drawn(seed, 0, len(trace) // 2)
+        if self.load_factor > 1:
+            return self._dense(seed)
+        machines = compiled_file(self.file, self.options.double).flavour.size
+        return compiled_file(self.file, self.options.double), self.starts_of(seed, machines)
+
+    def starts_of(self, seed: int, machines: int) -> I64:
+        """Where the runs of a seed start: the seed's share of a published list, or drawn from the part."""
+        listed = dict(self.lists).get(self.part)
+        if listed is not None:
+            published = read_starts(listed, machines)
+            if self.starts > published.size:
+                raise UsageError(
+                    f"starts: {self.starts:,} are more than the {published.size:,} published ones of the part"
+                    f" {self.part!r}"
+                )
+            places = (seed * self.starts + np.arange(self.starts)) % published.size
+            return published[places]
+        return self._drawn(seed, *split_range(self.part, machines))
+
+    def repeats(self, seeds: int) -> str:
+        """What to tell where so many seeds play published starts more than once; "": they do not."""
+        listed = dict(self.lists).get(self.part)
+        if listed is None or self.only is not None:
+            return ""
+        published = read_starts(listed, np.iinfo(np.int64).max).size
+        asked = seeds * self.starts
+        if asked <= published:
+            return ""
+        return (
+            f"{self.name}: {seeds} seeds of {self.starts:,} runs play the {published:,} published starts"
+            f" {asked / published:.2g} times over: their intervals are too narrow"
+        )
+
+    def _drawn(self, seed: int, first: int, last: int) -> I64:
+        return np.random.default_rng(seed).integers(first, last, self.starts)
+
+    def _dense(self, seed: int) -> tuple[Work, I64]:
+        """Pieces of the part, each half as long and from a random place on, laid over each other."""
+        assert self.file is not None, "checked by the caller"
+        whole = trace_of(self.file)
+        first, last = split_range(self.part, len(whole))
+        length = (last - first) // 2
+        begins = np.random.default_rng(seed).integers(first, last - length, self.load_factor)
+        pieces = [part_of(whole, int(begin), int(begin) + length) for begin in begins]
+        trace = superposed(pieces, f"{whole.name}x{self.load_factor}")
+        return compile_trace(trace, self.options.double), self._drawn(seed, 0, max(len(trace) // 4, 1))
+
+
+@lru_cache(maxsize=2)
+def trace_of(file: Path) -> VmTrace:
+    """The trace in a file, read once."""
+    return read_trace(file)
+
+
+@lru_cache(maxsize=4)
+def compiled_file(file: Path, double: DoubleRule) -> Work:
+    """The trace in a file as columns, made once."""
+    return compile_trace(trace_of(file), double)
+
+
+def parse_vm_scenario(text: str, data: Path | None) -> VmScenario:
+    """The scenario of that name: [dataset/]scenario[@servers[xload]]."""
+    found = re.fullmatch(r"(?:([\w-]+)/)?([\w-]+)(?:@(\d+))?(?:x(\d+))?", text)
+    dataset, name, servers, load = found.groups() if found else (None, text, None, None)
+    datasets = catalogue.known(data, "vms")
+    if name not in SCENARIOS or (dataset is not None and dataset not in datasets):
+        raise unknown_name("scenario", text, [*SCENARIOS, *(f"{known}/waiting" for known in datasets)])
+    options = SCENARIOS[name]
+    if servers is not None:
+        if not 0 < int(servers) <= _MOST_SERVERS:
+            raise UsageError(f"scenario {text!r}: after @ comes a number of servers up to {_MOST_SERVERS:,}")
+        options = with_servers(options, int(servers))
+    factor = int(load or 1)
+    if not 0 < factor <= _MOST_LOAD:
+        raise UsageError(f"scenario {text!r}: after x comes a factor of the load up to {_MOST_LOAD}")
+    scenario = VmScenario(text, options, load_factor=factor)
+    if dataset is None:
+        return scenario
+    if data is None:
+        raise InputError(
+            f"the scenario {text!r} needs data files; "
+            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
+        )
+    files = catalogue.files_of(dataset, data)
+    # The published starts are those of SPANE's experiment, where machines wait.
+    lists: tuple[tuple[Split, Path], ...] = ()
+    if len(files) == 3 and options.full == "wait":
+        lists = (("test", files[1]), ("valid", files[2]))
+    return replace(scenario, file=files[0], lists=lists)

@@ -1,0 +1,1 @@
+"""Time, events and measures of the world of virtual machines."""

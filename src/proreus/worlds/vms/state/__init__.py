@@ -1,0 +1,1 @@
+"""Servers with two NUMA nodes as arrays. No clock."""

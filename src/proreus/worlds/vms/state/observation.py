@@ -1,0 +1,50 @@
+"""What a policy sees when a virtual machine needs a place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proreus.kernels.arrays import F32, Bool
+from proreus.worlds.vms.state.servers import UNITS, Flavours, Servers
+
+
+@dataclass(frozen=True, eq=False)
+class VmObservation:
+    """A request and the servers it may go to; the arrays are the world's own and change as it goes on."""
+
+    servers: Servers
+    flavours: Flavours
+    lane: int
+    flavour: int
+    now: float
+    """Seconds."""
+    waited: float
+    """Seconds since the request came."""
+
+    @property
+    def obs(self) -> F32:
+        """[N, 2, 2] cores and GB that are free on each NUMA node."""
+        return self.servers.shown[self.lane]
+
+    @property
+    def feat(self) -> F32:
+        """[2, 2, 2] what each NUMA node would have to give if the first, or the second, were chosen."""
+        return demand(self.flavours, self.flavour)
+
+    @property
+    def avail(self) -> Bool:
+        """[2N] the legal actions: server * 2 + NUMA node."""
+        places = 2 * self.servers.capacity.shape[0]
+        return self.servers.fits[self.lane, self.flavour, :places].view(np.bool_)
+
+
+def demand(flavours: Flavours, flavour: int) -> F32:
+    """[2, 2, 2] by chosen NUMA node, NUMA node and resource: cores and GB that a request takes."""
+    need = (flavours.need[:, flavour] / UNITS).astype(np.float32)
+    if flavours.double[flavour]:
+        return np.broadcast_to(need, (2, 2, 2)).copy()
+    table = np.zeros((2, 2, 2), dtype=np.float32)
+    table[0, 0] = table[1, 1] = need
+    return table

@@ -1,0 +1,188 @@
+"""Readers of virtual machine traces: Huawei's event table, the lifetime table derived from it, start indices.
+
+The event table (VMAgent, Huawei-East-1.csv) has one row per creation (type 0) and deletion (type 1); the
+lifetime table (SPANE) one row per machine. Both become a `VmTrace`. Training, validation and test starts
+come from parts of the trace that never overlap, and `run_end` says where a run from such a start ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from proreus.kernels.arrays import I64
+from proreus.model.errors import InputError, UsageError
+from proreus.reading.table import Row, read_table
+from proreus.reading.textfile import read_lines
+from proreus.worlds.vms.model import MOST, VmTrace, events_of
+
+Split = Literal["train", "valid", "test"]
+
+EVENT_COLUMNS = ("vmid", "cpu", "memory", "time", "type")
+LIFETIME_COLUMNS = ("vmid", "cpu", "mem", "at", "lt")
+SPLITS: dict[Split, tuple[int, int]] = {
+    "train": (0, 50_000),
+    "valid": (50_000, 70_000),
+    "test": (70_000, 110_000),
+}
+"""Machines of the lifetime table at which runs may start, as published with SPANE."""
+_LEAST = 0.001
+
+
+@dataclass(frozen=True)
+class _Machine:
+    cpu: float
+    mem: float
+    arrival: float
+    line: int
+
+
+def read_lifetimes(path: Path) -> VmTrace:
+    """The machines of a lifetime table, in its order, which must be that of arrival."""
+    rows = read_table(path, required=LIFETIME_COLUMNS)
+    _need_rows(path, rows)
+    seen: set[str] = set()
+    arrival = np.zeros(len(rows))
+    lifetime = np.zeros(len(rows))
+    cpu, mem = np.zeros(len(rows)), np.zeros(len(rows))
+    for place, row in enumerate(rows):
+        vmid = row.text("vmid")
+        if vmid in seen:
+            raise row.fail("vmid", f"the machine {vmid!r} appears twice")
+        seen.add(vmid)
+        cpu[place], mem[place] = _amount(row, "cpu"), _amount(row, "mem")
+        arrival[place], lifetime[place] = row.number("at"), row.number("lt")
+        if place and arrival[place] < arrival[place - 1]:
+            raise row.fail("at", "earlier than the row before: the table must be in order of arrival")
+    return VmTrace(path.stem, cpu, mem, arrival, lifetime, events_of(arrival, lifetime))
+
+
+def read_events(path: Path) -> VmTrace:
+    """The machines of an event table; the events keep the order of its rows."""
+    rows = read_table(path, required=EVENT_COLUMNS)
+    _need_rows(path, rows)
+    number: dict[str, int] = {}
+    machines: list[_Machine] = []
+    events: list[int] = []
+    ended: dict[int, float] = {}
+    before = -np.inf
+    for row in rows:
+        moment = row.number("time")
+        if moment < before:
+            raise row.fail("time", "earlier than the row before: the table must be in order of time")
+        before = moment
+        vmid = row.text("vmid")
+        if row.integer("type", maximum=1) == 0:
+            if vmid in number:
+                raise row.fail("vmid", f"the machine {vmid!r} is created twice")
+            number[vmid] = len(machines)
+            events.append(len(machines))
+            machines.append(_Machine(_amount(row, "cpu"), _amount(row, "memory"), moment, row.line))
+        elif vmid in number:
+            machine = number[vmid]
+            if machine in ended:
+                raise row.fail("vmid", f"the machine {vmid!r} is deleted twice")
+            ended[machine] = moment
+            events.append(-1 - machine)
+        # A deletion of a machine that the table never creates concerns nobody: the table is cut from a longer
+        # one.
+    if not machines:
+        raise InputError("no machine is created", file=path)
+    arrival = np.array([machine.arrival for machine in machines])
+    lifetime = np.array([ended.get(place, np.inf) for place in range(len(machines))]) - arrival
+    return VmTrace(
+        path.stem,
+        np.array([machine.cpu for machine in machines]),
+        np.array([machine.mem for machine in machines]),
+        arrival,
+        lifetime,
+        np.array(events, dtype=np.int32),
+    )
+
+
+def read_trace(path: Path) -> VmTrace:
+    """Either table, told apart by its header."""
+    header = read_lines(path)[0]
+    return read_events(path) if "type" in header else read_lifetimes(path)
+
+
+def event_rows(trace: VmTrace) -> list[tuple[int, float, float, float, int]]:
+    """The trace as rows of an event table: vmid, cpu, memory, time, type."""
+    ends = trace.arrival + trace.lifetime
+    rows = []
+    for event in trace.events.tolist():
+        machine = event if event >= 0 else -1 - event
+        moment = trace.arrival[machine] if event >= 0 else ends[machine]
+        rows.append(
+            (machine, float(trace.cpu[machine]), float(trace.mem[machine]), float(moment), int(event < 0))
+        )
+    return rows
+
+
+def lifetime_rows(trace: VmTrace) -> list[tuple[int, float, float, float, float]]:
+    """The trace as rows of a lifetime table: vmid, cpu, mem, at, lt; machines that never end are left out."""
+    kept = np.flatnonzero(np.isfinite(trace.lifetime)).tolist()
+    return [
+        (
+            place,
+            float(trace.cpu[machine]),
+            float(trace.mem[machine]),
+            float(trace.arrival[machine]),
+            float(trace.lifetime[machine]),
+        )
+        for place, machine in enumerate(kept)
+    ]
+
+
+def read_starts(path: Path, machines: int) -> I64:
+    """Start indices from a .npy file: whole numbers of machines of a trace with so many."""
+    try:
+        found = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError("no such file", file=path) from None
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"not a plain .npy array: {error}", file=path) from None
+    if not isinstance(found, np.ndarray) or found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
+        raise InputError("not a list of whole numbers", file=path)
+    if not found.size or found.min() < 0 or found.max() >= machines:
+        raise InputError(f"starts lie outside 0..{machines - 1}", file=path)
+    return found.astype(np.int64)
+
+
+def split_range(split: Split, machines: int) -> tuple[int, int]:
+    """The machines at which runs of that part may start: [first, last), scaled to shorter traces."""
+    if split not in SPLITS:
+        raise UsageError(f"there is no part {split!r} of a trace (known: {', '.join(SPLITS)})")
+    whole = SPLITS["test"][1]
+    first, last = SPLITS[split]
+    if machines >= whole:
+        return first, last
+    return first * machines // whole, max(last * machines // whole, first * machines // whole + 1)
+
+
+def run_end(split: Split, start: int, machines: int) -> int:
+    """The machine before which a run of that part ends: the part's border, for the test the trace's end.
+
+    A start beyond the border, which only a user can name, ends with the part in which it lies.
+    """
+    borders = [split_range(part, machines)[1] for part in ("train", "valid")]
+    for border in borders[list(SPLITS).index(split) :]:
+        if start < border:
+            return border
+    return machines
+
+
+def _amount(row: Row, column: str) -> float:
+    value = row.number(column, minimum=_LEAST)
+    if value > MOST:
+        raise row.fail(column, f"{value:g} is above {MOST:,.0f}")
+    return value
+
+
+def _need_rows(path: Path, rows: Sequence[Row]) -> None:
+    if not rows:
+        raise InputError("there is a header and no row", file=path)

@@ -1,0 +1,1 @@
+"""How policies that place virtual machines are trained and judged."""

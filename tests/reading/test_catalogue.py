@@ -1,0 +1,97 @@
+"""The catalogue: names, folders and what is said when one of them is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from proreus.model.errors import InputError, UsageError
+from proreus.reading.catalogue import DATASETS, VARIABLE, data_dir, known, load
+
+HOW = "point --data or PROREUS_DATA at"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A data folder with a tiny openb of our own."""
+    openb = tmp_path / "openb"
+    openb.mkdir()
+    (openb / "openb_node_list_gpu_node.csv").write_text(
+        "sn,cpu_milli,memory_mib,gpu,model\na,8000,8192,2,T4\n"
+    )
+    pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,1024,1,500\nq,1000,1024,1,1000\n"
+    (openb / "openb_pod_list_mine.csv").write_text(pods)
+    return tmp_path
+
+
+def test_folder_comes_from_the_option_then_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert data_dir(other) == other
+    assert data_dir(None) == tmp_path
+    monkeypatch.setenv(VARIABLE, "")
+    assert data_dir(None) is None
+    monkeypatch.delenv(VARIABLE)
+    assert data_dir(None) is None
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=f"absent: no such folder; {HOW}"):
+        data_dir(tmp_path / "absent")
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "absent"))
+    with pytest.raises(InputError, match="no such folder"):
+        data_dir(None)
+
+
+def test_families_list_the_members_that_are_there(folder: Path) -> None:
+    names = set(known(folder))
+    assert {"openb/mine", "openb-trace/mine", "gavel/*", "alibaba2025"} <= names
+    assert set(known(None)) == set(DATASETS)
+
+
+def test_every_dataset_says_what_it_is() -> None:
+    for dataset in DATASETS.values():
+        assert dataset.what and dataset.licence and dataset.files
+
+
+def test_loads_by_name(folder: Path) -> None:
+    experiment = load("openb/mine", folder, seed=1)
+    assert experiment.name == "openb/mine"
+    assert sum(pod.spec.gpu.milli for pod in experiment.pods) >= 2600
+    assert load("openb/mine", folder, seed=1) == experiment
+    assert [pod.name for pod in load("openb-trace/mine", folder, seed=1).pods] == ["p", "q"]
+
+
+@pytest.mark.parametrize("name", ["openb/default", "k8ssim/large", "gavel/x", "alibaba2025"])
+def test_missing_data_says_how_to_point_at_it(tmp_path: Path, name: str) -> None:
+    for where in (None, tmp_path):
+        with pytest.raises(InputError, match=HOW) as caught:
+            load(name, where, seed=0)
+        assert "shared" not in str(caught.value)
+
+
+def test_a_missing_member_names_those_that_are_there(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"openb_pod_list_yours\.csv: no such file \(there are: mine\)"):
+        load("openb/yours", folder, seed=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["opnb/default", "openb", "openb/", "openb/*", "openb/../mine", "k8ssim/huge"]
+)
+def test_unknown_names(folder: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="unknown dataset"):
+        load(name, folder, seed=0)
+
+
+def test_every_real_dataset_loads(real_data: Path) -> None:
+    names = [name for name in known(real_data, "pods") if not name.startswith("openb-trace/")]
+    sizes = {name: len(load(name, real_data, seed=42).pods) for name in names}
+    assert sizes["k8ssim/large"] == 350
+    assert sizes["alibaba2025"] == 23_871
+    assert all(sizes.values())
+    trace = load("openb-trace/default", real_data, seed=42)
+    assert (len(trace.nodes), len(trace.pods), trace.pods[0].arrival) == (1213, 8152, 0.0)

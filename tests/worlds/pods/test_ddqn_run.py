@@ -1,0 +1,240 @@
+"""`train_ddqn`: over lanes, resumed bit for bit with its memory, its checkpoint a policy like any other."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.learning.learning_cases import small_world
+
+pytest.importorskip("torch", reason="needs the extra learn")
+
+import torch
+
+from proreus.learning.ddqn import DDQNConfig
+from proreus.learning.gradient_run import STATE, GradientRun, Report
+from proreus.learning.runs import read_journal
+from proreus.model.decision import Delay, Place, Preempt, from_action
+from proreus.model.errors import InputError, UsageError, WorkError
+from proreus.model.node import Node
+from proreus.model.pod import Pod, PodSpec
+from proreus.model.resources import GIB, Resources
+from proreus.model.workload import Workload
+from proreus.policies.checkpoint import load_checkpoint
+from proreus.policies.networks.q import QNetwork, best_legal
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies import learned
+from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
+from proreus.worlds.pods.scenarios import Generated, Scenario
+from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
+from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.training.ddqn_run import ddqn_identity, train_ddqn
+from proreus.worlds.pods.training.lane_env import LaneEnv
+from proreus.worlds.pods.training.lessons import Lessons
+
+SCENARIO = Scenario(Generated("gpu", 5), PodsOptions(drop_failures=True))
+CONFIG = DDQNConfig(steps=600, seed=3, hidden=16, warm_up=64, capacity=250, target_every=20, report_every=100)
+LESSONS = Lessons(horizon=30, train_seeds=2, validation_seeds=1, evaluate_every=2)
+
+
+def train(
+    folder: Path, *, resume: bool = False, stop_after: int = 10**9, config: DDQNConfig = CONFIG
+) -> list[Report]:
+    """The reports of a run, stopped after so many."""
+    reports: list[Report] = []
+    run = GradientRun(folder, ddqn_identity((SCENARIO,), config, LESSONS), resume=resume)
+
+    def stopped() -> bool:
+        return len(reports) + 1 >= stop_after
+
+    for report in train_ddqn(run, (SCENARIO,), (config, LESSONS), stopped=stopped):
+        reports.append(report)
+    return reports
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    reports = train(folder)
+    assert [report.update.figures["steps"] for report in reports] == [100, 200, 300, 400, 500, 600]
+    assert [report.validation is not None for report in reports] == [False, True] * 3
+    return folder
+
+
+def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(whole: Path, tmp_path: Path) -> None:
+    """Interrupted where no judgement was due, in the middle of an episode and with its memory full."""
+    broken = tmp_path / "broken"
+    assert len(train(broken, stop_after=3)) == 3
+    assert [report.update.number for report in train(broken, resume=True)] == [4, 5, 6]
+    for file in (STATE, "last/weights.safetensors", "best/weights.safetensors"):
+        assert (whole / file).read_bytes() == (broken / file).read_bytes(), file
+    timed = ("seconds", "steps_per_second")
+    one, other = (
+        [{name: value for name, value in entry.items() if name not in timed} for entry in read_journal(run)]
+        for run in (whole, broken)
+    )
+    assert str(one) == str(other)  # NaN is not equal to itself
+
+
+def test_the_best_checkpoint_plays_and_explains_like_any_policy(whole: Path) -> None:
+    card = load_checkpoint(whole / "best").card
+    assert (card.kind, card.algorithm, card.trained_on) == ("q", "ddqn", ("gpu@5",))
+    policy = make_policy(str(whole))
+    compiled = compile_workload(SCENARIO.source.load(7))
+    seen = []
+    outcome = simulate(compiled, policy, SCENARIO.options, inspect=lambda o: seen.append(policy.explain(o)))
+    again = simulate(compiled, make_policy(str(whole / "best")), SCENARIO.options)
+    assert repr(outcome.log) == repr(again.log)  # NaN is not equal to itself
+    assert len(seen) == outcome.measures["decisions"]
+    assert all(bool(verdict.scores) != bool(verdict.refused_by) for verdict in seen[0].verdicts)
+    # Its journal holds the gain that its best checkpoint has on the validation seed.
+    judged = max(entry["validation"]["gpu@5"] for entry in read_journal(whole) if entry["validation"])
+    held_out = compile_workload(SCENARIO.source.load(2000))
+    ours, rule = (simulate(held_out, make_policy(name), SCENARIO.options) for name in (str(whole), "fgd"))
+    measure = "gpu_allocation_peak"
+    assert judged == pytest.approx(ours.measures[measure] - rule.measures[measure])
+
+
+def crowded_world() -> Compiled:
+    """Two in three pods fill the nodes; every third is more important and finds no room."""
+    nodes = tuple(Node(f"n{i}", Resources(cpu=4000 + 500 * i, memory=64 * GIB, pods=50)) for i in range(4))
+    pods = tuple(
+        Pod(
+            f"p{i}",
+            PodSpec(Resources(cpu=900 + 37 * (i % 11), memory=GIB), priority=100 if i % 3 == 2 else 0),
+            arrival=float(i),
+            duration=40.0,
+        )
+        for i in range(90)
+    )
+    return compile_workload(Workload("crowded", nodes, pods))
+
+
+def test_what_a_policy_chooses_is_what_the_lanes_would_have_chosen() -> None:
+    """One encoding: over whole episodes with priorities and evictions, the policy and a learner agree."""
+    compiled = crowded_world()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        network = QNetwork(16)
+    policy, places, evictions = BiddingQPolicy("q", network), 0, 0
+    world = PodsWorld(compiled)
+    env = LaneEnv([compiled], Lessons(), PodsOptions())
+    env._batch.lanes[0].rules[1] = 0  # every episode is the workload itself
+    seen, _ = env.reset(seed=0)
+    ended = False
+    while not ended and (observation := world.next_decision()) is not None:
+        decision = policy.decide(observation)
+        legal = observation.action_mask()
+        nodes = len(compiled.workload.nodes)
+        choices = legal[:nodes].sum() or legal[nodes : 2 * nodes].sum()
+        if choices > 1:
+            mask = torch.from_numpy(seen["action_mask"]).unsqueeze(0)
+            with torch.inference_mode():
+                values = network(
+                    torch.from_numpy(seen["nodes"]).unsqueeze(0),
+                    torch.from_numpy(seen["context"]).unsqueeze(0),
+                    mask,
+                )
+            action = int(best_legal(values, mask))
+            wanted = from_action(action, nodes)
+            assert type(wanted) is type(decision)
+            assert isinstance(decision, Place | Preempt) and isinstance(wanted, Place | Preempt)
+            assert wanted.node == decision.node
+            places += isinstance(decision, Place)
+            evictions += isinstance(decision, Preempt)
+            seen, _, ended, _, _ = env.step(action)
+        world.apply(decision)
+    assert places > 10 and evictions > 10, (places, evictions)
+
+
+def test_where_it_may_not_evict_it_waits(whole: Path) -> None:
+    compiled = small_world(nodes=2, pods=60)
+    decided = []
+    patient = make_policy(str(whole), PolicyOptions(preempt=False))
+    simulate(compiled, patient, inspect=lambda o: decided.append(patient.decide(o)))
+    assert any(isinstance(one, Delay) for one in decided)
+    assert not any(isinstance(one, Preempt) for one in decided)
+
+
+def test_episodes_are_what_their_seeds_make_them() -> None:
+    def episode(env: LaneEnv, seed: int) -> list[Any]:
+        seen, _ = env.reset(seed=seed)
+        found, ended = [seen["context"].tobytes()], False
+        while not ended:
+            seen, reward, ended, _, _ = env.step(int(np.flatnonzero(seen["action_mask"])[-1]))
+            found.append((seen["nodes"].tobytes(), reward))
+        return found[:-1]  # what is seen after the end is another episode's
+
+    worlds = [small_world(3), small_world(6)]
+    lessons = Lessons(horizon=20, reward="completion")
+    env = LaneEnv(worlds, lessons, PodsOptions())
+    first, second, again = episode(env, 4), episode(env, 7), episode(env, 4)
+    assert env.nodes == 6
+    assert first == again != second
+    assert episode(LaneEnv(worlds, lessons, PodsOptions()), 7) == second
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda tensors: tensors.pop("bid.weight"), "bid.weight: needs finite numbers"),
+        (lambda tensors: tensors["value.bias"].__setitem__(0, math.nan), "value.bias: needs finite numbers"),
+        (lambda tensors: tensors.pop("deeper.weight"), "needs finite numbers of shape"),
+    ],
+)
+def test_a_wrong_checkpoint_is_refused(
+    change: Callable[[dict[str, Any]], None], message: str, whole: Path
+) -> None:
+    checkpoint = load_checkpoint(whole / "best")
+    tensors = {name: tensor.copy() for name, tensor in checkpoint.tensors.items()}
+    change(tensors)
+    with pytest.raises(InputError, match=message):
+        learned.q_policy("q", replace(checkpoint, tensors=tensors), whole, preempts=True)
+
+
+def test_without_torch_one_line_says_what_is_missing(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs the extra `learn`"):
+        make_policy(str(whole))
+
+
+def test_a_loss_that_is_no_number_loses_nothing(tmp_path: Path) -> None:
+    """Learning rates beyond reason: what was judged before is still there, and so is the saved state."""
+    run = tmp_path / "run"
+    wild = replace(CONFIG, learning_rate=1e38, warm_up=220)
+    with pytest.raises(WorkError, match="ddqn: the loss is"):
+        train(run, config=wild)
+    assert make_policy(str(run)).name
+    assert [entry["update"] for entry in read_journal(run)] == [1, 2]
+    with pytest.raises(WorkError, match="ddqn: the loss is"):
+        train(run, resume=True, config=wild)
+
+
+def test_a_memory_that_would_not_fit_is_refused_and_leaves_no_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"takes \d+ GiB: at most [\d,]+ fit"):
+        train(tmp_path / "run", config=replace(CONFIG, capacity=10**8))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="ddqn: device 'abacus'"):
+        train(tmp_path / "run", config=replace(CONFIG, device="abacus"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_state_without_its_values_is_reported(whole: Path, tmp_path: Path) -> None:
+    run = GradientRun(tmp_path / "run", ddqn_identity((SCENARIO,), CONFIG, LESSONS), resume=False)
+    run.saved = {"values": np.frombuffer(b"{", dtype=np.uint8)}
+    with pytest.raises(InputError, match="cannot be resumed"):
+        next(train_ddqn(run, (SCENARIO,), (CONFIG, LESSONS), stopped=lambda: False))
+    assert json.loads((whole / "settings.json").read_text())["scenarios"][0]["options"]["drop_failures"]

@@ -1,0 +1,111 @@
+"""The evolution strategy starts from the rule, improves on it, and resumes to the very same result."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cmaes", reason="training needs the extra `learn`")
+
+from proreus.cli.main import main
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.scenarios import Generated, Scenario
+from proreus.worlds.pods.simulation.world import PodsOptions
+from proreus.worlds.pods.state.compile import compile_workload
+from proreus.worlds.pods.training.goal import (
+    ESConfig,
+    Generation,
+    as_scorer,
+    evolve,
+    run_candidate,
+    starting_point,
+)
+from tests.inline_pool import InlinePool
+
+SCENARIO = Scenario(Generated("gpu", 12), PodsOptions(drop_failures=True))
+
+
+@pytest.fixture
+def pool() -> InlinePool:
+    """What is tested is the search, not the workers."""
+    return InlinePool()
+
+
+def searched(
+    config: ESConfig, pool: InlinePool, past: list[tuple[float, ...]] | None = None
+) -> list[Generation]:
+    """The generations of a search."""
+    return list(evolve(config, (SCENARIO,), pool, past or ()))
+
+
+def test_the_search_starts_from_the_rule() -> None:
+    """At the starting point the scorer allocates what FGD allocates, up to how it breaks ties."""
+    usual = np.zeros(4)
+    for seed in (5, 6, 7):
+        start = run_candidate(
+            SCENARIO, seed, as_scorer(starting_point(ESConfig()), usual), "gpu_allocation_peak"
+        )
+        rule = run_candidate(SCENARIO, seed, None, "gpu_allocation_peak")
+        assert start == pytest.approx(rule, abs=0.8)
+
+
+def test_the_search_improves_on_the_rule(pool: InlinePool) -> None:
+    config = ESConfig(generations=8, population=10, train_seeds=3, validation_seeds=6, evaluate_every=8)
+    judged = searched(config, pool)[-1].validation
+    assert judged is not None
+    assert judged["gpu@12"] > 0.1
+
+
+def test_a_resumed_search_is_the_unbroken_one_bit_for_bit(pool: InlinePool) -> None:
+    config = ESConfig(generations=5, population=6, train_seeds=2, validation_seeds=1, evaluate_every=5)
+    whole = searched(config, pool)
+    rest = searched(config, pool, [generation.fitness for generation in whole[:3]])
+    assert [generation.number for generation in rest] == [3, 4]
+    assert rest[-1].fitness == whole[-1].fitness
+    assert rest[-1].scorer.weights.tobytes() == whole[-1].scorer.weights.tobytes()
+
+
+def test_weights_shift_with_the_demand() -> None:
+    vector = np.concatenate([starting_point(ESConfig()), np.ones(4 * 4 * 28)])
+    scorer = as_scorer(vector, np.zeros(4))
+    compiled = compile_workload(SCENARIO.source.load(0))
+    shifted = scorer.weights_for(compiled) - scorer.weights
+    assert np.ptp(shifted) == pytest.approx(0.0, abs=1e-12) and shifted.max() > 0.1
+
+
+def fitness_of(run: Path) -> list[list[float]]:
+    """The fitness values in a run's journal."""
+    return [json.loads(line)["fitness"] for line in (run / "journal.jsonl").read_text().splitlines()]
+
+
+def test_train_resumes_and_its_checkpoint_plays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`proreus train`, stopped after two generations and resumed, ends like an unbroken run."""
+    flags = ["--scenarios", "gpu@6", "--population", "4", "--train-seeds", "2", "--validation-seeds", "1"]
+    flags += ["--evaluate-every", "1", "--processes", "1"]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert main(["train", "pods", *flags, "--generations", "3", "--out", str(whole)]) == 0
+    assert main(["train", "pods", *flags, "--generations", "3", "--out", str(broken)]) == 0
+    # As if it had been killed while it wrote the third line of its journal.
+    journal = broken / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:2]) + lines[2][:10])
+    assert main(["train", "pods", "--processes", "1", "--resume", str(broken)]) == 0
+    assert fitness_of(whole) == fitness_of(broken)
+    weights = [(run / "best/weights.safetensors").read_bytes() for run in (whole, broken)]
+    assert weights[0] == weights[1]
+    policy = make_policy(str(whole / "best"))
+    outcome = simulate(compile_workload(SCENARIO.source.load(1)), policy, SCENARIO.options)
+    assert outcome.measures["gpu_allocation_peak"] > 50
+    picture = tmp_path / "curve.png"
+    assert main(["curve", str(whole), str(broken), "--out", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["curve", str(tmp_path), "--out", str(picture)]) == 2
+    capsys.readouterr()
+    assert main(["train", "pods", *flags, "--generations", "3", "--out", str(whole)]) == 2
+    assert "holds a run already" in capsys.readouterr().err
+    assert main(["train", "pods", "--resume", str(tmp_path)]) == 2
+    assert "settings.json: cannot be resumed" in capsys.readouterr().err

@@ -1,0 +1,77 @@
+"""Evolution of moves: it improves on where it starts, resumes to the same result, and never sees the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cmaes", reason="needs the extra learn")
+
+from proreus.model.errors import UsageError
+from proreus.workers.threads import Threads
+from proreus.worlds.rebalance.windows.encoding import FEATURES
+from proreus.worlds.rebalance.windows.model import RequestWindows
+from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
+from proreus.worlds.rebalance.windows.scenarios import WindowScenario
+from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
+from proreus.worlds.rebalance.windows.training.goal import MovesESConfig, evolve_moves, starting_point
+from proreus.worlds.rebalance.windows.training.run import MovesRun
+
+SMALL = WindowScenario("windows/serial", config=WindowsConfig(nodes=4, pods=16, windows=240))
+CONFIG = MovesESConfig(
+    generations=6, population=8, deployments=1, train_seeds=1, validation_seeds=2, stretch=100, seed=3
+)
+
+
+def test_a_population_improves_and_weights_change() -> None:
+    threads = Threads(1)
+    found = list(evolve_moves(CONFIG, [SMALL], threads))
+    assert [generation.number for generation in found] == list(range(6))
+    assert np.mean(found[-1].fitness) > np.mean(found[0].fitness)
+    assert (found[-1].weights != starting_point()).any()
+    judged = [generation.validation for generation in found if generation.validation is not None]
+    assert [set(gains) for gains in judged] == [{"windows/serial"}] * 2
+
+
+def test_a_resumed_run_ends_where_an_unbroken_one_does(tmp_path: Path) -> None:
+    threads, whole = Threads(2), Threads(1)
+    record = MovesRun(tmp_path / "run", CONFIG, [SMALL], resume=False)
+    for generation in evolve_moves(CONFIG, [SMALL], threads):
+        record.add(generation)
+        if generation.number == 2:
+            break
+    record.close()
+    again = MovesRun(tmp_path / "run", CONFIG, [SMALL], resume=True)
+    assert len(again.past_fitness) == 3
+    for generation in evolve_moves(CONFIG, [SMALL], threads, again.past_fitness):
+        again.add(generation)
+        last = generation
+    again.close()
+    threads.close()
+    unbroken = list(evolve_moves(CONFIG, [SMALL], whole))[-1]
+    assert last.fitness == unbroken.fitness and (last.weights == unbroken.weights).all()
+    assert make_move_policy(str(tmp_path / "run")).weights.shape == (len(FEATURES),)
+    assert again.summary()["validation"] == unbroken.validation
+
+
+def test_training_never_reads_the_windows_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, int]] = []
+    real = WindowScenario.windows
+
+    def watched(self: WindowScenario, seed: int) -> RequestWindows:
+        found = real(self, seed)
+        seen.append((self.part, int(found.name.removeprefix("generated-"))))
+        return found
+
+    monkeypatch.setattr(WindowScenario, "windows", watched)
+    list(evolve_moves(MovesESConfig(generations=1, population=4, deployments=1), [SMALL], Threads(1)))
+    assert {part for part, _ in seen} == {"train", "valid"}
+    assert min(seed for _, seed in seen) >= 1_000_000
+
+
+def test_settings_that_mean_nothing_are_refused() -> None:
+    for bad in ({"generations": 0}, {"sigma": 0.0}, {"migration_price": -1.0}, {"stretch": 0}):
+        with pytest.raises(UsageError):
+            MovesESConfig(**bad)
