@@ -19,12 +19,10 @@ WORLDS: dict[str, dict[str, str]] = {
     "vms": {
         "simulate": "proreus.cli.simulate_vms",
         "compare": "proreus.cli.compare_vms",
-        "train": "proreus.cli.train_vms",
     },
     "rebalance": {
         "simulate": "proreus.cli.simulate_windows",
         "compare": "proreus.cli.compare_windows",
-        "train": "proreus.cli.train_windows",
     },
 }
 

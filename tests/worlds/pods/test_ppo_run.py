@@ -1,8 +1,9 @@
-"""`train_ppo`: starts from the rule, saves, resumes bit for bit, and its checkpoint plays like any policy."""
+"""PPO of pods: starts from the rule, saves, resumes bit for bit, and its checkpoint plays like any policy."""
 
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from proreus.learning.gradient_run import STATE, GradientRun, Report
+from proreus.learning.learner import Task, descend
 from proreus.learning.runs import read_journal
 from proreus.model.errors import InputError, UsageError
 from proreus.workers.processes import Workers
@@ -20,12 +22,12 @@ from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 from proreus.worlds.pods.scenarios import Generated, Scenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
-from proreus.worlds.pods.training.fused_ppo import PPOConfig
-from proreus.worlds.pods.training.lessons import training_workloads
-from proreus.worlds.pods.training.ppo_run import PPOLessons, ppo_identity, rule_parameters, train_ppo
+from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig
+from proreus.worlds.pods.training.judge import training_workloads
+from proreus.worlds.pods.training.learners import PPO, PPOLessons, rule_parameters
 
 SCENARIO = Scenario(Generated("gpu", 6), PodsOptions(drop_failures=True))
-CONFIG = PPOConfig(steps=6 * 8 * 16, rollout_steps=16, minibatches=2, epochs=2, seed=3)
+CONFIG = FusedPPOConfig(steps=6 * 8 * 16, rollout_steps=16, minibatches=2, epochs=2, seed=3)
 TWO = Workers(2)
 LESSONS = PPOLessons(lanes=8, horizon=40, train_seeds=2, validation_seeds=1, evaluate_every=2)
 
@@ -39,9 +41,11 @@ def train(
     def stopped() -> bool:
         return len(reports) + 1 >= stop_after
 
-    run = GradientRun(folder, ppo_identity((SCENARIO,), CONFIG, LESSONS), resume=resume)
-    for report in train_ppo(run, (SCENARIO,), (CONFIG, LESSONS), workers=workers, stopped=stopped):
-        reports.append(report)
+    task = Task((SCENARIO,), (CONFIG, LESSONS), workers, folder, resume)
+    run = GradientRun(folder, PPO.identity(task.scenarios, task.configs), resume=resume)
+    with closing(run):
+        for report in descend(PPO, task, run, stopped):
+            reports.append(report)
     return reports
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, Protocol, assert_never
+from typing import Any, Literal, Protocol, assert_never
 
 from proreus.contract.world import Played, World
 from proreus.kube import manifests
@@ -182,6 +182,12 @@ class Scenario:
     def check_policy(self, policy: str, options: PolicyOptions | None) -> None:
         """Whether there is such a policy."""
         make_policy(policy, options)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a run's settings keep it."""
+        from proreus.worlds.pods.scenario_json import scenario_to_json
+
+        return scenario_to_json(self)
 
     def load(self, seed: int) -> Compiled:
         """The workload of that seed, compiled."""

@@ -25,6 +25,7 @@ from gymnasium import spaces
 from proreus.kernels.arrays import F32, Bool
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
 from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace
+from proreus.worlds.vms.simulation.columns import BEST_FIT_ACTION, FIRST_FIT_ACTION
 from proreus.worlds.vms.simulation.screen import server_lines
 from proreus.worlds.vms.simulation.world import (
     SCENARIOS,
@@ -40,7 +41,6 @@ from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import UNITS, first_place, tightest_place
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import Split, read_trace, run_end, split_range
-from proreus.worlds.vms.training.lanes import BEST_FIT_ACTION, FIRST_FIT_ACTION
 
 Illegal = Literal["raise", "first_fit"]
 Rows = Literal["machines", "events"]

@@ -32,7 +32,7 @@ from proreus.worlds.vms.simulation.columns import (
     RUNNING,
     STATUS,
     WAIT,
-    Lanes,
+    VmLanes,
     Work,
 )
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, first_fit_length, put
@@ -207,7 +207,7 @@ def _replayed(samples: Sequence[_Sample], options: VmsOptions) -> Replay:
 
 
 @compiled
-def run_rule(work: Work, lanes: Lanes, rule: VmRule, most: int) -> bool:
+def run_rule(work: Work, lanes: VmLanes, rule: VmRule, most: int) -> bool:
     """Up to `most` decisions of a rule in the first lane; whether the run is over."""
     for _ in range(most):
         if lanes.tally[0, STATUS] != DECIDING:
@@ -218,7 +218,7 @@ def run_rule(work: Work, lanes: Lanes, rule: VmRule, most: int) -> bool:
 
 
 @compiled
-def total_waits(work: Work, lanes: Lanes, rule: VmRule, plan: tuple[I64, I64], waits: F64) -> int:
+def total_waits(work: Work, lanes: VmLanes, rule: VmRule, plan: tuple[I64, I64], waits: F64) -> int:
     """Fill `waits` with the total wait of each run; plan = (starts, limits). How many were placed."""
     starts, limits = plan
     decided = 0
@@ -231,7 +231,7 @@ def total_waits(work: Work, lanes: Lanes, rule: VmRule, plan: tuple[I64, I64], w
 
 
 @compiled
-def spane_lengths(work: Work, lanes: Lanes, starts: I64, lengths: I64) -> None:
+def spane_lengths(work: Work, lanes: VmLanes, starts: I64, lengths: I64) -> None:
     """Fill `lengths` with the machines of SPANE's run from each start: first fit's, and forty."""
     for run in range(starts.size):
         lengths[run] = first_fit_length(work, lanes, 0, starts[run]) + SPANE_EXTRA

@@ -140,6 +140,10 @@ class VmScenario:
         """Whether there is such a policy."""
         make_vm_policy(policy)
 
+    def to_json(self) -> dict[str, Any]:
+        """As a run's settings keep it: its name says all."""
+        return {"name": self.name}
+
     def load(self, seed: int) -> VmRuns:
         """The runs of that seed."""
         work, starts = self._work(seed)

@@ -12,12 +12,14 @@ from proreus.kernels.arrays import F32
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import CARD, Checkpoint, load_checkpoint
 from proreus.policies.protocol import Policy
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS
 from proreus.worlds.pods.policies.rules.columns import LINEAR
 from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
 from proreus.worlds.pods.policies.scorer import PARAMETERS
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 
+_SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 
 
@@ -56,7 +58,9 @@ def q_policy(name: str, checkpoint: Checkpoint, folder: Path, *, preempts: bool)
             f"{folder}: a policy of kind 'q' needs the extra `learn`: pip install 'proreus[learn]'"
         )
     try:
-        network = importlib.import_module("proreus.policies.networks.q").network_of(checkpoint.tensors)
+        network = importlib.import_module("proreus.policies.networks.q").network_of(
+            checkpoint.tensors, _SIZES
+        )
     except ValueError as error:
         raise InputError(str(error), file=folder) from error
     policy: Policy = importlib.import_module("proreus.worlds.pods.policies.q_policy").BiddingQPolicy(

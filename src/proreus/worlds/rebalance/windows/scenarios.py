@@ -91,6 +91,10 @@ class WindowScenario:
         """Whether there is such a policy."""
         make_move_policy(policy)
 
+    def to_json(self) -> dict[str, Any]:
+        """As a run's settings keep it: its name says all."""
+        return {"name": self.name}
+
     def windows(self, seed: int) -> RequestWindows:
         """The windows of that seed; those of a file are always the same."""
         if self.file is not None:

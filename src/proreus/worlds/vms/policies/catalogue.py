@@ -9,9 +9,10 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, unknown_name
 from proreus.policies.checkpoint import CARD, WEIGHTS, Checkpoint, is_checkpoint, load_checkpoint, read_card
+from proreus.policies.networks.bidder import BIDDERS, bidder_of
 from proreus.worlds.vms.encoding import place as vms
 from proreus.worlds.vms.encoding import rows as servers
-from proreus.worlds.vms.policies.bidder import BIDDERS, bidder_of
+from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import (
     BALANCE_FIT,
     BEST_FIT,
@@ -64,7 +65,7 @@ def _from_checkpoint(name: str, folder: Path, seed: int) -> VmRulePolicy:
         return VmRulePolicy(name, LEARNED, seed, weights)
     checkpoint = load_checkpoint(folder, servers.VERSION)
     try:
-        return VmRulePolicy(name, BIDDING, seed, bidder=bidder_of(card.kind, checkpoint.tensors))
+        return VmRulePolicy(name, BIDDING, seed, bidder=bidder_of(card.kind, checkpoint.tensors, SIZES))
     except ValueError as error:
         raise InputError(str(error), file=folder / WEIGHTS) from error
 

@@ -26,7 +26,7 @@ class Work(NamedTuple):
 
 
 @packable
-class Lanes(NamedTuple):
+class VmLanes(NamedTuple):
     """Runs side by side."""
 
     servers: Servers
@@ -63,3 +63,6 @@ PER_PLACEMENT, BY_CPU, BY_WAIT = range(3)
 
 # Of a lane.
 DECIDING, NO_ROOM, ALL_DONE = range(3)
+
+# Actions that leave the choice to a built-in rule.
+FIRST_FIT_ACTION, BEST_FIT_ACTION = -1, -2

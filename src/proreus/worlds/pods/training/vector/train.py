@@ -16,17 +16,17 @@ from pathlib import Path
 import numpy as np
 
 from proreus.kernels.arrays import F32
-from proreus.learning.gradient_run import GradientRun, Update
+from proreus.learning.gradient_run import GradientRun
 from proreus.learning.optimiser import linear
-from proreus.learning.runs import Identity
+from proreus.learning.runs import Identity, NamedScenario
+from proreus.learning.update import Update
 from proreus.model.errors import UsageError
 from proreus.model.experience import Experience
 from proreus.worlds.pods.policies.vector.model import SCORER, VECTOR_ENCODING, VectorModel, Weights, model_of
 from proreus.worlds.pods.policies.vector.scorer import MEMORY, initial_parameters, part
+from proreus.worlds.pods.training.judge import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED
 from proreus.worlds.pods.training.vector.course import Course, Way, gains, play
 from proreus.worlds.pods.training.vector.recorded_ppo import VectorPPO, VectorPPOSettings
-
-FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED = 1000, 2000
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,16 @@ def train_vector(
 ) -> Iterator[VectorReport]:
     """Train to the end, or until `stopped` says so between two updates; course: what to call it, and it."""
     name, cluster = course
-    identity = Identity("ppo", SCORER, (name,), asdict(config), config.seed, encoding=VECTOR_ENCODING)
+    identity = Identity(
+        world="pods",
+        algorithm="ppo",
+        kind=SCORER,
+        encoding=VECTOR_ENCODING,
+        scenarios=(NamedScenario(name),),
+        config=asdict(config),
+        seed=config.seed,
+        gain="gain over the strongest rule",
+    )
     run = GradientRun(folder, identity, resume=False)
     random = np.random.default_rng(config.seed)
     learner = VectorPPO(first_weights(cluster, config.seed), _settings(config))
@@ -129,11 +138,11 @@ def judge(model: VectorModel, cluster: Course, seeds: int) -> dict[str, float]:
 
 
 def _settings(config: VectorRunConfig) -> VectorPPOSettings:
-    # A decision's reward says all that came of it: no discounted future, no trace.
+    # A decision's reward says all that came of it: no discounted future.
     return VectorPPOSettings(
         learning_rate=config.learning_rate,
         discount=0.0,
-        trace=0.0,
+        gae_lambda=0.0,
         entropy=config.entropy,
         minibatch=512,
         target_kl=0.05,

@@ -1,0 +1,32 @@
+"""The learners of the world `vms`; those that need torch stand in `torch_learners`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+
+from proreus.learning.learner import EvolutionLearner
+from proreus.model.errors import UsageError
+from proreus.worlds.vms.encoding.place import VERSION
+from proreus.worlds.vms.scenarios import VmScenario
+from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal
+from proreus.worlds.vms.training.trace import training_trace
+
+
+def _goal(scenarios: Sequence[VmScenario], config: VmsESConfig, pool: Executor) -> VmsGoal:
+    if len(scenarios) != 1:
+        raise UsageError("es: train on one scenario; its settings have sizes of cluster")
+    return VmsGoal(config, training_trace(scenarios[0]), scenarios[0].options, pool)
+
+
+ES = EvolutionLearner(
+    world="vms",
+    algorithm="es",
+    configs=(VmsESConfig(),),
+    kind="linear",
+    encoding=VERSION,
+    gain="% less wait than the best rule",
+    needs="cmaes",
+    goal=_goal,
+    threads=True,
+)
