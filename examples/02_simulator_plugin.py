@@ -32,7 +32,7 @@ from proreus.serving.client.rest import RestClient
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
-from proreus.worlds.pods.simulation.outcome import Outcome
+from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces.volcano import volcano_nodes, volcano_workload
 
@@ -90,7 +90,7 @@ def _case(arguments: argparse.Namespace) -> Compiled:
     return compile_workload(volcano_workload(arguments.seed, volcano_nodes(arguments.seed, arguments.nodes)))
 
 
-def _timed(case: Compiled, policy: object) -> Outcome:
+def _timed(case: Compiled, policy: object) -> PodsOutcome:
     begin = time.perf_counter()
     outcome = simulate(case, policy)  # type: ignore[arg-type]
     seconds = time.perf_counter() - begin
@@ -100,11 +100,11 @@ def _timed(case: Compiled, policy: object) -> Outcome:
     return outcome
 
 
-def _placed(outcome: Outcome) -> list[tuple[str, str]]:
+def _placed(outcome: PodsOutcome) -> list[tuple[str, str]]:
     return [(name, node) for name, _, node, *_ in outcome.log]
 
 
-def _report(client: RestClient, seen: list[tuple[F64, int]], outcome: Outcome) -> None:
+def _report(client: RestClient, seen: list[tuple[F64, int]], outcome: PodsOutcome) -> None:
     """One reward for all steps of the session, as the original plugin gives it: quicker is better."""
     reward = 10.0 * math.exp(-outcome.measures["jct_mean"] / 100.0)
     for first in range(0, len(seen), 512):

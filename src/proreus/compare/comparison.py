@@ -11,16 +11,19 @@ from typing import Any
 
 from proreus.compare.statistics import Row, summarise
 from proreus.compare.trials import Progress, Task, TrialResult, run_trials
-from proreus.contract.world import AnyScenario, World
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import World
 from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers
+from proreus.worlds import registered
+from proreus.worlds import world as world_of
 
 
 @dataclass(frozen=True)
 class CompareRequest:
     """Policies x scenarios x seeds."""
 
-    scenarios: tuple[AnyScenario, ...]
+    scenarios: tuple[Scenario, ...]
     """Of one world."""
     policies: tuple[str, ...]
     options: Any = None
@@ -34,7 +37,7 @@ class CompareRequest:
 
     def __post_init__(self) -> None:
         _check_names("scenario", [scenario.name for scenario in self.scenarios])
-        if len({scenario.world.name for scenario in self.scenarios}) > 1:
+        if len({scenario.world for scenario in self.scenarios}) > 1:
             raise UsageError("scenarios of different worlds cannot be compared")
         _check_names("policy", self.policies)
         _check_names("seed", [str(seed) for seed in self.seeds])
@@ -57,13 +60,13 @@ class Comparison:
     @property
     def world(self) -> World:
         """The world of all scenarios."""
-        return self.request.scenarios[0].world
+        return world_of(self.request.scenarios[0].world)
 
-    def results_for(self, scenario: AnyScenario) -> tuple[TrialResult, ...]:
+    def results_for(self, scenario: Scenario) -> tuple[TrialResult, ...]:
         """The results of one scenario."""
         return tuple(result for result in self.results if result.scenario == scenario.name)
 
-    def rows_for(self, scenario: AnyScenario, measure: str | None = None) -> tuple[Row, ...]:
+    def rows_for(self, scenario: Scenario, measure: str | None = None) -> tuple[Row, ...]:
         """The rows of one scenario, of one measure or of all."""
         return tuple(
             row
@@ -74,16 +77,18 @@ class Comparison:
 
 def compare(request: CompareRequest, progress: Progress | None = None) -> Comparison:
     """Run the request; every policy of a scenario and seed meets the same workload."""
+    name = request.scenarios[0].world
+    world, home = world_of(name), registered()[name]
     for scenario in request.scenarios:
-        for name in request.policies:
-            scenario.check_policy(name, request.options)  # a wrong name is reported before anything is loaded
+        for policy in request.policies:
+            world.policies(scenario).make(policy, request.options)  # a wrong name is told before loading
     tasks = [
-        Task(scenario, seed, request.policies, request.options, with_pictures=seed == request.seeds[0])
+        Task(scenario, seed, request.policies, request.options, home, seed == request.seeds[0])
         for scenario in request.scenarios
         for seed in request.seeds
     ]
     results = run_trials(tasks, Workers(request.processes or 0, request.ray), progress)
-    return Comparison(request, results, summarise(results, request.scenarios[0].world.measures))
+    return Comparison(request, results, summarise(results, world.measures))
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:

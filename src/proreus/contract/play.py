@@ -1,13 +1,13 @@
 """How any policy plays any simulation: decision by decision, and the picture of such a run.
 
-`step_by_step` is the whole of it for a world without kernels of its own. A world that has them plays its rules
-faster and comes back here for strangers, for --watch and for pictures; both ways make the same decisions.
+`step_by_step` is the whole of it for a world without kernels of its own. A world that has them plays its
+rules faster and comes back here for strangers, for --watch and for pictures; both make the same decisions.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,40 @@ def walk(simulation: AnySimulation, policy: AnyPolicy, hear: Hear | None = None)
     return decided, time.perf_counter() - began
 
 
+class Again:
+    """Makes the decisions of an earlier run once more: a picture costs no second plan."""
+
+    def __init__(self, name: str, decisions: Iterable[Any]) -> None:
+        self.name = name
+        self._decisions = list(decisions)
+        self._left = iter(self._decisions)
+
+    def decide(self, observation: Any, /) -> Any:
+        """The next one."""
+        return next(self._left)
+
+    def fresh(self, seed: int) -> Again:
+        """From the first one on."""
+        return Again(self.name, self._decisions)
+
+
+class Noted:
+    """A policy whose decisions are kept."""
+
+    def __init__(self, policy: AnyPolicy) -> None:
+        self.name, self._policy = policy.name, policy
+        self.decisions: list[Any] = []
+
+    def decide(self, observation: Any, /) -> Any:
+        """The policy's."""
+        self.decisions.append(self._policy.decide(observation))
+        return self.decisions[-1]
+
+    def fresh(self, seed: int) -> Noted:
+        """Without any."""
+        return Noted(self._policy.fresh(seed))
+
+
 def step_by_step(
     scenario: Scenario,
     work: Any,
@@ -66,9 +100,11 @@ def step_by_step(
 ) -> Played:
     """A run of the policy over the work."""
     simulation, fresh = scenario.start(work, seed), policy.fresh(seed)
-    decided, seconds = walk(simulation, fresh, hear)
+    noted = Noted(fresh)
+    decided, seconds = walk(simulation, noted if picture else fresh, hear)
     outcome = with_measure(simulation.outcome(), RATE, decided / max(seconds, 1e-9))
-    drawn = recorded(scenario.start(work, seed), policy.fresh(seed)) if picture else None
+    again = Again(policy.name, noted.decisions)
+    drawn = recorded(scenario.start(work, seed), again) if picture else None
     return Played(outcome, drawn, remark_of(fresh))
 
 
@@ -110,7 +146,7 @@ def looks_at(simulation: Any, policy: AnyPolicy, advance: Advance | None = None)
             advance(stride - 1)
         going = step(simulation, policy)
         look = simulation.look()
-        if look is not None:
+        if look is not None and (going or not every_move):
             looks.append(look)
         if not going:
             return looks
@@ -130,6 +166,4 @@ def replay_of_looks(simulation: Pictured, looks: list[Look]) -> Replay:
 
     times = np.array([look.time for look in looks])
     seconds = times - times[0] if stage.clock else None
-    return replay_of(
-        stage, [look.levels for look in looks], [look.moves for look in looks], tell, seconds
-    )
+    return replay_of(stage, [look.levels for look in looks], [look.moves for look in looks], tell, seconds)

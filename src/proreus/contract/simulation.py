@@ -6,7 +6,7 @@ that makes the same decisions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -36,8 +36,8 @@ class Outcome:
     """The head of `rows`."""
     rows: Sequence[Sequence[object]] = ()
     """For --log: one row for each thing that was decided about."""
-    export: Mapping[str, object] | None = None
-    """For --export: where everything stands in the end, as JSON."""
+    export: Callable[[], Mapping[str, object]] | None = None
+    """For --export: where everything stands in the end, as JSON; made when it is asked for."""
 
 
 class Simulation(Protocol[Obs_co, Dec_contra]):

@@ -120,7 +120,7 @@ class ScenarioFlags(Protocol):
         """The folder of datasets."""
         ...
 
-    def scenario(self, name: str | None = None) -> Any:
+    def chosen(self, name: str | None = None) -> Any:
         """The scenario that the flags describe; `name` in place of --scenario."""
         ...
 

@@ -1,8 +1,8 @@
 """Policies and scenarios of one's own, from outside the package.
 
 `./mine.py:MyPolicy` names an attribute of a file, `package.module:MyPolicy` one of an installed module, and a
-plain name may be an entry point of the group `proreus.policies`. What is found there may be a class, a function
-that makes a policy, or a policy. Whatever goes wrong in it is told as its error and not as ours.
+plain name may be an entry point of the group `proreus.policies`. What is found there may be a class, a
+function that makes a policy, or a policy. Whatever goes wrong in it is told as its error and not as ours.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from proreus.kernels.rng import seeded
 from proreus.model.errors import IllegalDecision
-from proreus.worlds.rebalance.snapshots.model import Migrate, Snapshot, Stop
+from proreus.worlds.rebalance.decision import Migrate, Stop
+from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
 from proreus.worlds.rebalance.snapshots.policies.policy import (

@@ -29,7 +29,7 @@ from proreus.worlds.pods.encoding.decision import LARGEST_FEATURE, PodsEncoder, 
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.rewards import Reward
 from proreus.worlds.pods.simulation.columns import FAILED, REJECTED
-from proreus.worlds.pods.simulation.outcome import Outcome
+from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.state.observation import PodObservation
@@ -140,7 +140,7 @@ class PodsEnv(gymnasium.Env[Observed, np.int64]):
         """bool[2N + 2]: the legal actions now, under the name that sb3-contrib looks for."""
         return self._running().mask
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PodsOutcome:
         """What the current run has come to so far."""
         return self._running().world.outcome()
 

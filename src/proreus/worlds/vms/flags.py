@@ -17,7 +17,7 @@ from proreus.worlds.vms.traces.huawei import Split
 
 
 @dataclass(frozen=True)
-class VmWorkloadArguments:
+class VmsFlags:
     """Where the machines come from and where they may go."""
 
     scenario: str = "recovering@20"
@@ -46,27 +46,33 @@ class VmWorkloadArguments:
     """Servers to add each time the cluster is too full (default: as the scenario has it)."""
     expand_threshold: float | None = None
     """The share in use above which they are added."""
+    start: Annotated[int | None, tyro.conf.arg(metavar="ROW")] = None
+    """One run, from this machine of the trace (0 is the first), in place of --starts."""
 
-
-def vm_scenario_of(arguments: VmWorkloadArguments, name: str | None = None) -> VmScenario:
-    """The scenario that the flags describe; `name` in place of `--scenario`."""
-    chosen = name or arguments.scenario
-    # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
-    needed = arguments.data is not None or "/" in chosen
-    scenario = parse_vm_scenario(chosen, data_dir(arguments.data) if needed else None)
-    if arguments.trace is not None:
-        if scenario.file is not None or scenario.load_factor > 1:
-            raise UsageError(f"--trace is your own: write the scenario {chosen!r} without dataset and load")
-        scenario = replace(scenario, name=f"{scenario.name}:{arguments.trace.name}", file=arguments.trace)
-    changes: dict[str, Any] = {
-        "servers": ServerShape.parse(arguments.servers) if arguments.servers else None,
-        "double": DoubleRule.parse(arguments.double) if arguments.double else None,
-        "full": arguments.full,
-        "release": arguments.release,
-        "growth": arguments.growing_nums,
-        "threshold": arguments.expand_threshold,
-    }
-    options = replace(scenario.options, **{key: value for key, value in changes.items() if value is not None})
-    return replace(
-        scenario, options=options, starts=arguments.starts, part=arguments.split, limit=arguments.limit
-    )
+    def chosen(self, name: str | None = None) -> VmScenario:
+        """The scenario that the flags describe; `name` in place of `--scenario`."""
+        chosen = name or self.scenario
+        # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
+        needed = self.data is not None or "/" in chosen
+        scenario = parse_vm_scenario(chosen, data_dir(self.data) if needed else None)
+        if self.trace is not None:
+            if scenario.file is not None or scenario.load_factor > 1:
+                raise UsageError(
+                    f"--trace is your own: write the scenario {chosen!r} without dataset and load"
+                )
+            scenario = replace(scenario, name=f"{scenario.name}:{self.trace.name}", file=self.trace)
+        changes: dict[str, Any] = {
+            "servers": ServerShape.parse(self.servers) if self.servers else None,
+            "double": DoubleRule.parse(self.double) if self.double else None,
+            "full": self.full,
+            "release": self.release,
+            "growth": self.growing_nums,
+            "threshold": self.expand_threshold,
+        }
+        options = replace(
+            scenario.options, **{key: value for key, value in changes.items() if value is not None}
+        )
+        starts = self.starts if self.start is None else 1
+        return replace(
+            scenario, options=options, starts=starts, only=self.start, part=self.split, limit=self.limit
+        )

@@ -187,6 +187,14 @@ class SnapshotObservation:
         fill_movers(self.machines, mask)
         return mask
 
+    def action_mask(self) -> Bool:
+        """bool[V * P * 2 + 1]: (vm * P + machine) * 2 + NUMA node; the last entry is to stop."""
+        mask = np.ones(len(self.snapshot.vms) * len(self.snapshot.machines) * 2 + 1, dtype=np.bool_)
+        places = mask[:-1].reshape(len(self.snapshot.vms), len(self.snapshot.machines), 2)
+        for vm in range(len(self.snapshot.vms)):
+            fill_targets(self.machines, vm, places[vm])
+        return mask
+
     def targets(self, vm: int) -> Bool:
         """bool[P, 2]: where one virtual machine may go."""
         mask = np.zeros((len(self.snapshot.machines), 2), dtype=np.bool_)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
+from proreus.policies.protocol import Policy
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.policies.bidder import no_bidder
 from proreus.worlds.vms.policies.columns import Bidder, VmRule
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.state.observation import VmObservation
 
-
-class VmPolicy(Protocol):
-    """Decides about virtual machines, one at a time."""
-
-    @property
-    def name(self) -> str:
-        """The name in tables and reports."""
-        ...
-
-    def decide(self, observation: VmObservation) -> int:
-        """The place of the request at hand: server * 2 + NUMA node, one where `avail` is set."""
-        ...
+VmPolicy: TypeAlias = Policy[VmObservation, int]
+"""Decides where a request goes: server * 2 + NUMA node, one where `avail` is set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +34,14 @@ class VmRulePolicy:
     bidder: Bidder = field(default_factory=no_bidder)
     """The network of a policy that bids."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_rule", self.new_rule())
+    @cached_property
+    def rule(self) -> VmRule:
+        """The rule of this policy's run, its random state included."""
+        return self.new_rule()
+
+    def fresh(self, seed: int) -> VmRulePolicy:
+        """The same rule, for other runs."""
+        return replace(self, seed=seed)
 
     def new_rule(self) -> VmRule:
         """The rule for a kernel, its random choices from the start."""
@@ -59,9 +57,5 @@ class VmRulePolicy:
 
     def decide(self, observation: VmObservation) -> int:
         """The rule's choice."""
-        rule: VmRule = self._rule  # type: ignore[attr-defined]
-        return int(
-            choose_place(
-                observation.servers, observation.flavours, observation.lane, observation.flavour, rule
-            )
-        )
+        servers, flavours = observation.servers, observation.flavours
+        return int(choose_place(servers, flavours, observation.lane, observation.flavour, self.rule))
