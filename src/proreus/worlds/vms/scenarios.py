@@ -18,14 +18,15 @@ import numpy as np
 
 from proreus.contract.world import Picture, Played, Quantity, World
 from proreus.kernels.arrays import I64
-from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading import catalogue
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import files_of, known
 from proreus.worlds.vms.model import DoubleRule, VmTrace, part_of, superposed
 from proreus.worlds.vms.play import VmRuns, planned_runs, play_runs, record_run
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.outcome import MEASURES, RunFigures, measures_of
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, compile_trace, with_servers
+from proreus.worlds.vms.traces.datasets import DATASETS
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import Split, read_starts, read_trace, run_end, split_range
 
@@ -240,9 +241,9 @@ def parse_vm_scenario(text: str, data: Path | None) -> VmScenario:
     """The scenario of that name: [dataset/]scenario[@servers[xload]]."""
     found = re.fullmatch(r"(?:([\w-]+)/)?([\w-]+)(?:@(\d+))?(?:x(\d+))?", text)
     dataset, name, servers, load = found.groups() if found else (None, text, None, None)
-    datasets = catalogue.known(data, "vms")
+    datasets = known(DATASETS, data)
     if name not in SCENARIOS or (dataset is not None and dataset not in datasets):
-        raise unknown_name("scenario", text, [*SCENARIOS, *(f"{known}/waiting" for known in datasets)])
+        raise unknown_name("scenario", text, [*SCENARIOS, *(f"{each}/waiting" for each in datasets)])
     options = SCENARIOS[name]
     if servers is not None:
         if not 0 < int(servers) <= _MOST_SERVERS:
@@ -254,12 +255,7 @@ def parse_vm_scenario(text: str, data: Path | None) -> VmScenario:
     scenario = VmScenario(text, options, load_factor=factor)
     if dataset is None:
         return scenario
-    if data is None:
-        raise InputError(
-            f"the scenario {text!r} needs data files; "
-            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-        )
-    files = catalogue.files_of(dataset, data)
+    files = files_of(DATASETS, dataset, data)
     # The published starts are those of SPANE's experiment, where machines wait.
     lists: tuple[tuple[Split, Path], ...] = ()
     if len(files) == 3 and options.full == "wait":

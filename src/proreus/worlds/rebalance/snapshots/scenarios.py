@@ -19,8 +19,8 @@ from proreus.contract.heat import heat_map
 from proreus.contract.replay import Levels, Move, Replay, Stage, Tell, levels_of, replay_of
 from proreus.contract.world import Picture, Played, Recording, World
 from proreus.kernels.arrays import F64
-from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading import catalogue
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import files_of
 from proreus.worlds.rebalance.snapshots.model import CPU, Snapshot, Stop
 from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.policies.policy import SnapshotPolicy
@@ -31,11 +31,11 @@ from proreus.worlds.rebalance.snapshots.simulation.world import (
 )
 from proreus.worlds.rebalance.snapshots.state import fragment_shares
 from proreus.worlds.rebalance.snapshots.traces.bytedance import read_snapshot
+from proreus.worlds.rebalance.snapshots.traces.datasets import DATASETS
 from proreus.worlds.rebalance.snapshots.traces.generate import PRESETS, generate_snapshot
 from proreus.worlds.rebalance.world import REBALANCE
 
 BYTEDANCE = "bytedance"
-_FILE = "vms/vmr2l_bytedance/reset_vm_pm_id_clear2.json"
 SNAPSHOT_SCENARIOS = (*PRESETS, BYTEDANCE)
 _MOST_MACHINES = 10_000
 
@@ -220,14 +220,7 @@ def parse_snapshot_scenario(text: str, data: Path | None, budget: int | None = N
     preset, at, size = text.partition("@")
     options = SnapshotOptions() if budget is None else SnapshotOptions(budget=budget)
     if preset == BYTEDANCE and not at:
-        if data is None:
-            raise InputError(
-                f"the scenario {text!r} needs data files; "
-                f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-            )
-        file = data / _FILE
-        if not file.is_file():
-            raise InputError("no such file", file=file)
+        (file,) = files_of(DATASETS, BYTEDANCE, data)
         return SnapshotScenario(text, options, file=file)
     if preset not in PRESETS:
         raise unknown_name("scenario", text, SNAPSHOT_SCENARIOS)

@@ -16,14 +16,15 @@ from typing import Any
 
 from proreus.contract.world import Picture, Played, World
 from proreus.kernels.arrays import F64
-from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading import catalogue
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import files_of
 from proreus.reading.cleaning.clean import REQUESTS_FILE, WINDOWS_FILE
 from proreus.worlds.rebalance.windows.model import RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.play import pictured, play_part, replayed
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
 from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
 from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld
+from proreus.worlds.rebalance.windows.traces.datasets import DATASETS
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
 from proreus.worlds.rebalance.windows.traces.layout import read_layout
 from proreus.worlds.rebalance.windows.traces.tables import (
@@ -164,10 +165,6 @@ _KINDS = {
     "windows/monitor": ("monitor", DeployOptions()),
 }
 WINDOW_SCENARIOS = tuple(_KINDS)
-_FILES = {
-    "huawei": "vms/huawei_east_1/Huawei-East-1-lt.csv",
-    "monitor": "vms/k8s_monitor_2022/pod_monitor_5min.csv",
-}
 
 
 def parse_window_scenario(text: str, data: Path | None) -> WindowScenario:
@@ -177,14 +174,7 @@ def parse_window_scenario(text: str, data: Path | None) -> WindowScenario:
     source, options = _KINDS[text]
     if not source:
         return WindowScenario(text, options)
-    if data is None:
-        raise InputError(
-            f"the scenario {text!r} needs data files; "
-            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-        )
-    file = data / _FILES[source]
-    if not file.is_file():
-        raise InputError("no such file", file=file)
+    (file,) = files_of(DATASETS, f"windows/{source}", data)
     return WindowScenario(text, options, source=source, file=file)
 
 
