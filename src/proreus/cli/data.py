@@ -15,9 +15,15 @@ from proreus.cli import data_clean
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import write_atomically
-from proreus.reading.catalogue import data_dir, holds, known
+from proreus.reading.catalogue import Dataset, data_dir, holds, known
+from proreus.worlds.pods.traces import datasets as pods
+from proreus.worlds.rebalance.snapshots.traces import datasets as snapshots
+from proreus.worlds.rebalance.windows.traces import datasets as windows
+from proreus.worlds.vms.traces import datasets as vms
 
 ACTIONS = ("list", "clean")
+DATASETS: dict[str, Dataset] = {**pods.DATASETS, **vms.DATASETS, **windows.DATASETS, **snapshots.DATASETS}
+"""Those of every world."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ def run(words: Sequence[str]) -> int:
     arguments = parse(DataArguments, f"proreus data {action}", rest, example)
     prepare(arguments.common)
     folder = data_dir(arguments.data)
-    datasets = known(folder)
+    datasets = known(DATASETS, folder)
     table = Table(
         title="datasets" + (f" in {folder}" if folder else " (no data folder given)"), title_justify="left"
     )
@@ -51,7 +57,7 @@ def run(words: Sequence[str]) -> int:
         table.add_column(column)
     rows = []
     for name, dataset in datasets.items():
-        here = holds(name, folder)
+        here = holds(DATASETS, name, folder)
         rows.append({"name": name, "here": here, "what": dataset.what, "licence": dataset.licence})
         table.add_row(name, "yes" if here else "no", dataset.what, dataset.licence)
     new_console().print(table)

@@ -100,6 +100,16 @@ def read_table(path: Path, *, required: Sequence[str], optional: Sequence[str] =
     return tuple(_row(path, line, header, cells) for line, cells in records)
 
 
+def read_filled_table(
+    path: Path, *, required: Sequence[str], optional: Sequence[str] = ()
+) -> tuple[Row, ...]:
+    """The rows of a table that means nothing without one."""
+    rows = read_table(path, required=required, optional=optional)
+    if not rows:
+        raise InputError("there is a header and no row", file=path)
+    return rows
+
+
 def read_headless(
     path: Path, columns_by_width: Mapping[int, Sequence[str]], *, delimiter: str
 ) -> tuple[Row, ...]:

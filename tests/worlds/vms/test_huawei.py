@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given, settings
 
 from proreus.model.errors import InputError, UsageError
+from proreus.reading.lifetimes import LIFETIME_COLUMNS
 from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace, events_of, part_of, superposed
 from proreus.worlds.vms.state.servers import flavours_of
 from proreus.worlds.vms.traces.generate import FLAVOURS, generate_vms
 from proreus.worlds.vms.traces.huawei import (
     EVENT_COLUMNS,
-    LIFETIME_COLUMNS,
     SPLITS,
     event_rows,
     lifetime_rows,
     read_events,
-    read_lifetimes,
     read_starts,
     read_trace,
     split_range,
@@ -170,7 +169,7 @@ def test_traces_can_be_cut_and_laid_over_each_other() -> None:
 
 def test_the_real_trace_has_the_published_figures() -> None:
     folder = real_data("vms") / "vms" / "huawei_east_1"
-    trace = read_lifetimes(folder / "Huawei-East-1-lt.csv")
+    trace = read_trace(folder / "Huawei-East-1-lt.csv")
     assert len(trace) == 116_313 and trace.events.size == 232_626
     for flavour in FLAVOURS:
         chosen = (trace.cpu == flavour.cpu) & (trace.mem == flavour.mem)

@@ -16,10 +16,11 @@ from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.kube import manifests
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.workload import Workload
-from proreus.reading import catalogue
+from proreus.reading.catalogue import folder_for, known
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb
+from proreus.worlds.pods.traces.datasets import DATASETS, load
 from proreus.worlds.pods.traces.generate import PRESETS, generate
 
 _MOST_NODES = 100_000
@@ -112,7 +113,7 @@ class FromCatalogue:
 
     def load(self, seed: int) -> Workload:
         """The dataset as a workload."""
-        return catalogue.load(self.dataset, self.data, seed)
+        return load(self.dataset, self.data, seed)
 
 
 @dataclass(frozen=True)
@@ -269,14 +270,9 @@ def parse_scenario(text: str, data_dir: Path | None) -> Scenario:
             raise UsageError(f"scenario {text!r}: after @ comes a number of nodes up to {_MOST_NODES:,}")
         source = Generated(preset, int(size) if at else None)
         return Scenario(source, PodsOptions(drop_failures=preset in _ARRIVALS_ONLY_PRESETS))
-    datasets = catalogue.known(data_dir, "pods")
+    datasets = known(DATASETS, data_dir)
     # A family whose files are not here is listed as a pattern; which members it has shows when it is loaded.
     if "*" in text or not any(fnmatchcase(text, name) for name in datasets):
         raise unknown_name("scenario", text, [*PRESETS, *datasets])
-    if data_dir is None:
-        raise InputError(
-            f"the scenario {text!r} needs data files; "
-            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-        )
     options = PodsOptions(drop_failures=text.startswith(_ARRIVALS_ONLY_FAMILIES))
-    return Scenario(FromCatalogue(text, data_dir), options)
+    return Scenario(FromCatalogue(text, folder_for(text, data_dir)), options)

@@ -8,6 +8,7 @@ from proreus.worlds.pods.play import play, warm_up
 from proreus.worlds.pods.policies.catalogue import POLICIES
 from proreus.worlds.pods.scenarios import scenario_from_json
 from proreus.worlds.pods.simulation.outcome import MEASURES
+from proreus.worlds.pods.traces.datasets import DATASETS
 
 WORLD = World(
     name="pods",
@@ -43,6 +44,8 @@ WORLD = World(
         caution="Times count only pods that started or finished.",
     ),
     warm_up=warm_up,
+    datasets=DATASETS,
+    bench="proreus.worlds.pods.bench:bench_pods",
     examples={
         "simulate": "proreus simulate pods --scenario small --policy kube --explain app-003-4",
         "compare": "proreus compare pods --scenario gpu --policies kube,fgd,best_fit --seeds 10 --tie random",

@@ -21,10 +21,12 @@ from proreus.worlds.rebalance.snapshots.scenarios import (
     snapshot_scenario_from_json,
 )
 from proreus.worlds.rebalance.snapshots.simulation.world import MEASURES as OF_SNAPSHOTS
+from proreus.worlds.rebalance.snapshots.traces.datasets import DATASETS as SNAPSHOT_DATASETS
 from proreus.worlds.rebalance.windows.play import play as play_windows
 from proreus.worlds.rebalance.windows.policies.catalogue import MOVE_POLICIES, make_move_policy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario, window_scenario_from_json
 from proreus.worlds.rebalance.windows.simulation.outcome import MEASURES as OF_WINDOWS
+from proreus.worlds.rebalance.windows.traces.datasets import DATASETS as WINDOW_DATASETS
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 
 
@@ -95,6 +97,8 @@ WORLD = World(
         caution="A request above the threshold is served; one hit by contention gets less than it asks for.",
     ),
     warm_up=_warm_up,
+    datasets={**WINDOW_DATASETS, **SNAPSHOT_DATASETS},
+    bench="proreus.worlds.rebalance.bench:bench_rebalance",
     examples={
         "simulate": "proreus simulate rebalance --scenario windows/parallel --policy learned "
         "--export pods.json; proreus simulate rebalance --scenario snapshot --policy search "

@@ -18,12 +18,13 @@ import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.kernels.arrays import I64
-from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading import catalogue
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import data_dir, files_of, known
 from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace, part_of, superposed
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, compile_trace, with_servers
+from proreus.worlds.vms.traces.datasets import DATASETS
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import Split, read_starts, read_trace, run_end, split_range
 
@@ -211,9 +212,9 @@ def parse_vm_scenario(text: str, data: Path | None) -> VmScenario:
     """The scenario of that name: [dataset/]scenario[@servers[xload]]."""
     found = re.fullmatch(_NAME, text)
     dataset, name, servers, load = found.groups() if found else (None, text, None, None)
-    datasets = catalogue.known(data, "vms")
+    datasets = known(DATASETS, data)
     if name not in SCENARIOS or (dataset is not None and dataset not in datasets):
-        raise unknown_name("scenario", text, [*SCENARIOS, *(f"{known}/waiting" for known in datasets)])
+        raise unknown_name("scenario", text, [*SCENARIOS, *(f"{each}/waiting" for each in datasets)])
     options = SCENARIOS[name]
     if servers is not None:
         if not 0 < int(servers) <= _MOST_SERVERS:
@@ -225,12 +226,7 @@ def parse_vm_scenario(text: str, data: Path | None) -> VmScenario:
     scenario = VmScenario(text, options, load_factor=factor)
     if dataset is None:
         return scenario
-    if data is None:
-        raise InputError(
-            f"the scenario {text!r} needs data files; "
-            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-        )
-    files = catalogue.files_of(dataset, data)
+    files = files_of(DATASETS, dataset, data)
     # The published starts are those of SPANE's experiment, where machines wait.
     lists: tuple[tuple[Split, Path], ...] = ()
     if len(files) == 3 and options.full == "wait":
@@ -246,7 +242,7 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Vm
     try:
         name = str(entry["name"])
         base = name.partition(":")[0]
-        scenario = parse_vm_scenario(base, catalogue.data_dir(data) if "/" in base else None)
+        scenario = parse_vm_scenario(base, data_dir(data) if "/" in base else None)
         changes: dict[str, Any] = {
             key: entry[key] for key in ("starts", "limit", "only", "part") if key in entry
         }

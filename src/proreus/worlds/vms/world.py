@@ -8,6 +8,7 @@ from proreus.worlds.vms.play import play, play_runs
 from proreus.worlds.vms.policies.catalogue import VM_POLICIES, make_vm_policy
 from proreus.worlds.vms.scenarios import VmScenario, scenario_from_json
 from proreus.worlds.vms.simulation.outcome import MEASURES
+from proreus.worlds.vms.traces.datasets import DATASETS
 
 
 def warm_up() -> None:
@@ -44,6 +45,8 @@ WORLD = World(
         "tenth.",
     ),
     warm_up=warm_up,
+    datasets=DATASETS,
+    bench="proreus.worlds.vms.bench.claims:bench_vms",
     shown=lambda runs: runs.first(),
     examples={
         "simulate": "proreus simulate vms --scenario waiting --policy balance_fit --starts 100",

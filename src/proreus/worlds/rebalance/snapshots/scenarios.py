@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from proreus.contract.scenario import Headings, Part, seed_of
-from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading import catalogue
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import data_dir, files_of
 from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
 from proreus.worlds.rebalance.snapshots.traces.bytedance import read_snapshot
+from proreus.worlds.rebalance.snapshots.traces.datasets import DATASETS
 from proreus.worlds.rebalance.snapshots.traces.generate import PRESETS, generate_snapshot
 
 BYTEDANCE = "bytedance"
-_FILE = "vms/vmr2l_bytedance/reset_vm_pm_id_clear2.json"
 SNAPSHOT_SCENARIOS = (*PRESETS, BYTEDANCE)
 _MOST_MACHINES = 10_000
 _SEEDS_APART = 1_000_000
@@ -106,14 +106,7 @@ def parse_snapshot_scenario(text: str, data: Path | None, budget: int | None = N
     preset, at, size = text.partition("@")
     options = SnapshotOptions() if budget is None else SnapshotOptions(budget=budget)
     if preset == BYTEDANCE and not at:
-        if data is None:
-            raise InputError(
-                f"the scenario {text!r} needs data files; "
-                f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-            )
-        file = data / _FILE
-        if not file.is_file():
-            raise InputError("no such file", file=file)
+        (file,) = files_of(DATASETS, BYTEDANCE, data)
         return SnapshotScenario(text, options, file=file)
     if preset not in PRESETS:
         raise unknown_name("scenario", text, SNAPSHOT_SCENARIOS)
@@ -129,5 +122,5 @@ def snapshot_scenario_from_json(entry: Mapping[str, Any], data: Path | None = No
         return replace(own_snapshot(Path(entry["snapshot"])), options=options)
     needed = data is not None or name == BYTEDANCE
     return replace(
-        parse_snapshot_scenario(name, catalogue.data_dir(data) if needed else None), options=options
+        parse_snapshot_scenario(name, data_dir(data) if needed else None), options=options
     )

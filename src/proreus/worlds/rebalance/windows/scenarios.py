@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from proreus.contract.scenario import Headings, Part, seed_of
-from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading import catalogue
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import data_dir, files_of
 from proreus.reading.cleaning.clean import REQUESTS_FILE, WINDOWS_FILE
 from proreus.worlds.rebalance.windows.model import RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
 from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld, RewardWeights
+from proreus.worlds.rebalance.windows.traces.datasets import DATASETS
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
 from proreus.worlds.rebalance.windows.traces.layout import read_layout
 from proreus.worlds.rebalance.windows.traces.tables import (
@@ -146,10 +147,6 @@ _KINDS = {
     "windows/huawei-parallel": ("huawei", DeployOptions(service="parallel")),
     "windows/monitor": ("monitor", DeployOptions()),
 }
-_FILES = {
-    "huawei": "vms/huawei_east_1/Huawei-East-1-lt.csv",
-    "monitor": "vms/k8s_monitor_2022/pod_monitor_5min.csv",
-}
 
 
 def parse_window_scenario(text: str, data: Path | None) -> WindowScenario:
@@ -159,14 +156,7 @@ def parse_window_scenario(text: str, data: Path | None) -> WindowScenario:
     source, options = _KINDS[text]
     if not source:
         return WindowScenario(text, options)
-    if data is None:
-        raise InputError(
-            f"the scenario {text!r} needs data files; "
-            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-        )
-    file = data / _FILES[source]
-    if not file.is_file():
-        raise InputError("no such file", file=file)
+    (file,) = files_of(DATASETS, f"windows/{source}", data)
     return WindowScenario(text, options, source=source, file=file)
 
 
@@ -191,7 +181,7 @@ def window_scenario_from_json(entry: Mapping[str, Any], data: Path | None = None
     """The scenario that `to_json` described; a KeyError, TypeError or UsageError where it is none."""
     base = str(entry["name"]).partition(":")[0]
     needed = data is not None or (base in _KINDS and _KINDS[base][0])
-    scenario = parse_window_scenario(base, catalogue.data_dir(data) if needed else None)
+    scenario = parse_window_scenario(base, data_dir(data) if needed else None)
     if entry.get("requests"):
         layout = Path(entry["layout"]) if entry.get("layout") else None
         scenario = with_requests(scenario, Path(entry["requests"]), layout, int(entry["nodes"]))

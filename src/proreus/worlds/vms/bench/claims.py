@@ -22,6 +22,7 @@ from proreus.worlds.vms.play import planned_runs, play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
+from proreus.worlds.vms.traces.datasets import DATASETS
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import read_trace
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings
@@ -40,8 +41,8 @@ _STARTS = (1_000, 9_999)
 
 def bench_vms(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchRow]:
     """The rows, one by one as they are measured; `tell` hears what is going on."""
-    real = holds("huawei", data)
-    trace = read_trace(files_of("huawei", data)[0]) if real else generate_vms(40_000, 0)
+    real = holds(DATASETS, "huawei", data)
+    trace = read_trace(files_of(DATASETS, "huawei", data)[0]) if real else generate_vms(40_000, 0)
     source = "Huawei-East-1" if real else "generated machines"
     double = SCENARIOS["recovering-large"].double
     work = compile_trace(trace, double)
