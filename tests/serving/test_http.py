@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from proreus.serving.admission import Admission
-from proreus.serving.doors.http import JSON, HttpApp, HttpLimits, Reply, Request, Route
+from proreus.serving.doors.http import JSON, Answer, HttpApp, HttpLimits, Reply, Request, Route
 from proreus.serving.doors.rest_server import RestDoor
 from proreus.serving.metrics import Measurements
 
 
 def new_app(handle: Any, concurrency: int = 1024, *, blocking: bool = True) -> HttpApp:
-    route = Route(handle, (JSON,), blocking=blocking)
+    route = Route(handle, "Work.", Answer("Done.", {JSON: {}}), {JSON: {}}, blocking=blocking)
     limits = HttpLimits(concurrency=concurrency, log_every=1)
     return HttpApp({"/work": {"POST": route}}, Admission(), Measurements(), limits)
 

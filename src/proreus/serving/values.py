@@ -15,6 +15,8 @@ import numpy as np
 from msgspec import Meta, Struct
 
 DecidedBy = Literal["model", "rule"]
+LARGEST_VERSION = 2**62
+"""That a path may name."""
 DECIDED_RECORD = np.dtype([("action", "<i8"), ("log_prob", "<f8")])
 """One decision of a batch that is answered in bytes."""
 
