@@ -81,7 +81,7 @@ def _operation(path: str, method: str, route: Route) -> Json:
 
 
 def _narrow(schemas: Json, dimensions: Dimensions) -> None:
-    """Put in what depends on the size of the cluster."""
+    """Put in what the types do not say, most of it because it depends on the size of the cluster."""
     lengths = [{"minItems": length, "maxItems": length} for length in dimensions.lengths]
     actions, last = dimensions.actions, dimensions.actions - 1
     predict, batch = schemas["PredictRequest"]["properties"], schemas["BatchRequest"]["properties"]
@@ -97,6 +97,7 @@ def _narrow(schemas: Json, dimensions: Dimensions) -> None:
     update["states"]["items"]["oneOf"] = lengths
     update["actions"]["items"].update(minimum=0, maximum=last)
     _array_of(update["log_probs"])["items"].update(maximum=0)
+    schemas["VersionAnswer"]["properties"]["state"]["description"] = "live, kept or rejected"
 
 
 def _of_type(schema: Json, kind: str) -> Json:

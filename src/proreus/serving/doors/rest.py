@@ -31,9 +31,9 @@ from proreus.serving.values import (
     SwapAnswer,
     UpdateAnswer,
     UpdateRequest,
-    VersionAnswer,
     invalid,
 )
+from proreus.serving.version import VersionAnswer
 
 DOOR = "rest"
 _predict = msgspec.json.Decoder(PredictRequest)
