@@ -1,8 +1,8 @@
-"""A client of the REST door, blocking and asyncio. `client_grpc` has the same calls over gRPC.
+"""A client of the REST door, blocking and asyncio. `grpc` beside it has the same calls over gRPC.
 
     with RestClient("http://127.0.0.1:5000") as client:
         answer = client.predict(state)          # answer.action, answer.model_version, ...
-        client.update(states, actions, rewards, dones)
+        client.update(states, (actions, rewards, dones))
 
 A connection stays open between calls. Where none can be made, the call is tried again a few times; a call
 that was already sent is repeated only if repeating it changes nothing (not `update`).
