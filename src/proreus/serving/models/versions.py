@@ -22,10 +22,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from proreus.model.errors import InputError, UsageError, WorkError, unknown_name
-from proreus.model.files import make_folder, write_atomically
+from proreus.model.files import make_folder, read_object, write_atomically
 from proreus.policies.checkpoint import CARD, WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
 from proreus.serving.version import VersionAnswer
 from proreus.worlds.pods.policies.vector.model import VECTOR_ENCODING, VectorModel, model_of
@@ -141,7 +140,7 @@ class ModelStore:
     def record(self, name: str, version: int, live: int | None = None) -> VersionAnswer:
         """What is known of a version without loading its weights."""
         folder = self._folder_of(name, version)
-        card, record = _read_json(folder / CARD), _read_json(folder / RECORD)
+        card, record = read_object(folder / CARD), read_object(folder / RECORD)
         rejected = bool(record.get("rejected", False))
         is_live = version == (self.current(name) if live is None else live)
         try:
@@ -200,7 +199,7 @@ class ModelStore:
     def _pointer(self, name: str) -> _Pointer:
         self._must_exist(name)
         path = self.folder / name / CURRENT
-        entries = _read_json(path)
+        entries = read_object(path)
         try:
             return _Pointer(int(entries["live"]), tuple(int(v) for v in entries["before"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -219,18 +218,6 @@ class ModelStore:
         with (self.folder / name / _LOCK).open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        entries = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
-    except ValueError as error:
-        raise InputError(f"not JSON: {error}", file=path) from error
-    if not isinstance(entries, dict):
-        raise InputError("not a JSON object", file=path)
-    return entries
 
 
 def _make_durable(folder: Path) -> None:
