@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proreus.model.errors import UsageError, WorkError
-from proreus.serving.online.log import Experience, ExperienceLog, LogReader
+from proreus.model.experience import Experience
+from proreus.serving.online.log import ExperienceLog, LogReader
 from tests.serving.serving_cases import an_experience, same
 
 SIZES = st.lists(st.integers(0, 6), min_size=1, max_size=8)

@@ -21,7 +21,7 @@ from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
 from proreus.model.errors import InputError
-from proreus.model.files import make_folder, write_together
+from proreus.model.files import make_folder, read_object, write_together
 
 WEIGHTS, CARD = "weights.safetensors", "card.json"
 
@@ -99,14 +99,7 @@ def load_checkpoint(folder: Path, encoding: str) -> Checkpoint:
 
 def read_card(path: Path) -> Card:
     """The card in that file, whatever policy it is of."""
-    try:
-        entries = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
-    except ValueError as error:
-        raise InputError(f"not JSON: {error}", file=path) from error
-    if not isinstance(entries, dict):
-        raise InputError("not a checkpoint's card", file=path)
+    entries = read_object(path, "a checkpoint's card")
     known = {item.name: item for item in fields(Card)}
     for name in ("world", "kind", "algorithm", "encoding", "checksum"):
         if not isinstance(entries.get(name), str):
