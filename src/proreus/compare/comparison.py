@@ -5,8 +5,8 @@ The command line and the benchmarks call `compare`; `outputs` writes the files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.compare.statistics import Row, summarise
@@ -14,6 +14,7 @@ from proreus.compare.trials import Progress, Task, TrialResult, run_trials
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import World
 from proreus.model.errors import UsageError
+from proreus.policies.catalogue import AnyPolicy
 from proreus.workers.processes import Workers
 from proreus.worlds import registered
 from proreus.worlds import world as world_of
@@ -34,12 +35,16 @@ class CompareRequest:
     """None: all cores; 1: this process only."""
     ray: str = ""
     """A Ray cluster to run on in place of processes; see `workers.Workers`."""
+    own: Mapping[str, AnyPolicy] = field(default_factory=dict)
+    """Policies that were given as objects, by name: they are played in this process."""
 
     def __post_init__(self) -> None:
         _check_names("scenario", [scenario.name for scenario in self.scenarios])
         if len({scenario.world for scenario in self.scenarios}) > 1:
             raise UsageError("scenarios of different worlds cannot be compared")
         _check_names("policy", self.policies)
+        if self.own and (self.processes != 1 or self.ray):
+            raise UsageError("policies given as objects are played in this process: name a file.py:Class")
         _check_names("seed", [str(seed) for seed in self.seeds])
         if self.processes is not None and self.processes < 1:
             raise UsageError(f"processes: {self.processes} is not at least 1")
@@ -81,9 +86,10 @@ def compare(request: CompareRequest, progress: Progress | None = None) -> Compar
     world, home = world_of(name), registered()[name]
     for scenario in request.scenarios:
         for policy in request.policies:
-            world.policies(scenario).make(policy, request.options)  # a wrong name is told before loading
+            if policy not in request.own:  # a wrong name is told before anything is loaded
+                world.policies(scenario).make(policy, request.options)
     tasks = [
-        Task(scenario, seed, request.policies, request.options, home, seed == request.seeds[0])
+        Task(scenario, seed, request.policies, request.options, home, seed == request.seeds[0], request.own)
         for scenario in request.scenarios
         for seed in request.seeds
     ]

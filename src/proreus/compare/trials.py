@@ -7,15 +7,16 @@ back in the order of the request, whichever process was first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import Picture
 from proreus.model.errors import ProreusError, WorkError
+from proreus.policies.catalogue import AnyPolicy
 from proreus.workers.processes import Workers, loss_in_words, pool_of
 from proreus.worlds import Registered, register
 from proreus.worlds import world as world_of
@@ -48,6 +49,8 @@ class Task:
     home: Registered
     """Where the scenario's world is."""
     with_pictures: bool = False
+    own: Mapping[str, AnyPolicy] = field(default_factory=dict)
+    """Policies that were given as objects."""
 
     @property
     def title(self) -> str:
@@ -77,7 +80,7 @@ def run_task(task: Task, heard: Callable[[str], None] | None = None) -> list[Tri
     results = []
     for name in task.policies:
         with _failures_named(f"{task.title}, policy {name}"):
-            policy = world.policies(scenario).make(name, task.options, seed)
+            policy = task.own.get(name) or world.policies(scenario).make(name, task.options, seed)
             played = world.play(scenario, work, policy, seed, picture=task.with_pictures)
         results.append(TrialResult(scenario.name, name, seed, played.measures, played.picture))
         if heard is not None:

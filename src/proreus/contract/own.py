@@ -104,7 +104,7 @@ def _made(reference: str, part: Part) -> Any:
 
 def scenario_named(world: World, flags: ScenarioFlags, name: str | None) -> Scenario:
     """The scenario that the flags describe, one of one's own included; `name` in place of --scenario."""
-    given = name or getattr(flags, "scenario", "")
+    given = str(name or getattr(flags, "scenario", ""))
     if given.endswith(".json"):
         return scenario_in_json(world, read_object(Path(given)), flags.data, Path(given))
     if ":" not in given:

@@ -1,8 +1,8 @@
 """Policies by name: a world's rules, its shipped checkpoint, runs and checkpoints on disk, strangers.
 
 A world has one `Catalogue` for each kind of scenario. A name is, in this order: a rule (`hotspot@0.6` where
-it takes a figure), `learned`, the path of a checkpoint or of a training run, a policy that an installed package
-offers (entry points of the group `proreus.policies`), or `file.py:Name` and `package.module:Name`.
+it takes a figure), `learned`, the path of a checkpoint or of a training run, a policy that an installed
+package offers (entry points of the group `proreus.policies`), `file.py:Name` or `package.module:Name`.
 """
 
 from __future__ import annotations

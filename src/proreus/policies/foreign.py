@@ -120,7 +120,8 @@ def _made(found: Any, seed: int) -> Any:
         takes_seed = "seed" in inspect.signature(found).parameters
     except ValueError:  # something built in, which has no signature
         takes_seed = False
-    return found(seed=seed) if takes_seed else found()
+    make: Callable[..., Any] = found
+    return make(seed=seed) if takes_seed else make()
 
 
 @contextmanager

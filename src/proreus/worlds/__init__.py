@@ -3,6 +3,8 @@
 A world is imported when it is asked for: `proreus --help` and `import proreus.envs` need its name alone. An
 installed package may offer further worlds (entry points of the group `proreus.worlds`), and a program may
 `register` one of its own; every verb, the environments and the conformance suite then know it.
+
+`proreus.worlds()` lists them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 
+from proreus.calling import make_callable
 from proreus.contract.world import World
 from proreus.model.errors import unknown_name
 
@@ -63,3 +66,6 @@ def world(name: str) -> World:
     module, _, attribute = known[name].world.partition(":")
     found: World = getattr(importlib.import_module(module), attribute)
     return found
+
+
+make_callable(__name__)

@@ -121,6 +121,4 @@ def snapshot_scenario_from_json(entry: Mapping[str, Any], data: Path | None = No
     if entry.get("snapshot"):
         return replace(own_snapshot(Path(entry["snapshot"])), options=options)
     needed = data is not None or name == BYTEDANCE
-    return replace(
-        parse_snapshot_scenario(name, data_dir(data) if needed else None), options=options
-    )
+    return replace(parse_snapshot_scenario(name, data_dir(data) if needed else None), options=options)

@@ -18,9 +18,10 @@ from proreus.model.errors import WorkError
 from proreus.reading.catalogue import files_of, holds
 from proreus.worlds.vms.bench.peer import PeerEnv, peer_rate
 from proreus.worlds.vms.model import VmTrace
-from proreus.worlds.vms.play import planned_runs, play_runs
+from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
 from proreus.worlds.vms.traces.datasets import DATASETS
 from proreus.worlds.vms.traces.generate import generate_vms
