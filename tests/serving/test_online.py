@@ -242,7 +242,7 @@ def test_a_learner_that_fails_is_said_and_the_service_goes_on(tmp_path: Path) ->
     store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
     learner = OnlineLearner(
         Places(tmp_path / "models", "vector", tmp_path / "log"),
-        "serving.test_online:broken",
+        "tests.serving.test_online:broken",
         OnlineSettings(poll_seconds=0.05, niceness=0),
     )
     learner.start()
