@@ -1,0 +1,10 @@
+"""What a user relies on, stored as text: flags, figures, run folders, environments, the REST door, errors.
+
+The code may be moved and rewritten behind all of this; none of these tests imports more of the package than its
+command line (`proreus.cli.main`) and `proreus.envs`. Where a change for the user is meant, write the text anew:
+
+    PROREUS_PIN=1 python -m pytest tests/surface       # all but the old runs
+    PROREUS_PIN=runs python -m pytest tests/surface    # the old runs too: only where runs may no longer resume
+
+and read what `git diff tests/surface/pinned` says about it. `pinning` stores and compares.
+"""
