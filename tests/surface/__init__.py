@@ -6,5 +6,6 @@ command line (`proreus.cli.main`) and `proreus.envs`. Where a change for the use
     PROREUS_PIN=1 python -m pytest tests/surface       # all but the old runs
     PROREUS_PIN=runs python -m pytest tests/surface    # the old runs too: only where runs may no longer resume
 
-and read what `git diff tests/surface/pinned` says about it. `pinning` stores and compares.
+On another processor than theirs, whose linear algebra rounds otherwise, PROREUS_LOOSE=1 compares the weights of
+runs as numbers and not as bytes. Read what `git diff tests/surface/pinned` says after writing. `pinning` stores and compares.
 """
