@@ -1,4 +1,4 @@
-"""Stored text and how it is compared: what is stored must still hold, what has been added since may be there."""
+"""Stored text and how it is compared: what is stored must still hold, more may have been added."""
 
 from __future__ import annotations
 

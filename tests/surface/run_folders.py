@@ -132,7 +132,7 @@ def _shapes(tensors: Tensors) -> dict[str, str]:
 
 
 def assert_same_weights(found: Tensors, expected: Tensors, closeness: Closeness) -> None:
-    """That the tensors are those that are expected: to the bit, but where torch or another machine computes."""
+    """That the tensors are the expected ones: to the bit, but where torch or another machine computes."""
     assert sorted(found) == sorted(expected)
     for name, tensor in expected.items():
         if closeness == EXACT and not LOOSE:
@@ -148,7 +148,7 @@ def interruption(journal: Path, lines: int) -> Iterator[Callable[[], bool]]:
     """Ctrl-C as soon as the journal has so many lines: when that line is synced to the disk."""
     real, sent = os.fsync, False
 
-    def fsync(handle: int) -> None:
+    def fsync(handle: Any) -> None:
         nonlocal sent
         real(handle)
         if not sent and journal.exists() and journal.read_text().count("\n") >= lines:

@@ -12,7 +12,9 @@ from cli.runner import Proreus
 from surface.pinning import assert_pinned, is_timing
 from surface.test_simulations import table
 
-PODS = "random,round_robin,first_fit,best_fit,worst_fit,dot_prod,gpu_packing,gpu_clustering,fgd,binpack,learned"
+PODS = (
+    "random,round_robin,first_fit,best_fit,worst_fit,dot_prod,gpu_packing,gpu_clustering,fgd,binpack,learned"
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ COMPARISONS = (
         "pods",
         ("--scenario", "small", "--policies", "best_fit,kube", "--tie", "random", "--drop-failures", "True"),
     ),
-    Comparison("several", "vms", ("--scenarios", "recovering@5,waiting@3", "--starts", "2", "--limit", "1500")),
+    Comparison(
+        "several", "vms", ("--scenarios", "recovering@5,waiting@3", "--starts", "2", "--limit", "1500")
+    ),
     Comparison(
         "windows",
         "rebalance",

@@ -1,4 +1,4 @@
-"""The Gymnasium environments: their spaces, first observations and rewards, by default and as told otherwise."""
+"""The Gymnasium environments: their spaces, first observations and rewards, by default and as told."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-gymnasium = pytest.importorskip("gymnasium", reason="environments need the extra `learn`")
+pytest.importorskip("gymnasium", reason="environments need the extra `learn`")
 
-from surface.pinning import Closeness, assert_pinned
+import gymnasium
 
 import proreus.envs
+from surface.pinning import Closeness, assert_pinned
 
 STEPS = 5
 NEAR = Closeness(1e-6, 1e-9)
@@ -109,7 +110,11 @@ def test_a_keyword_that_is_none_is_refused(id: str) -> None:
 
 
 def test_the_ids_are_named() -> None:
-    assert (proreus.envs.PODS, proreus.envs.VIRTUAL_MACHINES, proreus.envs.REBALANCE) == (PODS, VMS, REBALANCE)
+    assert (proreus.envs.PODS, proreus.envs.VIRTUAL_MACHINES, proreus.envs.REBALANCE) == (
+        PODS,
+        VMS,
+        REBALANCE,
+    )
 
 
 def test_the_names_of_the_notes() -> None:

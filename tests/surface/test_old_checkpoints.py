@@ -1,4 +1,4 @@
-"""Checkpoints of older code still play, and decide as they did; so do their curves and the service's models."""
+"""Checkpoints of older code still play and decide as they did; so do models of the service."""
 
 from __future__ import annotations
 

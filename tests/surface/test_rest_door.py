@@ -31,7 +31,7 @@ def test_the_door_offers_what_it_offered(tmp_path: Path) -> None:
 
 
 def _unordered(content: Any) -> Any:
-    """Lists of words in the order of the alphabet: more of them is an addition, and their order means nothing."""
+    """Lists of words as mappings: their order means nothing, and a further word is no loss."""
     if isinstance(content, dict):
         return {key: _unordered(value) for key, value in content.items()}
     if isinstance(content, list) and all(isinstance(word, str) for word in content):

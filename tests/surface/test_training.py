@@ -1,7 +1,7 @@
 """Every learner of the command line: what its run folder holds, and that runs of older code still go on.
 
-The folders under pinned/old_runs were interrupted by Ctrl-C. Resumed, they must end as the same training without
-an interruption did, whose journal is under pinned/training and whose weights lie beside each old run.
+The folders under pinned/old_runs were interrupted by Ctrl-C. Resumed, they must end as the same training did
+without an interruption, whose journal is under pinned/training and whose weights lie beside each old run.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
-from cli.runner import Proreus, assert_refused
 from safetensors.numpy import load_file
+
+from cli.runner import Proreus, assert_refused
 from surface.pinning import REWRITES, REWRITES_RUNS, assert_pinned, lost, read
 from surface.run_folders import (
     CHECKPOINTS,
