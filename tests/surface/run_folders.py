@@ -148,9 +148,9 @@ def interruption(journal: Path, lines: int) -> Iterator[Callable[[], bool]]:
     """Ctrl-C as soon as the journal has so many lines: when that line is synced to the disk."""
     real, sent = os.fsync, False
 
-    def fsync(handle: Any) -> None:
+    def fsync(fd: Any) -> None:
         nonlocal sent
-        real(handle)
+        real(fd)
         if not sent and journal.exists() and journal.read_text().count("\n") >= lines:
             sent = True
             signal.raise_signal(signal.SIGINT)

@@ -13,7 +13,8 @@ from surface.pinning import assert_pinned, is_timing
 from surface.test_simulations import table
 
 PODS = (
-    "random,round_robin,first_fit,best_fit,worst_fit,dot_prod,gpu_packing,gpu_clustering,fgd,binpack,learned"
+    "random,round_robin,first_fit,best_fit,worst_fit,dot_prod,gpu_packing,gpu_clustering,fgd,binpack,"
+    "learned,kube,kube_plus"
 )
 
 
@@ -27,7 +28,7 @@ class Comparison:
 
 
 COMPARISONS = (
-    Comparison("small", "pods", ("--policies", f"{PODS},kube,kube_plus", "--seeds", "1", "--seed", "5")),
+    Comparison("small", "pods", ("--policies", PODS, "--seeds", "1", "--seed", "5")),
     Comparison("gpu", "pods", ("--scenarios", "gpu@6,gpu@8", "--policies", "kube,fgd,learned")),
     Comparison(
         "small-random-ties",

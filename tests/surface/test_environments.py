@@ -69,11 +69,12 @@ MAKINGS = (
 @pytest.mark.parametrize("making", MAKINGS, ids=lambda each: each.name)
 def test_an_environment_shows_and_rewards_what_it_did(making: Making) -> None:
     env = gymnasium.make(making.id, **making.keywords)
+    world: Any = env.unwrapped
     drawn = np.random.default_rng(0)
     # Told a seed, it needs none to begin.
     observation, info = env.reset() if "seed" in making.keywords else env.reset(seed=7)
     found: dict[str, Any] = {
-        "class": type(env.unwrapped).__name__,
+        "class": type(world).__name__,
         "observation space": repr(env.observation_space),
         "action space": repr(env.action_space),
         "first": _told(observation),
@@ -81,7 +82,7 @@ def test_an_environment_shows_and_rewards_what_it_did(making: Making) -> None:
         "steps": [],
     }
     for _ in range(STEPS):
-        action = int(drawn.choice(np.flatnonzero(env.unwrapped.action_masks())))
+        action = int(drawn.choice(np.flatnonzero(world.action_masks())))
         observation, reward, terminated, truncated, info = env.step(action)
         assert env.observation_space.contains(observation)
         step = {"action": action, "reward": float(reward), "ends": [terminated, truncated]}
@@ -119,7 +120,7 @@ def test_the_ids_are_named() -> None:
 
 def test_the_names_of_the_notes() -> None:
     """`SchedEnv` answers to the names that its users know it by."""
-    env = gymnasium.make(VMS, servers=3).unwrapped
+    env: Any = gymnasium.make(VMS, servers=3).unwrapped
     env.reset(start=500)
     assert env.N == 3 and env.avail.shape == (6,) and env.obs.shape == (3, 2, 2)
     assert env.req.shape == env.feat.shape == (2, 2, 2)
