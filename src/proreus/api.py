@@ -107,13 +107,9 @@ def compare(
 ) -> Compared:
     """Policies against each other on the same work; policies given as objects are played in this process."""
     found = world_of(world)
-    asked: list[Any] = (
-        [scenarios] if isinstance(scenarios, str) or hasattr(scenarios, "load") else list(scenarios)
-    )
-    chosen: tuple[Scenario, ...] = tuple(
-        make_scenario(world, one) if isinstance(one, str) else one for one in asked
-    )
-    wanted = [policies] if isinstance(policies, str | type) or hasattr(policies, "decide") else list(policies)
+    asked = _listed(scenarios, "load")
+    chosen = tuple(make_scenario(world, one) if isinstance(one, str) else one for one in asked)
+    wanted = _listed(policies, "decide")
     named = dict(_policy(one) for one in wanted or found.policies(chosen[0]).main)
     own = {name: made for name, made in named.items() if made is not None}
     request = CompareRequest(
@@ -126,6 +122,11 @@ def compare(
         own=own,
     )
     return Compared(run_comparison(request, progress))
+
+
+def _listed(given: Any, method: str) -> list[Any]:
+    """One or several: a name, something that has the method, or a sequence of such."""
+    return [given] if isinstance(given, str | type) or hasattr(given, method) else list(given)
 
 
 def _policy(given: Any) -> tuple[str, AnyPolicy | None]:

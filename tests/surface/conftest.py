@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.runner import Ended, Proreus
 from proreus.cli.main import main
+from tests.cli.runner import Ended, Proreus
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from surface.pinning import EXACT, LOOSE, PINNED, TORCH, Closeness, without_timings
+from tests.surface.pinning import EXACT, LOOSE, PINNED, TORCH, Closeness, without_timings
 
 Tensors = dict[str, NDArray[Any]]
 CHECKPOINTS = ("best", "last")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.runner import Proreus
-from surface.pinning import assert_pinned, is_timing
-from surface.test_simulations import table
+from tests.cli.runner import Proreus
+from tests.surface.pinning import assert_pinned, is_timing
+from tests.surface.test_simulations import table
 
 PODS = (
     "random,round_robin,first_fit,best_fit,worst_fit,dot_prod,gpu_packing,gpu_clustering,fgd,binpack,"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cli.runner import Proreus
-from surface.pinning import assert_pinned, without_timings
+from tests.cli.runner import Proreus
+from tests.surface.pinning import assert_pinned, without_timings
 
 LOG = "time,service,cpu,mem\n" + "".join(
     f"2026-01-01T00:{k // 60:02}:{k % 60:02}Z,{'shop' if k % 3 else 'mail'},{1 + k % 4},{1 + k % 2}Gi\n"

@@ -13,7 +13,7 @@ pytest.importorskip("gymnasium", reason="environments need the extra `learn`")
 import gymnasium
 
 import proreus.envs
-from surface.pinning import Closeness, assert_pinned
+from tests.surface.pinning import Closeness, assert_pinned
 
 STEPS = 5
 NEAR = Closeness(1e-6, 1e-9)

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
-from cli.runner import Proreus, assert_refused
-from surface.pinning import assert_pinned
-from surface.run_folders import OLD_RUNS
+from tests.cli.runner import Proreus, assert_refused
+from tests.surface.pinning import assert_pinned
+from tests.surface.run_folders import OLD_RUNS
 
 VMS_RUN = str(OLD_RUNS / "vms-es" / "interrupted")
 PODS_RUN = str(OLD_RUNS / "pods-es" / "interrupted")

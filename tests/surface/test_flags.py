@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
-from cli.runner import Proreus
-from surface.help_text import promises
-from surface.pinning import assert_pinned
+from tests.cli.runner import Proreus
+from tests.surface.help_text import promises
+from tests.surface.pinning import assert_pinned
 
 VERBS = ("simulate", "compare", "train", "curve", "serve", "bench", "models", "data", "demo")
 WORLDS = ("pods", "vms", "rebalance")

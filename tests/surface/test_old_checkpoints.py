@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.runner import Proreus
-from surface.pinning import REWRITES, REWRITES_RUNS, TORCH, assert_pinned, without_timings
-from surface.run_folders import OLD_RUNS, RESUMED, Training
+from tests.cli.runner import Proreus
+from tests.surface.pinning import REWRITES, REWRITES_RUNS, TORCH, assert_pinned, without_timings
+from tests.surface.run_folders import OLD_RUNS, RESUMED, Training
 
 WORK = {
     "pods": ("--scenario", "gpu@8", "--seed", "5"),

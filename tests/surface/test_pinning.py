@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from surface.help_text import promises
-from surface.pinning import TORCH, lost, without_timings
+from tests.surface.help_text import promises
+from tests.surface.pinning import TORCH, lost, without_timings
 
 PINNED = {"a": [1.0, {"b": "x"}], "c": None, "d": True, "n": float("nan")}
 HELP = """usage: proreus x [-h] [OPTIONS] IN

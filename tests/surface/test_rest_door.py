@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the service needs the extra `serve`")
 
-from serving.service_process import ServiceProcess
-from surface.pinning import assert_pinned
+from tests.serving.service_process import ServiceProcess
+from tests.surface.pinning import assert_pinned
 
 
 def test_the_door_offers_what_it_offered(tmp_path: Path) -> None:

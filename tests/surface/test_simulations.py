@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from cli.runner import Proreus
-from surface.pinning import assert_pinned, is_timing, without_timings
+from tests.cli.runner import Proreus
+from tests.surface.pinning import assert_pinned, is_timing, without_timings
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from safetensors.numpy import load_file
 
-from cli.runner import Proreus, assert_refused
-from surface.pinning import REWRITES, REWRITES_RUNS, assert_pinned, lost, read
-from surface.run_folders import (
+from tests.cli.runner import Proreus, assert_refused
+from tests.surface.pinning import REWRITES, REWRITES_RUNS, assert_pinned, lost, read
+from tests.surface.run_folders import (
     CHECKPOINTS,
     OLD_RUNS,
     RESUMED,

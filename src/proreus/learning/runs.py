@@ -26,8 +26,7 @@ from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import make_folder, read_object, write_atomically
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 from proreus.worlds.pods.encoding.pair import VERSION
-from proreus.worlds.pods.scenario_json import scenario_from_json, scenario_to_json
-from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.scenarios import Scenario, scenario_from_json
 
 SETTINGS, JOURNAL, BOARD = "settings.json", "journal.jsonl", "tensorboard"
 
@@ -56,7 +55,7 @@ class Identity:
             "algorithm": self.algorithm,
             "kind": self.kind,
             "scenarios": [
-                {"name": scenario} if isinstance(scenario, str) else scenario_to_json(scenario)
+                {"name": scenario} if isinstance(scenario, str) else scenario.to_json()
                 for scenario in self.scenarios
             ],
             "config": dict(self.config),

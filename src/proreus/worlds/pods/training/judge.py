@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from proreus.policies.protocol import Policy
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.scenarios import Scenario
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 
@@ -37,7 +37,9 @@ def _rule_result(scenario: Scenario, seed: int) -> float:
     return simulate(compiled_workload(scenario, seed), make_policy(rule), scenario.options).measures[measure]
 
 
-def held_out_gains(make: Callable[[], Policy], scenarios: Sequence[Scenario], seeds: int) -> dict[str, float]:
+def held_out_gains(
+    make: Callable[[], PodPolicy], scenarios: Sequence[Scenario], seeds: int
+) -> dict[str, float]:
     """Scenario -> mean gain over its strongest rule on validation seeds, in the measure's unit."""
     gains = {}
     for scenario in scenarios:

@@ -9,11 +9,12 @@ import numpy as np
 
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.model import VmTrace
-from proreus.worlds.vms.play import VmRuns, planned_runs, play_runs
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.play import play_runs
+from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.outcome import measures_of
+from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions, compile_trace
 from proreus.worlds.vms.traces.huawei import split_range
 from proreus.worlds.vms.training.goal import RULES, evenly
@@ -102,7 +103,7 @@ class VmsSchool:
 
     @cached_property
     def _best_rule(self) -> float:
-        found = [self._result(make_vm_policy(name)) for name in RULES]
+        found = [self._result(rule_policy(name)) for name in RULES]
         return max(found) if self.options.full == "end" else min(found)
 
     def _result(self, policy: VmRulePolicy) -> float:
