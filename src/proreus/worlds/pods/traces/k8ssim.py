@@ -19,7 +19,8 @@ from proreus.kube.pods import Surroundings, read_pod_spec
 from proreus.model.node import Node, Pace
 from proreus.model.pod import Pod
 from proreus.model.workload import Workload
-from proreus.reading.yamltree import Entry, read_documents
+from proreus.reading.tree import Entry
+from proreus.reading.yamltree import read_documents
 
 WORK_PER_EPOCH = 135.0
 """Units of work of one training epoch; the ticked runtime says how many a node does per second."""
