@@ -26,7 +26,13 @@ from proreus.worlds.rebalance.snapshots.policies.policy import (
 from proreus.worlds.rebalance.snapshots.policies.rules import BEST_FIT, FIRST_FIT, greedy_move, random_move
 from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, search_plan
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
-from proreus.worlds.rebalance.snapshots.state import fragment_cores, fragment_drop, fragment_rate, free_cores
+from proreus.worlds.rebalance.snapshots.state import (
+    fill_movers,
+    fragment_cores,
+    fragment_drop,
+    fragment_rate,
+    free_cores,
+)
 from tests.oracles.snapshot import PlainSnapshot, snapshots
 
 SIZE = 8
@@ -61,7 +67,9 @@ def test_masks_gains_and_fragments_are_those_of_a_recount(
             -1, len(snapshot.machines), 2
         )
         assert [tuple(move) for move in np.argwhere(masks).tolist()] == legal
-        assert observation.movers().tolist() == masks.any(axis=(1, 2)).tolist()
+        movers = np.zeros(len(snapshot.vms), dtype=np.bool_)
+        fill_movers(machines, movers)
+        assert movers.tolist() == masks.any(axis=(1, 2)).tolist()
         assert fragment_cores(machines) == plain.fragments()
         assert whole_pieces(machines) == plain.pieces()
         for move in legal:

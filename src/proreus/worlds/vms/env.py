@@ -1,6 +1,6 @@
 """`proreus/VirtualMachines-v0`: the world of virtual machines for Gymnasium, one placement per step.
 
-`SchedEnv` has the names of the notes: `obs` is what is free on every NUMA node, `req` (also `feat`) what the
+`SchedEnv` has VMAgent's names: `obs` is what is free on every NUMA node, `req` (also `feat`) what the
 request takes, `avail` where it may go; an action is server * 2 + NUMA node, -1 is first fit and -2 (true)
 best fit. For many environments at once use `worlds.vms.batch.BatchedVms`, which learners step without
 Gymnasium.
@@ -72,7 +72,7 @@ class SchedSettings:
     illegal: Illegal = "raise"
     """What an illegal action does: raise IllegalDecision, or count as first fit where there are no masks."""
     rows: Rows = "machines"
-    """What a start counts: machines, or rows of the event table as in the notes."""
+    """What a start counts: machines, or rows of the event table as in VMAgent."""
     part: Split = "train"
     """The part of the trace from which starts are drawn where none is given. Episodes of train and valid end
     with their part; a `start` beyond it ends with the part in which it lies. SPANE's length is kept as it is:
@@ -228,7 +228,7 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
     feat = req
 
     def get_attr(self, name: str) -> Any:
-        """`avail`, `req`, `feat` or `obs` by name, as the notes ask for them."""
+        """`avail`, `req`, `feat` or `obs` by name, as VMAgent's learners ask for them."""
         if name not in ("avail", "req", "feat", "obs"):
             raise unknown_name("attribute", name, ("avail", "req", "feat", "obs"))
         return getattr(self, name)
@@ -297,7 +297,7 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
         raise UsageError("no start of the trace fits on an empty cluster")
 
     def _machine_at(self, row: int) -> int:
-        """The machine that a start names; of events the first creation from there on, as in the notes."""
+        """The machine that a start names; of events the first creation from there on, as in VMAgent."""
         if self.settings.rows == "machines":
             return row
         if not 0 <= row < self.trace.events.size:

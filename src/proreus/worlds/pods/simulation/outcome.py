@@ -84,7 +84,7 @@ def outcome_of(compiled: Compiled, run: Run) -> Outcome:
     """The outcome of a run, finished or not."""
     capacity = _capacity(compiled)
     return Outcome(
-        measures=_measures(compiled, run, capacity),
+        measures=_measures(run, capacity),
         curves=_curves(run, capacity),
         heat=run.heat[: _heat_rows(run)].copy(),
         heat_times=run.samples[: int(run.counters[SAMPLES]) : HEAT_EVERY, SAMPLE_TIME].copy(),
@@ -110,7 +110,7 @@ def _capacity(compiled: Compiled) -> dict[str, tuple[int, float]]:
     return {name: (place, total) for name, (place, total) in found.items() if total > 0}
 
 
-def _measures(compiled: Compiled, run: Run, capacity: dict[str, tuple[int, float]]) -> dict[str, float]:
+def _measures(run: Run, capacity: dict[str, tuple[int, float]]) -> dict[str, float]:
     first = float(run.arrival[0]) if run.arrival.size else 0.0
     span = float(run.clock[0]) - first
     measures: dict[str, float] = {}

@@ -181,12 +181,6 @@ class SnapshotObservation:
     budget: int
     """Migrations that are left."""
 
-    def movers(self) -> Bool:
-        """bool[V]: the virtual machines that may go somewhere."""
-        mask = np.zeros(len(self.snapshot.vms), dtype=np.bool_)
-        fill_movers(self.machines, mask)
-        return mask
-
     def targets(self, vm: int) -> Bool:
         """bool[P, 2]: where one virtual machine may go."""
         mask = np.zeros((len(self.snapshot.machines), 2), dtype=np.bool_)

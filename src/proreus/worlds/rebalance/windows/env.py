@@ -1,7 +1,7 @@
 """`proreus/Rebalance-v0`: moving pods between five-minute windows, as a Gymnasium environment.
 
 A step is one move, pod * nodes + node, or to stop (the last action), which serves the next window. The table
-"nodes" of an observation is that of the notes: for every node a row of its own and one per pod, four numbers
+"nodes" of an observation is VMAgent's: for every node a row of its own and one per pod, four numbers
 each. "moves" has features of every move that mean the same whatever the number of pods and nodes.
 
 >>> import gymnasium, proreus.envs
@@ -150,7 +150,7 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
 
 
 def node_table(world: DeployWorld) -> NDArray[np.float32]:
-    """[nodes, 1 + max_pods, 4] of the notes.
+    """[nodes, 1 + max_pods, 4], as VMAgent's DeployEnv shows them.
 
     Row 0 of a node is its total CPU and memory and what remains of them, the others are its pods: request and
     assigned CPU and memory; zeros where there is no further pod.

@@ -135,7 +135,7 @@ class BatchedVms:
         return self._screen.rewards.size
 
     def get_attr(self, name: str) -> F32 | Bool:
-        """`obs`, `req` (also `feat`) or `avail` of every lane, under the names of the notes."""
+        """`obs`, `req` (also `feat`) or `avail` of every lane, under VMAgent's names."""
         known: dict[str, F32 | Bool] = {
             "obs": self._steps.obs,
             "req": self._steps.feat,
