@@ -56,7 +56,7 @@ def reference_chances(model: VectorModel, states: NDArray[Any], actions: int) ->
     return torch.softmax(logits.double(), 1).detach().numpy()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=st.integers(1, 70), with_task=st.booleans(), seed=st.integers(0, 1000))
 def test_chances_are_those_of_the_torch_network(nodes: int, with_task: bool, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def test_chances_are_those_of_the_documents_network(length: int, actions: int) -
     check_chances(fresh_mlp(length, actions, 1), np.random.default_rng(2).random((5, length)), actions)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=st.integers(2, 50), seed=st.integers(0, 1000), data=st.data())
 def test_nodes_that_change_places_change_chances_with_them(
     nodes: int, seed: int, data: st.DataObject
@@ -94,7 +94,7 @@ def test_nodes_that_change_places_change_chances_with_them(
     np.testing.assert_allclose(after, [*place, *preempt, *before[2 * nodes :]], rtol=1e-3, atol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(nodes=st.sampled_from([1, 2, 7, 33]), seed=st.integers(0, 1000), data=st.data())
 def test_a_decision_is_the_draw_of_its_chances(nodes: int, seed: int, data: st.DataObject) -> None:
     random = np.random.default_rng(seed)
@@ -151,7 +151,7 @@ def test_equal_nodes_are_told_apart_by_their_order() -> None:
     assert VectorScorer(place).decide(state, 16, mask, -1.0)[0] == 3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=16, max_size=16))
 def test_whatever_finite_numbers_come_the_chances_are_chances(values: list[float]) -> None:
     state = np.array(values)

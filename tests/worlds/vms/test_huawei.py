@@ -39,7 +39,7 @@ def assert_same(one: VmTrace, other: VmTrace) -> None:
     np.testing.assert_allclose(one.lifetime, other.lifetime)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases())
 def test_events_and_lifetimes_say_the_same(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
     folder = tmp_path_factory.mktemp("tables")
