@@ -10,7 +10,7 @@ from Gavel's own parser, they are documented nowhere:
 A job becomes one pod of `scale_factor` whole GPUs that runs total_steps / throughput seconds, at the
 throughput measured for a job of that type and scale that has its GPUs of the chosen type to itself. The
 trace says nothing of CPU and memory, so pods ask for none; nor do they ask for a GPU model, so give them
-nodes of the type their durations were computed for. `catalogue` calls this.
+nodes of the type their durations were computed for. `datasets` calls this.
 """
 
 from __future__ import annotations

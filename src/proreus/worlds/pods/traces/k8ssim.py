@@ -1,6 +1,6 @@
 """The input of the k8s simulator behind the PPO service (LINC-BIT K8sSim): node YAML and Volcano jobs.
 
-`catalogue` calls this. Nodes stand under `cluster:` and are Kubernetes Node objects with timing fields;
+`datasets` calls this. Nodes stand under `cluster:` and are Kubernetes Node objects with timing fields;
 jobs stand under `jobs:` and are Volcano Jobs whose label `sub-time` is the second of their submission.
 As in that simulator, nodes are kept by name, so of two entries with one name the later one counts, and
 timing fields that are left out (or below 0.1) take its defaults. A job's minAvailable is checked and not
