@@ -23,8 +23,8 @@ from tests.oracles.kube_filters import first_failure
 from tests.worlds.pods.strategies import workloads
 from tests.worlds.pods.watched import Watched, gpu_capacity
 
-LAWS = settings(deadline=None, derandomize=True, max_examples=12, database=None)
-MORE = settings(deadline=None, derandomize=True, max_examples=40, database=None)
+LAWS = settings(max_examples=12)
+MORE = settings(max_examples=40)
 ENDED = ("done", "running", "rejected", "failed")
 
 DRAWING_OR_ROTATING = ("random", "round_robin", "kube", "kube_plus")
