@@ -74,7 +74,7 @@ def from_action(action: int, nodes: int) -> Decision:
     return Delay() if action == 2 * nodes else Reject()
 
 
-def meant(decision: Decision | int, nodes: int) -> Decision:
+def meant(decision: object, nodes: int) -> Decision:
     """A decision, or the one behind a flat number; anything else is an illegal decision."""
     if isinstance(decision, Place | Preempt | Delay | Reject):
         return decision

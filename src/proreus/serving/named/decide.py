@@ -48,7 +48,7 @@ class NamedDecisions:
         node = NodeNow(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
         observation = observe([node], Pod("pod", PodSpec(Resources(cpu=100))))
         for policy in (self._rule, self.policy):
-            answer(policy, observation, policy.decide(observation), explain=True)
+            answer(policy, observation, meant(policy.decide(observation), 1), explain=True)
         self._guard.learn_pace(lambda: self.policy.fresh(0).decide(observation))
 
     def decide(self, request: DecideRequest, digest: int, seconds_left: float) -> DecideAnswer:
