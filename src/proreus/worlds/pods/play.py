@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from proreus.contract.heat import heat_map
-from proreus.contract.play import RATE, looks_at, replay_of_looks
+from proreus.contract.play import RATE, looks_at, replay_of_looks, step
 from proreus.contract.world import Hear, Picture, Played, Recording
 from proreus.kernels.compiled import compiled
 from proreus.model.errors import IllegalDecision
@@ -108,7 +108,7 @@ def _run_stepwise(
     while (observation := world.next_decision()) is not None:
         if inspect is not None:
             inspect(observation)
-        world.apply(policy.decide(observation))
+        step(world, policy)
         count += 1
         if watch is not None and count % _STRETCH == 0:
             watch(count)
