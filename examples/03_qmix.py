@@ -26,8 +26,13 @@ from proreus.learning.qmix import QMIXConfig, qmix
 from proreus.learning.update import Update
 from proreus.policies.networks.rows import ActorCritic, QMIXNetwork, best_choice
 from proreus.worlds.vms.policies.bidder import SIZES
-from proreus.worlds.vms.simulation.columns import BEST_FIT_ACTION, FIRST_FIT_ACTION
-from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
+from proreus.worlds.vms.simulation.world import (
+    BEST_FIT_ACTION,
+    FIRST_FIT_ACTION,
+    SCENARIOS,
+    compile_trace,
+    with_servers,
+)
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
 

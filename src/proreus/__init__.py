@@ -3,8 +3,44 @@
 One loop (observe, decide, act, measure, learn) over worlds that range from a
 simulator on a laptop to a real Kubernetes cluster. The folders are the
 architecture; `docs/architecture.md` follows one pod through them.
+
+From Python: `proreus.simulate`, `proreus.compare`, `proreus.train` and the others of `proreus.api`.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from proreus.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from proreus.api import (
+        compare,
+        load_policy,
+        make_policy,
+        make_scenario,
+        scenarios,
+        simulate,
+        worlds,
+    )
+
+__all__ = [
+    "__version__",
+    "compare",
+    "load_policy",
+    "make_policy",
+    "make_scenario",
+    "scenarios",
+    "simulate",
+    "worlds",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The names of `proreus.api`, loaded when they are first asked for: `import proreus` costs nothing."""
+    if name in ("compare", "worlds"):  # folders that can be called: see `proreus.calling`
+        return importlib.import_module(f"proreus.{name}")
+    if name in __all__:
+        return getattr(importlib.import_module("proreus.api"), name)
+    raise AttributeError(f"module 'proreus' has no attribute {name!r}")

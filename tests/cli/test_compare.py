@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proreus.reading.catalogue import DATASETS
+from proreus.cli.data import DATASETS
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from tests.cli.runner import Ended, Proreus, openb_files, run_process
 

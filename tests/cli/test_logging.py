@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,9 @@ def test_two_commands_in_one_process_do_not_log_twice(capsys: pytest.CaptureFixt
 def test_results_and_log_do_not_mix(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def known_and_said(folder: Path | None) -> dict[str, Dataset]:
+    def known_and_said(datasets: Mapping[str, Dataset], folder: Path | None) -> dict[str, Dataset]:
         logging.getLogger("proreus.traces").warning("looking")
-        return known(folder)
+        return known(datasets, folder)
 
     monkeypatch.setattr(data, "known", known_and_said)
     assert main(["data", "list", "--log_json"]) == 0

@@ -82,7 +82,7 @@ def test_changes_hold_every_frame(levels: Levels, data: st.DataObject) -> None:
     assert (decoded(changes(levels), levels.shape) == levels).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.sampled_from([1, 2, MOST_FRAMES, MOST_FRAMES + 1, MOST_FRAMES + 2, 1_000]),
     st.sampled_from([1, 7, MOST_BOXES, MOST_BOXES + 1, 3 * MOST_BOXES]),

@@ -11,13 +11,13 @@ from collections import Counter
 import pytest
 
 from proreus.model.workload import Workload
-from proreus.reading.catalogue import load
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import SHIPPED, load_vector_model
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
-from proreus.worlds.pods.simulation.outcome import Outcome
+from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.state.compile import compile_workload
+from proreus.worlds.pods.traces.datasets import load
 from tests.real_data import real_data
 
 TOLERANCE = 0.02
@@ -34,7 +34,7 @@ def committed_times(name: str) -> Counter[float]:
         return Counter(float(row["Pod_total_time"]) for row in csv.DictReader(file))
 
 
-def task_times(outcome: Outcome) -> Counter[float]:
+def task_times(outcome: PodsOutcome) -> Counter[float]:
     """The same of a run of ours."""
     return Counter(finish - arrival for _, _, _, arrival, _, finish, _ in outcome.log)
 

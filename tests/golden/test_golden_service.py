@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from proreus.reading.catalogue import load
 from proreus.serving.checks import Dimensions
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import RestClient
@@ -15,6 +14,7 @@ from proreus.serving.running import RunningService, ServingOptions
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
 from proreus.worlds.pods.state.compile import compile_workload
+from proreus.worlds.pods.traces.datasets import load
 from tests.real_data import real_data
 
 BINPACK_MEAN, BINPACK_MAKESPAN = 48.06, 54.0

@@ -1,17 +1,24 @@
-"""How kernels are marked: strict arithmetic, and a cache that one process writes at a time."""
+"""How kernels are marked: strict arithmetic, and a cache of each world that one process writes at a time."""
 
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import pkgutil
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
 from numba.core.dispatcher import Dispatcher
 
 import proreus
-from proreus.kernels.compiled import _OneWriter
+from proreus.kernels import compiled as compiled_module
+from proreus.kernels.compiled import SHARED, _OneWriter, digests_of
 
 
 def test_no_kernel_may_regroup_its_sums() -> None:
@@ -51,3 +58,128 @@ def test_two_writers_of_one_kernel_wait_for_each_other(tmp_path: Path) -> None:
         writer.join()
     assert (cache.saved, cache.most) == (8, 1)
     assert _OneWriter(cache).cache_path == cache.cache_path
+
+
+_KERNEL = "from {constants} import FACTOR\n\n\n@compiled\ndef times(x):\n    return FACTOR * x\n"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with shared kernels and two worlds; the kernels of the first take a constant from a file."""
+    files = {
+        "kernels/rng.py": "@compiled\ndef draw(x):\n    return x\n",
+        "cli/main.py": "def run():\n    pass\n",
+        "worlds/__init__.py": "",
+        "worlds/one/state/kernel.py": _KERNEL.format(constants="proreus.worlds.one.model"),
+        "worlds/one/model.py": "FACTOR = 2\n",
+        "worlds/one/play.py": "from proreus.worlds.one.state.kernel import times\n",
+        "worlds/two/columns.py": "@packable\nclass Columns:\n    pass\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "proreus" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "proreus" / name).write_text(text)
+    return tmp_path / "proreus"
+
+
+@pytest.mark.parametrize(
+    ("edited", "recompiled"),
+    [
+        ("kernels/rng.py", {SHARED, "one", "two"}),
+        ("worlds/one/state/kernel.py", {"one"}),
+        ("worlds/one/model.py", {"one"}),
+        ("worlds/two/columns.py", {"two"}),
+        ("worlds/one/play.py", set()),
+        ("cli/main.py", set()),
+    ],
+)
+def test_an_edit_starts_afresh_only_what_it_concerns(
+    package: Path, edited: str, recompiled: set[str]
+) -> None:
+    before = digests_of(package)
+    with (package / edited).open("a") as file:
+        file.write("# another version\n")
+    after = digests_of(package)
+    assert set(before) == set(after) == {SHARED, "one", "two"}
+    assert {group for group in before if before[group] != after[group]} == recompiled
+
+
+def test_every_world_has_machine_code_of_its_own() -> None:
+    assert {SHARED, "pods", "vms", "rebalance"} <= set(digests_of(Path(proreus.__path__[0])))
+
+
+def test_four_versions_of_each_group_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    root = tmp_path / "proreus" / "machine-code"
+    make = compiled_module._folder.__wrapped__
+    make("vms", "other")
+    for number in range(6):
+        folder = make("pods", f"version{number}")
+        assert folder == root / "pods" / f"version{number}" and folder.is_dir()
+        os.utime(folder, (number, number))
+    assert sorted(path.name for path in (root / "pods").iterdir()) == [f"version{n}" for n in (2, 3, 4, 5)]
+    assert (root / "vms" / "other").is_dir()
+
+
+_TOY = """
+import json
+
+from proreus.kernels.compiled import compiled
+from proreus.kernels.packed import _PACKERS
+from proreus.kernels.rng import next_below, seeded
+from proreus.worlds.vms.state.servers import Servers, first_place
+
+from beside import FACTOR
+
+
+@compiled
+def times(rng, x):
+    return FACTOR * x + 0 * next_below(rng, 3)
+
+
+result = times(seeded(0), 2)
+kept = {"times": times, "shared": next_below, "vms": first_place, "packer": _PACKERS[Servers]}
+told = {name: kernel.stats.cache_path for name, kernel in kept.items()}
+print(json.dumps({"result": result, "hits": sum(times.stats.cache_hits.values()), **told}))
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """Kernels outside the package, which call one of its own and take a constant from a file beside them."""
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "toy.py").write_text(_TOY)
+    (tmp_path / "toy" / "beside.py").write_text("FACTOR = 3\n")
+    return tmp_path / "toy" / "toy.py"
+
+
+def _run(toy: Path, **variables: str) -> dict[str, Any]:
+    inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, toy], env={**inherited, **variables}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def test_kernels_of_somebody_else_are_kept_and_never_stale(toy: Path, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    first, second = _run(toy, XDG_CACHE_HOME=cache), _run(toy, XDG_CACHE_HOME=cache)
+    assert (first["result"], first["hits"]) == (6, 0)
+    assert (second["result"], second["hits"]) == (6, 1)
+    (toy.parent / "beside.py").write_text("FACTOR = 5\n")
+    edited = _run(toy, XDG_CACHE_HOME=cache)
+    assert (edited["result"], edited["hits"]) == (10, 0)
+    root = tmp_path / "cache" / "proreus" / "machine-code"
+    groups = {name: Path(edited[name]).relative_to(root).parts[0] for name in ("shared", "vms", "packer")}
+    assert groups == {"shared": SHARED, "vms": "vms", "packer": "vms"}
+    assert Path(edited["times"]).relative_to(root).parts[0].startswith("toy-")
+
+
+def test_where_no_folder_can_be_made_or_another_is_named_numba_chooses(toy: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder can be made in here")
+    kept = _run(toy, XDG_CACHE_HOME=str(tmp_path / "file"))
+    assert kept["result"] == 6 and kept["times"] == str(toy.parent / "__pycache__")
+    named = _run(toy, XDG_CACHE_HOME=str(tmp_path / "cache"), NUMBA_CACHE_DIR=str(tmp_path / "named"))
+    assert all(Path(named[name]).parent == tmp_path / "named" for name in ("times", "shared", "vms"))
+    assert not (tmp_path / "cache").exists()

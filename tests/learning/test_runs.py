@@ -14,8 +14,7 @@ from proreus.learning.runs import Identity, RunFolder, read_journal, read_settin
 from proreus.learning.settings import config_from
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint
-from proreus.worlds.pods.scenario_json import scenario_from_json
-from proreus.worlds.pods.scenarios import Generated, Scenario
+from proreus.worlds.pods.scenarios import Generated, Scenario, scenario_from_json
 from proreus.worlds.pods.simulation.world import PodsOptions
 
 SCENARIOS = (Scenario(Generated("gpu", 7), PodsOptions(drop_failures=True)), Scenario(Generated("small")))

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from proreus.cli import data
 from proreus.model.errors import InputError, UsageError
-from proreus.reading.catalogue import DATASETS, VARIABLE, data_dir, known, load
+from proreus.reading.catalogue import VARIABLE, data_dir, files_of, holds, known
+from proreus.worlds.pods.traces.datasets import DATASETS, load
+from proreus.worlds.rebalance.snapshots.traces import datasets as snapshots
+from proreus.worlds.rebalance.windows.traces import datasets as windows
+from proreus.worlds.vms.traces import datasets as vms
 
 HOW = "point --data or PROREUS_DATA at"
 
@@ -48,14 +53,21 @@ def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_families_list_the_members_that_are_there(folder: Path) -> None:
-    names = set(known(folder))
+    names = set(known(DATASETS, folder))
     assert {"openb/mine", "openb-trace/mine", "gavel/*", "alibaba2025"} <= names
-    assert set(known(None)) == set(DATASETS)
+    assert set(known(DATASETS, None)) == set(DATASETS)
 
 
 def test_every_dataset_says_what_it_is() -> None:
-    for dataset in DATASETS.values():
+    for dataset in data.DATASETS.values():
         assert dataset.what and dataset.licence and dataset.files
+
+
+def test_the_listing_has_the_datasets_of_every_world() -> None:
+    worlds = (DATASETS, vms.DATASETS, windows.DATASETS, snapshots.DATASETS)
+    names = [name for datasets in worlds for name in datasets]
+    assert list(data.DATASETS) == names, "no two worlds give the same name to different files"
+    assert {"huawei", "windows/huawei", "windows/monitor", "bytedance"} <= set(names)
 
 
 def test_loads_by_name(folder: Path) -> None:
@@ -74,6 +86,26 @@ def test_missing_data_says_how_to_point_at_it(tmp_path: Path, name: str) -> None
         assert "shared" not in str(caught.value)
 
 
+def test_every_world_says_it_alike(tmp_path: Path) -> None:
+    for datasets, name in (
+        (vms.DATASETS, "huawei"),
+        (windows.DATASETS, "windows/monitor"),
+        (snapshots.DATASETS, "bytedance"),
+    ):
+        with pytest.raises(InputError, match=f"the dataset '{name}' needs data files; {HOW}"):
+            files_of(datasets, name, None)
+        with pytest.raises(InputError, match=f"no such file; {HOW}"):
+            files_of(datasets, name, tmp_path)
+        assert not holds(datasets, name, tmp_path)
+        for file in datasets[name].files:
+            (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / file).write_text("")
+        assert holds(datasets, name, tmp_path)
+        assert [path.relative_to(tmp_path).as_posix() for path in files_of(datasets, name, tmp_path)] == list(
+            datasets[name].files
+        )
+
+
 def test_a_missing_member_names_those_that_are_there(folder: Path) -> None:
     with pytest.raises(InputError, match=r"openb_pod_list_yours\.csv: no such file \(there are: mine\)"):
         load("openb/yours", folder, seed=0)
@@ -88,7 +120,7 @@ def test_unknown_names(folder: Path, name: str) -> None:
 
 
 def test_every_real_dataset_loads(real_data: Path) -> None:
-    names = [name for name in known(real_data, "pods") if not name.startswith("openb-trace/")]
+    names = [name for name in known(DATASETS, real_data) if not name.startswith("openb-trace/")]
     sizes = {name: len(load(name, real_data, seed=42).pods) for name in names}
     assert sizes["k8ssim/large"] == 350
     assert sizes["alibaba2025"] == 23_871

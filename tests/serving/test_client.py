@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 
 import msgspec
 import numpy as np
 import pytest
 
+import proreus.serving.client as client_package
 from proreus.model.errors import UsageError
 from proreus.serving.admission import Admission
 from proreus.serving.client.grpc import AsyncGrpcClient, GrpcClient
@@ -49,6 +52,17 @@ def test_blocking_and_asyncio_clients_hear_the_same(doors: Doors) -> None:
         assert rest.models().live == expected[0].model_version
     for batch in batches:  # type: ignore[attr-defined]
         assert batch.actions.tolist() == [answer.action for answer in expected]
+
+
+def test_the_package_offers_every_client_and_loads_what_is_asked_for() -> None:
+    assert {name: getattr(client_package, name).__name__ for name in client_package.__all__} == {
+        name: name for name in client_package.__all__
+    }
+    assert client_package.RestClient is RestClient and client_package.AsyncGrpcClient is AsyncGrpcClient
+    with pytest.raises(ImportError, match="SoapClient"):
+        from proreus.serving.client import SoapClient  # type: ignore[attr-defined]  # noqa: F401
+    asked = "import sys; from proreus.serving.client import RestClient; sys.exit('grpc' in sys.modules)"
+    subprocess.run([sys.executable, "-c", asked], check=True, timeout=120)
 
 
 def test_refusals_name_code_and_field(doors: Doors) -> None:

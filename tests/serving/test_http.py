@@ -6,19 +6,20 @@ import asyncio
 import http.client
 import json
 import logging
+import socket
 import threading
 from typing import Any
 
 import pytest
 
 from proreus.serving.admission import Admission
-from proreus.serving.doors.http import JSON, HttpApp, HttpLimits, Reply, Request, Route
+from proreus.serving.doors.http import JSON, Answer, HttpApp, HttpLimits, Reply, Request, Route
 from proreus.serving.doors.rest_server import RestDoor
 from proreus.serving.metrics import Measurements
 
 
 def new_app(handle: Any, concurrency: int = 1024, *, blocking: bool = True) -> HttpApp:
-    route = Route(handle, (JSON,), blocking=blocking)
+    route = Route(handle, "Work.", Answer("Done.", {JSON: {}}), {JSON: {}}, blocking=blocking)
     limits = HttpLimits(concurrency=concurrency, log_every=1)
     return HttpApp({"/work": {"POST": route}}, Admission(), Measurements(), limits)
 
@@ -84,6 +85,23 @@ def test_answered_requests_are_logged_as_often_as_asked(caplog: pytest.LogCaptur
     fields = caplog.records[-1].fields  # type: ignore[attr-defined]
     assert (fields["status"], fields["path"]) == (200, "/work")
     app.close()
+
+
+def test_the_short_cut_says_how_it_was_asked(caplog: pytest.LogCaptureFixture) -> None:
+    app = new_app(lambda request: Reply(b"{}"), blocking=False)
+    app.routes["/work"]["PUT"] = app.routes["/work"]["POST"]
+    door = RestDoor(app)
+    port = door.start("127.0.0.1", 0)
+    with (
+        caplog.at_level(logging.INFO, logger="proreus"),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as whole,
+    ):
+        for method in (b"PUT", b"POST"):
+            whole.sendall(method + b" /work HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+            assert whole.recv(1000).startswith(b"HTTP/1.1 200")
+    door.stop(1.0)
+    asked = [record.fields["method"] for record in caplog.records if hasattr(record, "fields")]
+    assert asked == ["PUT", "POST"]
 
 
 def test_a_request_under_way_is_answered_when_the_server_ends() -> None:

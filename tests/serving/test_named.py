@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from proreus.model.decision import Decision, Place
 from proreus.model.workload import Workload
@@ -142,7 +142,7 @@ def test_a_policy_that_fails_or_is_slow_leaves_it_to_the_rule() -> None:
     assert measurements.counted("proreus_fallbacks", reason="error") == 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(workloads(most_pods=12))
 def test_an_observation_survives_the_journey_in_named_fields(workload: Workload) -> None:
     policy, rule = make_policy("kube"), make_policy("best_fit")
@@ -161,7 +161,7 @@ def test_an_observation_survives_the_journey_in_named_fields(workload: Workload)
     simulate(compile_workload(workload), policy, inspect=look)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20)
 @given(workload=workloads(most_pods=10))
 def test_a_remote_policy_plays_as_the_local_one(doors: Doors, workload: Workload) -> None:
     # Which of equal victims preemption takes goes by lot.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,28 +12,35 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
-from proreus.bench.clean import bench_clean
-from proreus.bench.gpu import bench_gpu
-from proreus.bench.serve import bench_serve
-from proreus.bench.train import bench_train
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.contract.claim import BenchRow, as_json
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import write_atomically
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.pods.bench import bench_pods
-from proreus.worlds.rebalance.bench import bench_rebalance
-from proreus.worlds.vms.bench.claims import bench_vms
+from proreus.worlds import registered, world
 
-BENCHES: dict[str, Callable[[Path | None, Callable[[str], None]], Iterator[BenchRow]]] = {
-    "pods": bench_pods,
-    "serve": bench_serve,
-    "train": bench_train,
-    "gpu": bench_gpu,
-    "vms": bench_vms,
-    "clean": bench_clean,
-    "rebalance": bench_rebalance,
+Bench = Callable[[Path | None, Callable[[str], None]], Iterator[BenchRow]]
+
+# Claims that belong to no world; each world brings its own under its name.
+SHARED = {
+    "serve": "proreus.bench.serve:bench_serve",
+    "train": "proreus.bench.train:bench_train",
+    "gpu": "proreus.bench.gpu:bench_gpu",
+    "clean": "proreus.bench.clean:bench_clean",
 }
+
+
+def benches() -> dict[str, str]:
+    """Name -> "module:function", imported when it is asked for."""
+    of_worlds = {name: world(name).bench for name in registered()}
+    return {**{name: found for name, found in of_worlds.items() if found}, **SHARED}
+
+
+def find(reference: str) -> Bench:
+    """The function behind a reference."""
+    module, _, name = reference.partition(":")
+    bench: Bench = getattr(importlib.import_module(module), name)
+    return bench
 
 
 @dataclass(frozen=True)
@@ -46,18 +54,19 @@ class BenchArguments:
 
 def run(words: Sequence[str]) -> int:
     """Exit code 0 when every goal holds, 1 when one does not."""
+    known = benches()
     if not words or words[0].startswith("-"):
         parse(BenchArguments, "proreus bench NAME", words, _describe())
-        raise UsageError(f"name a benchmark: {', '.join(BENCHES)}")
+        raise UsageError(f"name a benchmark: {', '.join(known)}")
     name, *rest = words
-    if name not in BENCHES:
-        raise unknown_name("benchmark", name, BENCHES)
+    if name not in known:
+        raise unknown_name("benchmark", name, known)
     arguments = parse(BenchArguments, f"proreus bench {name}", rest, _describe())
     prepare(arguments.common)
     console = new_console()
     rows = []
     with console.status("compiling kernels (once)") as status:
-        for row in BENCHES[name](data_dir(arguments.data), lambda text: status.update(text)):
+        for row in find(known[name])(data_dir(arguments.data), lambda text: status.update(text)):
             rows.append(row)
     console.print(_table(name, rows))
     if arguments.common.json is not None:
@@ -67,7 +76,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _describe() -> str:
-    return f"Benchmarks: {', '.join(BENCHES)}. Example: proreus bench pods --json bench.json"
+    return f"Benchmarks: {', '.join(benches())}. Example: proreus bench pods --json bench.json"
 
 
 def _table(name: str, rows: Sequence[BenchRow]) -> Table:

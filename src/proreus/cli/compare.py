@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any
 
+import tyro
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -17,18 +19,78 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from proreus.cli.worlds import run_in_world
+from proreus.cli.arguments import Common, new_console, prepare
+from proreus.cli.worlds import parse_in_world, world_in
 from proreus.compare.comparison import CompareRequest, compare
 from proreus.compare.exports import rows_json
 from proreus.compare.outputs import Outputs, write_outputs
 from proreus.compare.tables import scenario_tables
+from proreus.contract.own import scenario_named
+from proreus.contract.world import World
 from proreus.model.errors import UsageError
 from proreus.model.files import write_atomically
 
 
+@dataclass(frozen=True)
+class CompareArguments:
+    """Flags of `proreus compare` in every world."""
+
+    seeds: int = 10
+    """How many seeds, from --seed on."""
+    scenarios: str = ""
+    """Several scenarios, separated by commas, in place of --scenario."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("reports")
+    """Where the report, the tables and the plots go."""
+    processes: int = 0
+    """Worker processes; 0: one per core."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
+    """Run on a Ray cluster: host:port of its head, auto, or local to start one here."""
+    common: Common = field(default_factory=Common)
+
+
 def run(words: Sequence[str]) -> int:
     """Run the comparison in the world that is named."""
-    return run_in_world("compare", words, shlex.join(("proreus", "compare", *words)))
+    world = world_in(words)
+    arguments: Any = parse_in_world("compare", world, words, _flags_of(world), "policies")
+    prepare(arguments.common)
+    request = compare_request(world, arguments)
+    console = new_console()
+    for scenario in request.scenarios:
+        if told := scenario.caution(request.seeds):
+            console.print(f"note: {told}", soft_wrap=True)
+    command = shlex.join(("proreus", "compare", *words))
+    compare_and_write(request, Destination(arguments.out, arguments.common.json, command), console)
+    return 0
+
+
+def _flags_of(world: World) -> type[CompareArguments]:
+    """The flags with the world's own folder for reports."""
+
+    @dataclass(frozen=True)
+    class OfWorld(CompareArguments):
+        out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("reports") / world.name
+        """Where the report, the tables and the plots go."""
+
+    return OfWorld
+
+
+def compare_request(world: World, arguments: Any) -> CompareRequest:
+    """The comparison that the flags describe."""
+    names: list[str | None] = [*scenario_names(arguments.scenarios)]
+    scenarios = tuple(scenario_named(world, arguments.workload, name) for name in names or [None])
+    kinds = {world.policies(scenario).what for scenario in scenarios}
+    if len(kinds) > 1:
+        both = " and ".join(sorted(kinds, reverse=True))
+        raise UsageError(f"--scenarios: {both} have policies of their own: compare one kind at a time")
+    policies = split_names(arguments.policies) or world.policies(scenarios[0]).main
+    return CompareRequest(
+        processes=process_count(arguments.processes),
+        ray=arguments.ray,
+        seeds=seeds_from(arguments.common.seed, arguments.seeds),
+        scenarios=scenarios,
+        policies=tuple(policies),
+        options=getattr(arguments, "tuning", None),
+    )
 
 
 @dataclass(frozen=True)
@@ -89,9 +151,9 @@ def split_names(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-def scenario_names(scenarios: str, scenario: str) -> list[str]:
-    """Those of --scenarios, or where it is not given that of --scenario."""
+def scenario_names(scenarios: str) -> list[str]:
+    """Those of --scenarios."""
     names = split_names(scenarios)
     if scenarios and not names:
         raise UsageError(f"--scenarios {scenarios!r} names no scenario")
-    return names or [scenario]
+    return names

@@ -16,6 +16,7 @@ from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import write_atomically
 from proreus.reading.catalogue import data_dir, holds, known
+from proreus.worlds import registered, world
 
 ACTIONS = ("list", "clean")
 
@@ -43,17 +44,19 @@ def run(words: Sequence[str]) -> int:
     arguments = parse(DataArguments, f"proreus data {action}", rest, example)
     prepare(arguments.common)
     folder = data_dir(arguments.data)
-    datasets = known(folder)
     table = Table(
         title="datasets" + (f" in {folder}" if folder else " (no data folder given)"), title_justify="left"
     )
-    for column in ("name", "here", "what", "licence"):
+    for column in ("world", "name", "here", "what", "licence"):
         table.add_column(column)
     rows = []
-    for name, dataset in datasets.items():
-        here = holds(name, folder)
-        rows.append({"name": name, "here": here, "what": dataset.what, "licence": dataset.licence})
-        table.add_row(name, "yes" if here else "no", dataset.what, dataset.licence)
+    for of_world in registered():
+        datasets = world(of_world).datasets
+        for name, found in known(datasets, folder).items():
+            here = holds(datasets, name, folder)
+            about = {"what": found.what, "licence": found.licence}
+            rows.append({"name": name, "here": here, **about, "world": of_world})
+            table.add_row(of_world, name, "yes" if here else "no", *about.values())
     new_console().print(table)
     if arguments.common.json is not None:
         write_atomically(arguments.common.json, (json.dumps({"datasets": rows}, indent=2) + "\n").encode())

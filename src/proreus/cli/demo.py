@@ -10,10 +10,21 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import Common, new_console, parse, prepare
-from proreus.cli.compare import Destination, compare_and_write
-from proreus.cli.compare_pods import CompareArguments, compare_request
+from proreus.cli.compare import Destination, compare_and_write, seeds_from
+from proreus.compare.comparison import CompareRequest
+from proreus.worlds import world
 
-POLICIES = "learned,kube,kube_plus,fgd,best_fit,gpu_packing,gpu_clustering,dot_prod,random"
+POLICIES = (
+    "learned",
+    "kube",
+    "kube_plus",
+    "fgd",
+    "best_fit",
+    "gpu_packing",
+    "gpu_clustering",
+    "dot_prod",
+    "random",
+)
 
 
 @dataclass(frozen=True)
@@ -39,15 +50,14 @@ def run(words: Sequence[str]) -> int:
         "then pods queue, leave and evict each other on 20 ordinary nodes.\n"
         "The first run compiles kernels for about a minute."
     )
-    request = CompareArguments(
+    flags = world("pods").flags()
+    request = CompareRequest(
+        scenarios=(flags.chosen("gpu"), flags.chosen("small")),
         policies=POLICIES,
-        seeds=arguments.seeds,
-        scenarios="gpu,small",
-        out=arguments.out,
-        common=arguments.common,
+        seeds=seeds_from(arguments.common.seed, arguments.seeds),
     )
     command = f"proreus demo --seeds {arguments.seeds} --seed {arguments.common.seed} --out {arguments.out}"
     to = Destination(arguments.out, arguments.common.json, command)
-    outputs = compare_and_write(compare_request(request), to, console)
+    outputs = compare_and_write(request, to, console)
     console.print(f"Open {outputs.report.resolve()} in a browser.", soft_wrap=True)
     return 0

@@ -15,7 +15,7 @@ from rich.table import Table
 from proreus.cli.arguments import Common, new_console, parse, prepare
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.files import write_atomically
-from proreus.serving.models.versions import ModelStore, VersionRecord
+from proreus.serving.models.versions import ModelStore
 
 DEFAULT_NAME = "vector"
 
@@ -114,7 +114,7 @@ def _rollback(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
 
 
 def _now_live(store: ModelStore, name: str) -> dict[str, Any]:
-    record: VersionRecord = store.record(name, store.current(name))
+    record = store.record(name, store.current(name))
     new_console().print(f"{name}: version {record.version} is live")
     return {"name": name, "live": record.version}
 

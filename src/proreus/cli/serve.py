@@ -120,7 +120,8 @@ class ServeArguments:
 def run(words: Sequence[str]) -> int:
     """Serve until told to end."""
     description = (
-        f"Doors: {', '.join(DOORS)} (both in one process). Policies of /v1/decide: {', '.join(POLICIES)}.\n\n"
+        f"Doors: {', '.join(DOORS)} (both in one process). "
+        f"Policies of /v1/decide: {', '.join(POLICIES.names)}.\n\n"
         "Example: proreus serve rest --host 127.0.0.1 --port 5000 --state_dim 14 --action_dim 16"
     )
     door, arguments = parse_named(ServeArguments, "serve", ("door", DOORS), words, description)

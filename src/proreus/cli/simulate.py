@@ -1,4 +1,4 @@
-"""`proreus simulate WORLD`: one policy over one workload, with its measures and its log."""
+"""`proreus simulate WORLD`: one policy over one scenario, with its measures, its log and its reasons."""
 
 from __future__ import annotations
 
@@ -6,44 +6,143 @@ import csv
 import io
 import json
 import math
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any
 
-from rich.table import Table
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from proreus.cli.worlds import run_in_world
-from proreus.model.files import write_atomically
-from proreus.model.measure import Measure
+from proreus.cli.arguments import Common, new_console, prepare
+from proreus.cli.explain import explanation_table
+from proreus.cli.watching import screen
+from proreus.cli.worlds import parse_in_world, world_in
+from proreus.compare.results import Simulated, measures_table
+from proreus.contract.own import scenario_named
+from proreus.contract.play import step
+from proreus.contract.scenario import Scenario
+from proreus.contract.simulation import Outcome
+from proreus.contract.world import Played, World
+from proreus.model.errors import UsageError, unknown_name
+from proreus.model.files import check_writable, write_atomically
+from proreus.policies.catalogue import AnyPolicy
+from proreus.policies.protocol import Explains
+
+
+@dataclass(frozen=True)
+class SimulateArguments:
+    """Flags of `proreus simulate` in every world."""
+
+    explain: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """Print why this pod (machine, window, migration: by name or number) was decided about as it was."""
+    log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write a CSV row for each thing that was decided about: each pod, run, window or migration."""
+    export: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write where everything stands in the end as JSON, in worlds that read such files back."""
+    watch: float = 0.0
+    """Show the run as it goes, so many decisions (or windows) a second; 0: do not."""
+    common: Common = field(default_factory=Common)
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the simulation of the world that is named."""
-    return run_in_world("simulate", words, shlex.join(("proreus", "simulate", *words)))
+    """Run the simulation and print its measures."""
+    world = world_in(words)
+    arguments: Any = parse_in_world("simulate", world, words, SimulateArguments, "policy")
+    common: Common = arguments.common
+    prepare(common)
+    if not 0 <= arguments.watch < math.inf:
+        raise UsageError(f"--watch {arguments.watch:g}: a number of decisions a second, or 0")
+    for path in (arguments.log, arguments.export):
+        if path is not None:
+            check_writable(path)
+    scenario = scenario_named(world, arguments.workload, None)
+    tuning = getattr(arguments, "tuning", None)
+    policy = world.policies(scenario).make(arguments.policy, tuning, common.seed)
+    if arguments.explain and not isinstance(policy, Explains):
+        raise UsageError(f"--explain: policy {arguments.policy!r} gives no reasons")
+    console = new_console()
+    with console.status(f"reading {scenario.name}"):
+        work = scenario.load(common.seed)
+    if arguments.explain:
+        _explain(scenario, work, policy, arguments, console)
+    if arguments.watch > 0:
+        _watch(scenario, world.shown(work), policy, arguments, console)
+    played = _play(world, scenario, work, policy, common.seed, console)
+    result = Simulated(world, scenario.name, arguments.policy, common.seed, played)
+    console.print(measures_table(f"{result.policy} on {result.scenario}", world, result.measures))
+    if played.remark:
+        console.print(played.remark)
+    _write(played.outcome, arguments, world, console)
+    if common.json is not None:
+        write_atomically(common.json, (json.dumps(result.to_json(), indent=2) + "\n").encode())
+    return 0
 
 
-def measures_table(title: str, found: Mapping[str, float], measures: Mapping[str, Measure]) -> Table:
-    """The measures of a run for the terminal."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("measure")
-    table.add_column("value", justify="right")
-    table.add_column("unit")
-    for name, measure in measures.items():
-        if name in found:
-            table.add_row(name, f"{found[name]:,.2f}", measure.unit)
-    return table
+def _play(
+    world: World, scenario: Scenario, work: Any, policy: AnyPolicy, seed: int, console: Console
+) -> Played:
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(f"{policy.name} on {scenario.name}", total=None)
+
+        def hear(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        return world.play(scenario, work, policy, seed, hear=hear)
 
 
-def write_result(path: Path, result: Mapping[str, object]) -> None:
-    """The result of a run as JSON: world, scenario, policy, seed, measures."""
-    write_atomically(path, (json.dumps(result, indent=2) + "\n").encode())
+def _explain(scenario: Scenario, work: Any, policy: Any, arguments: Any, console: Console) -> None:
+    """Decision by decision; each one about the subject that was asked for with its reasons."""
+    seed, asked = arguments.common.seed, arguments.explain
+    simulation, fresh = scenario.start(work, seed), policy.fresh(seed)
+    seen: dict[str, None] = {}
+    with console.status(f"looking for {asked}"):
+        while (observation := simulation.next_decision()) is not None:
+            seen[simulation.subject()] = None
+            if simulation.subject() == asked:
+                console.print(explanation_table(fresh.explain(observation), observation))
+            step(simulation, fresh)
+    if asked not in seen:
+        raise unknown_name("subject of a decision", asked, seen)
 
 
-def write_log(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """One CSV row for each thing that was placed; a moment that never came is an empty cell."""
+def _watch(scenario: Scenario, work: Any, policy: AnyPolicy, arguments: Any, console: Console) -> None:
+    """The run as it goes."""
+    seed = arguments.common.seed
+    simulation, fresh = scenario.start(work, seed), policy.fresh(seed)
+    with screen(console, arguments.watch) as show:
+        show(simulation.screen())
+        while step(simulation, fresh):
+            if lines := simulation.screen():
+                show(lines)
+
+
+def _write(outcome: Outcome, arguments: Any, world: World, console: Console) -> None:
+    if arguments.log is not None:
+        write_log(arguments.log, outcome)
+        console.print(f"log: {arguments.log}")
+    if arguments.export is not None:
+        if outcome.export is None:
+            raise UsageError(f"--export: the world {world.name!r} has nothing to export")
+        write_atomically(arguments.export, (json.dumps(outcome.export(), indent=1) + "\n").encode())
+        console.print(f"export: {arguments.export}")
+
+
+def write_log(path: Path, outcome: Outcome) -> None:
+    """The rows of an outcome as CSV; a moment that never came is an empty cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    for row in rows:
+    writer.writerow(outcome.columns)
+    for row in outcome.rows:
         writer.writerow(["" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row])
     write_atomically(path, text.getvalue().encode())

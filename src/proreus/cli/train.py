@@ -6,90 +6,36 @@ Each algorithm has flags of its own: the settings of its learner, which is impor
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
 from proreus.cli.arguments import Output, new_console, parse_named, prepare
-from proreus.cli.train_scenarios import PodsTraining, TrainingFlags, VmsTraining, WindowsTraining
+from proreus.cli.compare import scenario_names
 from proreus.cli.training import interrupt_noted, interrupted_and_saved, kept_work_named, shown
-from proreus.learning.learner import EvolutionLearner, GradientLearner, Learner, Task, learn
+from proreus.cli.worlds import world_in
+from proreus.contract.own import read_back, scenario_named
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import World
+from proreus.learning.learner import EvolutionLearner, GradientLearner, Learner, Task, learn, learner_at
 from proreus.learning.runs import SETTINGS, read_settings, scenarios_of
 from proreus.learning.settings import FORMER_NAMES, config_from
 from proreus.model.errors import InputError, UsageError
 from proreus.model.files import write_atomically
 from proreus.workers.processes import Workers
-
-_EXTRA = ("torch", "cmaes")
-"""Packages of the extra `learn`."""
+from proreus.worlds import registered
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What can be trained in a world."""
+class TrainArguments:
+    """Flags of training in every world."""
 
-    flags: type[TrainingFlags]
-    learners: Mapping[str, tuple[str, str]]
-    """Algorithm -> (what it learns, "module:LEARNER"); the first one is the default."""
-    examples: Mapping[str, str]
-
-
-_PODS, _VMS = "proreus.worlds.pods.training", "proreus.worlds.vms.training"
-WORLDS = {
-    "pods": Trained(
-        PodsTraining,
-        {
-            "es": ("evolution strategy over a linear scorer that starts from FGD", f"{_PODS}.learners:ES"),
-            "ppo": ("a scorer network", f"{_PODS}.learners:PPO"),
-            "ddqn": ("a network that values every action", f"{_PODS}.torch_learners:DDQN"),
-        },
-        {
-            "es": "--scenarios gpu --generations 20 --out runs/x",
-            "ppo": "--scenarios gpu@20 --steps 200000 --out runs/p",
-            "ddqn": "--scenarios gpu@7 --steps 30000 --out runs/q",
-        },
-    ),
-    "vms": Trained(
-        VmsTraining,
-        {
-            "es": (
-                "evolution strategy over a linear scorer that starts from first fit",
-                f"{_VMS}.learners:ES",
-            ),
-            "qmix": (
-                "servers as agents that bid, and a mixer of their values",
-                f"{_VMS}.torch_learners:QMIX",
-            ),
-            "ppo": ("a network that bids", f"{_VMS}.torch_learners:PPO"),
-            "ddqn": ("a network that values every place", f"{_VMS}.torch_learners:DDQN"),
-        },
-        {
-            "es": "--scenario huawei/waiting --generations 40 --out runs/vms",
-            **{name: f"--scenario recovering@5 --out runs/{name}" for name in ("qmix", "ppo", "ddqn")},
-        },
-    ),
-    "rebalance": Trained(
-        WindowsTraining,
-        {"es": ("the evolution strategy", "proreus.worlds.rebalance.windows.training.learners:ES")},
-        {"es": "--scenarios windows/serial,windows/parallel --out runs/moves"},
-    ),
-}
-
-
-@dataclass(frozen=True)
-class RunFlags:
-    """Flags of training in every world: where the run is kept and who does the work."""
-
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
-    """The folder of the run: settings, journal, checkpoints, TensorBoard files."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Go on with this run: algorithm, scenarios and settings are those it was started with."""
     processes: int = 0
@@ -97,34 +43,31 @@ class RunFlags:
     ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
     """Spread populations (es) and rollouts (ppo of pods) over a Ray cluster: host:port of its head, auto, or
     local to start one here. Does not change the result."""
+    output: Output = field(default_factory=Output)
 
 
 def run(words: Sequence[str]) -> int:
     """Train until done or interrupted."""
-    world = words[0] if words and words[0] in WORLDS else "pods"
-    trained = WORLDS[world]
-    algorithm = algorithm_of(words, world, tuple(trained.learners))
-    learner = _learner(world, algorithm)
-    arguments = _parsed(learner, trained, words)
+    world = world_in(words)
+    if not world.learners:
+        raise UsageError(f"the world {world.name!r} has no learners")
+    learner = learner_at(world.learners[algorithm_of(words, world)])
+    arguments = _parsed(learner, world, words)
     prepare(arguments.output)
-    flags: RunFlags = arguments.run
-    workers = Workers(flags.processes, flags.ray)
-    learner.check(workers)
-    given = tuple(getattr(arguments, name) for name in _as_flags(learner))
-    task = _task(learner, flags, arguments.chosen, given, workers)
+    task = _task(learner, world, arguments)
     summary = _watch(learner, task)
-    console = new_console()
-    console.print(f"best checkpoint: {task.folder / 'best'}", soft_wrap=True)
+    new_console().print(f"best checkpoint: {task.folder / 'best'}", soft_wrap=True)
     if arguments.output.json is not None:
         write_atomically(arguments.output.json, (json.dumps(summary, indent=2) + "\n").encode())
     return 0
 
 
-def algorithm_of(words: Sequence[str], world: str, known: Sequence[str]) -> str:
-    """Whose flags these are: the resumed run's algorithm, else that of --algo, else the first known.
+def algorithm_of(words: Sequence[str], world: World) -> str:
+    """Whose flags these are: the resumed run's algorithm, else that of --algo, else the world's first.
 
     A run is resumed in its own world and by its own algorithm.
     """
+    known = tuple(world.learners)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--algo", default="")
     parser.add_argument("--resume", default="")
@@ -135,7 +78,7 @@ def algorithm_of(words: Sequence[str], world: str, known: Sequence[str]) -> str:
     if not found.resume:
         return found.algo if found.algo in known else known[0]
     folder = Path(found.resume)
-    algorithm = str(read_settings(folder, world)["algorithm"])
+    algorithm = str(read_settings(folder, world.name)["algorithm"])
     if algorithm not in known:
         raise InputError(f"no algorithm is called {algorithm!r}", file=folder, field="algorithm")
     if found.algo and found.algo != algorithm:
@@ -145,89 +88,112 @@ def algorithm_of(words: Sequence[str], world: str, known: Sequence[str]) -> str:
     return algorithm
 
 
-def _learner(world: str, algorithm: str) -> Learner:
-    """Imported now; one line where the extra is missing."""
-    module, _, name = WORLDS[world].learners[algorithm][1].partition(":")
-    missing = UsageError(
-        f"proreus train {world} --algo {algorithm} needs the extra `learn`: pip install 'proreus[learn]'"
-    )
-    try:
-        learner: Learner = getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        if error.name in _EXTRA:
-            raise missing from error
-        raise
-    if learner.needs and importlib.util.find_spec(learner.needs) is None:
-        raise missing
-    return learner
-
-
-def _parsed(learner: Learner, trained: Trained, words: Sequence[str]) -> Any:
+def _parsed(learner: Learner, world: World, words: Sequence[str]) -> Any:
     """The flags of a learner: its settings, what to train on, and where the run is kept."""
-    listed = "; ".join(f"{name}: {about}" for name, (about, _) in trained.learners.items())
-    help_text = f"{listed}. Each has flags of its own: --algo {tuple(trained.learners)[-1]} --help."
-    algo = Annotated[Literal[tuple(trained.learners)], tyro.conf.arg(help=help_text)]  # type: ignore[valid-type]
-    fields: list[tuple[str, Any, Any]] = [
+    names = tuple(world.learners)
+    others = ", ".join(name for name in names if name != learner.algorithm)
+    about = f"{learner.algorithm}: {learner.about}."
+    about += f" Others, each with flags of its own: {others}." if others else ""
+    algo = Annotated[Literal[names], tyro.conf.arg(help=about)]  # type: ignore[valid-type]
+    settings = {item for config in learner.configs for item in vars(config)}
+    several = ",".join(world.trains_on) if len(world.trains_on) > 1 else ""
+    many = Annotated[str, tyro.conf.arg(help="What to train on, separated by commas.")]
+    kept = "The folder of the run: settings, journal, checkpoints, TensorBoard files."
+    out = Annotated[Path, tyro.conf.arg(metavar="DIR", help=kept)]
+    more: list[tuple[str, Any, Any]] = [
         ("algo", algo, field(default=learner.algorithm)),
-        ("chosen", trained.flags, field(default_factory=trained.flags)),
-        ("run", RunFlags, field(default=RunFlags(Path("runs") / learner.world))),
-        *((name, type(config), field(default=config)) for name, config in _as_flags(learner).items()),
-        ("output", Output, field(default_factory=Output)),
+        ("scenarios", many, field(default=several)),
+        ("out", out, field(default=Path("runs") / world.name)),
+        *(_defaults("workload", _workload(world, settings))),
+        *(item for name, config in _configs(learner).items() for item in _defaults(name, config)),
     ]
-    example = (
-        f"proreus train {learner.world} --algo {learner.algorithm} {trained.examples[learner.algorithm]}"
-    )
-    description = f"Flags of --algo {learner.algorithm}. Example: {example}"
-    known = {item for config in learner.configs for item in vars(config)}
-    kind = make_dataclass("Arguments", fields, frozen=True)
-    worlds = ("world", tuple(WORLDS))
-    arguments: Any
-    _, arguments = parse_named(kind, "train", worlds, [_current(word, known) for word in words], description)
-    return arguments
+    kind = make_dataclass("Train", more, bases=(TrainArguments,), frozen=True)
+    command = f"proreus train {world.name} --algo {learner.algorithm}"
+    description = f"Flags of --algo {learner.algorithm}. Example: {command} {learner.example}"
+    spoken = [_current(word, settings) for word in words]
+    found: tuple[str, Any] = parse_named(kind, "train", ("world", list(registered())), spoken, description)
+    return found[1]
 
 
-def _as_flags(learner: Learner) -> dict[str, Any]:
-    """Name of a group of flags -> their defaults; threads are said by --processes."""
+def _defaults(name: str, value: Any) -> Iterable[tuple[str, Any, Any]]:
+    yield name, type(value), field(default=value)
+
+
+def _workload(world: World, settings: set[str]) -> Any:
+    """The world's flags for what to train on, without those that say nothing about training."""
+    usual = world.flags()
+    taken = settings | {former for former, now in FORMER_NAMES.items() if now in settings}
+    hidden = {
+        item.name
+        for item in fields(world.flags)  # type: ignore[arg-type]  # a dataclass, as the contract says
+        if item.name in taken or item.metadata.get("trains", True) is False
+    }
+    scenario = getattr(usual, "scenario", "")
+    if len(world.trains_on) > 1:
+        hidden.add("scenario")
+    elif scenario:
+        scenario = world.trains_on[0]
+    kind = _without(world.flags, {name: getattr(usual, name) for name in hidden})
+    return kind(**{**vars(usual), "scenario": scenario})
+
+
+def _configs(learner: Learner) -> dict[str, Any]:
+    """Name of a group of flags -> the learner's settings; threads are said by --processes."""
     found = {}
     for name, config in zip(("settings", "lessons"), learner.configs, strict=False):
-        kind = type(config)
-        if hasattr(config, "threads"):
-            hidden: list[tuple[str, Any, Any]] = [
-                ("threads", Annotated[int, tyro.conf.Suppress], field(default=0))
-            ]
-            kind = make_dataclass(kind.__name__, hidden, bases=(kind,), frozen=True)
-        found[name] = kind(**vars(config))
+        hidden = {"threads": 0} if hasattr(config, "threads") else {}
+        found[name] = _without(type(config), hidden)(**vars(config))
     return found
 
 
-def _current(word: str, known: set[str]) -> str:
+def _without(kind: type[Any], hidden: Mapping[str, Any]) -> type[Any]:
+    """The same dataclass, some of its fields no flags."""
+    if not hidden:
+        return kind
+    suppressed = [
+        (name, Annotated[Any, tyro.conf.Suppress], field(default=value)) for name, value in hidden.items()
+    ]
+    return make_dataclass(kind.__name__, suppressed, bases=(kind,), frozen=True)
+
+
+def _current(word: str, settings: set[str]) -> str:
     """A word of the command, a former name of a flag replaced by the one it has now."""
     flag, equals, value = word.partition("=")
     name = FORMER_NAMES.get(flag.removeprefix("--").replace("-", "_"), "")
-    if not flag.startswith("--") or name not in known:
+    if not flag.startswith("--") or name not in settings:
         return word
     return f"--{name.replace('_', '-')}{equals}{value}"
 
 
-def _task(
-    learner: Learner, flags: RunFlags, chosen: TrainingFlags, given: tuple[Any, ...], workers: Workers
-) -> Task:
+def _task(learner: Learner, world: World, arguments: Any) -> Task:
     """As the flags say, or as the run that is resumed says."""
-    if flags.resume is None:
+    workers = Workers(arguments.processes, arguments.ray)
+    learner.check(workers)
+    given = tuple(getattr(arguments, name) for name in _configs(learner))
+    if arguments.resume is None:
         if given[0].seed < 0:
             raise UsageError("--seed is negative")
-        return Task(chosen.chosen(), given, workers, flags.out, resume=False)
-    past = read_settings(flags.resume, learner.world)
-    scenarios = scenarios_of(past, flags.resume, chosen.read)
+        return Task(_scenarios(world, arguments), given, workers, arguments.out, resume=False)
+    file = arguments.resume / SETTINGS
+    past = read_settings(arguments.resume, world.name)
+    data = arguments.workload.data
+    scenarios = scenarios_of(past, arguments.resume, lambda entry: read_back(world, entry, data))
     if not scenarios:
-        file = flags.resume / SETTINGS
         raise InputError("cannot be resumed: names no scenario", file=file, field="scenarios")
     try:
         configs = tuple(config_from(past["config"], config) for config in given)
     except (TypeError, UsageError) as error:
-        file = flags.resume / SETTINGS
         raise InputError(f"cannot be resumed: {error}", file=file, field="config") from error
-    return Task(scenarios, configs, workers, flags.resume, resume=True)
+    return Task(scenarios, configs, workers, arguments.resume, resume=True)
+
+
+def _scenarios(world: World, arguments: Any) -> tuple[Scenario, ...]:
+    """Those of --scenarios, the one of the other flags, or the world's own."""
+    workload = arguments.workload
+    names: list[str | None] = [*scenario_names(arguments.scenarios)]
+    if not names:
+        names = [None] if getattr(workload, "by_itself", workload.scenario) else [*world.trains_on]
+    return tuple(scenario_named(world, workload, name) for name in names)
 
 
 def _watch(learner: Learner, task: Task) -> Mapping[str, Any]:

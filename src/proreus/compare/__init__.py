@@ -1,1 +1,5 @@
-"""Policies x scenarios x seeds -> outcomes, tables with intervals, plots and one HTML report."""
+"""Policies x scenarios x seeds -> tables with intervals, plots, a report. `proreus.compare(...)` runs one."""
+
+from proreus.calling import make_callable
+
+make_callable(__name__)

@@ -5,22 +5,26 @@ The command line and the benchmarks call `compare`; `outputs` writes the files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.compare.statistics import Row, summarise
 from proreus.compare.trials import Progress, Task, TrialResult, run_trials
-from proreus.contract.world import AnyScenario, World
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import World
 from proreus.model.errors import UsageError
+from proreus.policies.catalogue import AnyPolicy
 from proreus.workers.processes import Workers
+from proreus.worlds import registered
+from proreus.worlds import world as world_of
 
 
 @dataclass(frozen=True)
 class CompareRequest:
     """Policies x scenarios x seeds."""
 
-    scenarios: tuple[AnyScenario, ...]
+    scenarios: tuple[Scenario, ...]
     """Of one world."""
     policies: tuple[str, ...]
     options: Any = None
@@ -31,12 +35,16 @@ class CompareRequest:
     """None: all cores; 1: this process only."""
     ray: str = ""
     """A Ray cluster to run on in place of processes; see `workers.Workers`."""
+    own: Mapping[str, AnyPolicy] = field(default_factory=dict)
+    """Policies that were given as objects, by name: they are played in this process."""
 
     def __post_init__(self) -> None:
         _check_names("scenario", [scenario.name for scenario in self.scenarios])
-        if len({scenario.world.name for scenario in self.scenarios}) > 1:
+        if len({scenario.world for scenario in self.scenarios}) > 1:
             raise UsageError("scenarios of different worlds cannot be compared")
         _check_names("policy", self.policies)
+        if self.own and (self.processes != 1 or self.ray):
+            raise UsageError("policies given as objects are played in this process: name a file.py:Class")
         _check_names("seed", [str(seed) for seed in self.seeds])
         if self.processes is not None and self.processes < 1:
             raise UsageError(f"processes: {self.processes} is not at least 1")
@@ -57,13 +65,13 @@ class Comparison:
     @property
     def world(self) -> World:
         """The world of all scenarios."""
-        return self.request.scenarios[0].world
+        return world_of(self.request.scenarios[0].world)
 
-    def results_for(self, scenario: AnyScenario) -> tuple[TrialResult, ...]:
+    def results_for(self, scenario: Scenario) -> tuple[TrialResult, ...]:
         """The results of one scenario."""
         return tuple(result for result in self.results if result.scenario == scenario.name)
 
-    def rows_for(self, scenario: AnyScenario, measure: str | None = None) -> tuple[Row, ...]:
+    def rows_for(self, scenario: Scenario, measure: str | None = None) -> tuple[Row, ...]:
         """The rows of one scenario, of one measure or of all."""
         return tuple(
             row
@@ -74,16 +82,19 @@ class Comparison:
 
 def compare(request: CompareRequest, progress: Progress | None = None) -> Comparison:
     """Run the request; every policy of a scenario and seed meets the same workload."""
+    name = request.scenarios[0].world
+    world, home = world_of(name), registered()[name]
     for scenario in request.scenarios:
-        for name in request.policies:
-            scenario.check_policy(name, request.options)  # a wrong name is reported before anything is loaded
+        for policy in request.policies:
+            if policy not in request.own:  # a wrong name is told before anything is loaded
+                world.policies(scenario).make(policy, request.options)
     tasks = [
-        Task(scenario, seed, request.policies, request.options, with_pictures=seed == request.seeds[0])
+        Task(scenario, seed, request.policies, request.options, home, seed == request.seeds[0], request.own)
         for scenario in request.scenarios
         for seed in request.seeds
     ]
     results = run_trials(tasks, Workers(request.processes or 0, request.ray), progress)
-    return Comparison(request, results, summarise(results, request.scenarios[0].world.measures))
+    return Comparison(request, results, summarise(results, world.measures))
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from proreus.compare.comparison import Comparison
-from proreus.contract.world import AnyScenario, Recording
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import Recording, World
 from proreus.kernels.arrays import F64
 
 _POINTS = 240
@@ -53,7 +54,7 @@ class Chart:
 _MOST_CHARTS = 4
 
 
-def charts_of(comparison: Comparison, scenario: AnyScenario) -> list[Chart]:
+def charts_of(comparison: Comparison, scenario: Scenario) -> list[Chart]:
     """The charts of a scenario's first seed: the first four quantities that are not zero throughout."""
     recordings = {
         result.policy: result.picture.recording
@@ -66,9 +67,9 @@ def charts_of(comparison: Comparison, scenario: AnyScenario) -> list[Chart]:
     grid = np.linspace(
         min(float(one[0]) for one in places.values()), max(float(one[-1]) for one in places.values()), _POINTS
     )
-    axis = _axis(grid, scenario, next(iter(recordings.values())))
+    axis = _axis(grid, comparison.world, next(iter(recordings.values())))
     charts = []
-    for quantity in scenario.world.quantities:
+    for quantity in comparison.world.quantities:
         series = {
             policy: _held(places[policy], one.series[quantity.key], grid)
             for policy, one in recordings.items()
@@ -104,9 +105,9 @@ def _places(recording: Recording) -> F64:
     return recording.time - recording.time[0] if recording.load is None else recording.load
 
 
-def _axis(grid: F64, scenario: AnyScenario, recording: Recording) -> Axis:
+def _axis(grid: F64, world: World, recording: Recording) -> Axis:
     if recording.load is not None:
-        return Axis(scenario.world.load_title, "%", grid)
+        return Axis(world.words.load_title, "%", grid)
     span = float(grid[-1])
     unit, seconds = next((name, size) for name, size, least in _TIME_UNITS if span >= least * size)
     return Axis(f"Time, {unit}", unit, grid / seconds)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.statistics import Row
@@ -17,7 +18,7 @@ def rows_json(comparison: Comparison) -> bytes:
     """`{"world", "rows": [...]}`; low and high are null where one seed allows no interval."""
     content = {
         "world": comparison.world.name,
-        "rows": [dict(zip(_COLUMNS, _cells(row), strict=True)) for row in comparison.rows],
+        "rows": [row_cells(row) for row in comparison.rows],
     }
     return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
@@ -38,6 +39,11 @@ def per_seed_csv(comparison: Comparison) -> bytes:
             for result in comparison.results
         ),
     )
+
+
+def row_cells(row: Row) -> dict[str, Any]:
+    """A row by the names of its columns."""
+    return dict(zip(_COLUMNS, _cells(row), strict=True))
 
 
 def _cells(row: Row) -> tuple[str | float | int | None, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -21,6 +22,9 @@ from proreus.compare.comparison import Comparison
 from proreus.compare.curves import Chart, charts_of
 from proreus.compare.ranking import Standing, standing
 from proreus.compare.wording import with_unit
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import Recording, World
+from proreus.model.errors import UsageError
 
 # The colours of the report's style sheet.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7280")
@@ -41,6 +45,30 @@ def render_plots(comparison: Comparison) -> dict[str, bytes]:
                     figure = _curves(chart, scenario.name, comparison.request.policies)
                     content |= _saved(f"{stem}-{chart.file}", figure)
     return content
+
+
+def ranking_figure(comparison: Comparison, scenario: Scenario) -> Figure:
+    """The policies of a scenario in order, with their intervals."""
+    order = standing(comparison, scenario)
+    if order is None:
+        raise UsageError(f"{scenario.name}: no measure of these runs could rank the policies")
+    with _settings():
+        return _ranking(order, comparison.request.policies)
+
+
+def series_figure(title: str, world: World, recording: Recording) -> Figure:
+    """One run over time, the first four quantities of its world that are not zero throughout."""
+    drawn = [one for one in world.quantities if np.any(recording.series.get(one.key, 0.0))][:4]
+    if not drawn:
+        raise UsageError(f"{title}: there is nothing to draw")
+    with _settings():
+        figure = Figure(figsize=(7, 1.2 + 1.6 * len(drawn)), layout="constrained")
+        for axes, one in zip(np.atleast_1d(figure.subplots(len(drawn), sharex=True)), drawn, strict=True):
+            axes.plot(recording.time, recording.series[one.key], color=_COLOURS[0], linewidth=1.4)
+            axes.set_ylabel(with_unit(one.title, one.unit), fontsize=8)
+            _tidy(axes)
+        figure.suptitle(title, fontsize=11)
+    return figure
 
 
 @contextmanager

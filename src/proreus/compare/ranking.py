@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.statistics import Row, paired_difference
-from proreus.contract.world import AnyScenario
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import World
 
 
 @dataclass(frozen=True)
 class Standing:
     """The order of the policies in a scenario."""
 
-    scenario: AnyScenario
+    world: World
+    scenario: Scenario
     measure: str
     """The one that decides."""
     unit: str
@@ -30,17 +32,18 @@ class Standing:
     @property
     def title(self) -> str:
         """The measure in words."""
-        return self.scenario.world.measures[self.measure].in_words
+        return self.world.measures[self.measure].in_words
 
 
-def standing(comparison: Comparison, scenario: AnyScenario) -> Standing | None:
+def standing(comparison: Comparison, scenario: Scenario) -> Standing | None:
     """The standing of a scenario; None where its runs have no measure that could decide."""
-    for measure in scenario.deciding:
+    for measure in scenario.headings.deciding:
         ranked = best_first(comparison.rows_for(scenario, measure))
         if ranked:
             named = tuple(row.policy for row in ranked)
             rest = tuple(policy for policy in comparison.request.policies if policy not in named)
-            return Standing(scenario, measure, ranked[0].unit, ranked[0].better, ranked, named + rest)
+            first, order = ranked[0], named + rest
+            return Standing(comparison.world, scenario, measure, first.unit, first.better, ranked, order)
     return None
 
 
@@ -51,7 +54,7 @@ def best_first(rows: Sequence[Row]) -> tuple[Row, ...]:
     )
 
 
-def among_best(comparison: Comparison, scenario: AnyScenario, measure: str) -> frozenset[str]:
+def among_best(comparison: Comparison, scenario: Scenario, measure: str) -> frozenset[str]:
     """The policies with the best mean of a measure, and those that cannot be told from the best.
 
     Paired by seed, since most of what a mean varies by is the workload, which is the same for all: the
@@ -72,10 +75,10 @@ def among_best(comparison: Comparison, scenario: AnyScenario, measure: str) -> f
     return frozenset(found)
 
 
-def telling_measures(comparison: Comparison, scenario: AnyScenario) -> tuple[str, ...]:
+def telling_measures(comparison: Comparison, scenario: Scenario) -> tuple[str, ...]:
     """The measures worth a column of a narrow table: suited to the scenario and not zero for all."""
     return tuple(
         measure
-        for measure in scenario.telling
+        for measure in scenario.headings.telling
         if any(row.estimate.mean != 0 for row in comparison.rows_for(scenario, measure))
     )

@@ -9,7 +9,7 @@ from proreus.compare.comparison import Comparison
 from proreus.compare.ranking import among_best, standing, telling_measures
 from proreus.compare.statistics import Row
 from proreus.compare.wording import NOTHING, decimals_for, half_width, number, with_unit
-from proreus.contract.world import AnyScenario
+from proreus.contract.scenario import Scenario
 
 
 def scenario_tables(comparison: Comparison) -> list[Table]:
@@ -17,11 +17,11 @@ def scenario_tables(comparison: Comparison) -> list[Table]:
     return [_table(comparison, scenario) for scenario in comparison.request.scenarios]
 
 
-def _table(comparison: Comparison, scenario: AnyScenario) -> Table:
+def _table(comparison: Comparison, scenario: Scenario) -> Table:
     order = standing(comparison, scenario)
     policies = comparison.request.policies if order is None else order.policies
     seeds = len(comparison.request.seeds)
-    measures = scenario.world.measures
+    measures = comparison.world.measures
     table = Table(
         title=Text(f"{scenario.name}, {seeds} seed{'s' if seeds > 1 else ''}", style="bold"),
         caption=_caption(measures[order.measure].in_short if order else "", seeds),

@@ -7,15 +7,19 @@ back in the order of the request, whichever process was first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from proreus.contract.world import AnyScenario, Picture
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import Picture
 from proreus.model.errors import ProreusError, WorkError
+from proreus.policies.catalogue import AnyPolicy
 from proreus.workers.processes import Workers, loss_in_words, pool_of
+from proreus.worlds import Registered, register
+from proreus.worlds import world as world_of
 
 Progress = Callable[[int, int, str], None]
 """Hears (runs done, runs in all, what was done last)."""
@@ -37,12 +41,16 @@ class TrialResult:
 class Task:
     """One workload and the policies that meet it."""
 
-    scenario: AnyScenario
+    scenario: Scenario
     seed: int
     policies: tuple[str, ...]
     options: Any
     """Of the world's policies."""
-    with_pictures: bool
+    home: Registered
+    """Where the scenario's world is."""
+    with_pictures: bool = False
+    own: Mapping[str, AnyPolicy] = field(default_factory=dict)
+    """Policies that were given as objects."""
 
     @property
     def title(self) -> str:
@@ -65,13 +73,15 @@ def run_trials(
 
 def run_task(task: Task, heard: Callable[[str], None] | None = None) -> list[TrialResult]:
     """Every policy of the task on its workload; `heard` is told after each."""
-    scenario, seed = task.scenario, task.seed
+    register(task.scenario.world, task.home)  # this may be a worker that has not heard of it
+    scenario, seed, world = task.scenario, task.seed, world_of(task.scenario.world)
     with _failures_named(task.title):
         work = scenario.load(seed)
     results = []
     for name in task.policies:
         with _failures_named(f"{task.title}, policy {name}"):
-            played = scenario.play(work, (name, task.options), seed, with_picture=task.with_pictures)
+            policy = task.own.get(name) or world.policies(scenario).make(name, task.options, seed)
+            played = world.play(scenario, work, policy, seed, picture=task.with_pictures)
         results.append(TrialResult(scenario.name, name, seed, played.measures, played.picture))
         if heard is not None:
             heard(f"{task.title}: {name}")
@@ -94,7 +104,7 @@ class _Tally:
 
 
 def _run_in_pool(tasks: Sequence[Task], workers: Workers, tally: _Tally) -> tuple[TrialResult, ...]:
-    tasks[0].scenario.world.load_kernels()  # compiled here once, found in the cache by every worker
+    world_of(tasks[0].scenario.world).warm_up()  # compiled here once, found in the cache by every worker
     found: dict[Future[list[TrialResult]], list[TrialResult]] = {}
     try:
         with pool_of(workers, len(tasks)) as pool:
@@ -118,7 +128,11 @@ def _failures_named(where: str) -> Iterator[None]:
     try:
         yield
     except WorkError as error:
-        raise WorkError(f"{where}: {error}") from error
+        told = str(error)
+        whose = where.rpartition(", ")[2]
+        # What a policy of one's own did wrong names the policy already.
+        short = where if not told.startswith(f"{whose}:") else where.rpartition(", ")[0]
+        raise WorkError(f"{short}: {told}") from error
     except ProreusError:
         raise
     except Exception as error:

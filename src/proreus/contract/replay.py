@@ -65,6 +65,8 @@ class Stage:
     """What is said where nothing moved."""
     all_moves: bool = True
     """Whether a frame tells all that moved since the one before it, or the last of it alone."""
+    clock: bool = False
+    """Whether moments are seconds of a clock."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,19 +1,25 @@
-"""What a comparison must know of a world: how to play one of its scenarios, and how to tell what came out.
+"""A world as one value: what every verb needs to know of it.
 
-Each world has a file of its own in this package with its `World` and its scenarios (`scenario` and `pods` for
-the world of pods). Trials, statistics, tables, plots and the report know only what stands here.
+`simulate`, `compare`, `train`, `bench`, `data list`, environments and the report are written once against
+what stands here; a world that fills in this value has them all. Its own folder says how it does it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from proreus.contract.heat import HeatMap
 from proreus.contract.replay import Replay
+from proreus.contract.scenario import Scenario
+from proreus.contract.simulation import Outcome
 from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure
+from proreus.policies.catalogue import Catalogue
+from proreus.policies.protocol import Policy
+from proreus.reading.catalogue import Dataset
 
 
 @dataclass(frozen=True)
@@ -49,80 +55,116 @@ class Picture:
     facts: tuple[str, ...]
     """The size of the run: "20 nodes", "300 pods"."""
     replay: Replay | None = None
-    """Where the world records one."""
 
 
 @dataclass(frozen=True)
 class Played:
     """One run of one policy."""
 
-    measures: dict[str, float]
-    """By the names of the world's measures; those that make no sense for the run are absent."""
-    picture: Picture | None
+    outcome: Outcome
+    picture: Picture | None = None
     """Where one was asked for."""
+    remark: str = ""
+    """What the policy says of what it did."""
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """By the names of the world's measures."""
+        return {name: float(value) for name, value in self.outcome.measures.items()}
+
+
+Hear = Callable[[int, int], None]
+"""Hears how much of a run is done, and of how much."""
+
+
+class Play(Protocol):
+    """Plays a policy over work to the end."""
+
+    def __call__(
+        self,
+        scenario: Any,
+        work: Any,
+        policy: Policy[Any, Any],
+        seed: int,
+        *,
+        hear: Hear | None = None,
+        picture: bool = False,
+    ) -> Played:
+        """A run over `work`, which stays as it is; the policy starts without memory, drawing from `seed`."""
+        ...
 
 
 @dataclass(frozen=True)
-class World:
-    """A world in the words of a report."""
+class Words:
+    """How a report speaks of a world."""
 
-    name: str
-    measures: Mapping[str, Measure]
-    """In the order in which they are shown."""
-    quantities: tuple[Quantity, ...]
-    """The first four that are not zero throughout are drawn."""
-    load_kernels: Callable[[], None]
-    """Compiles what playing needs, once, before worker processes start."""
+    noun: str
+    """What is placed: "pods"."""
+    place: str
+    """Where it is placed, one row of the heat map: "node"."""
     does: Mapping[str, str] = field(default_factory=dict)
     """Measure that may decide -> what a policy with so much of it does: "allocates {} of the GPUs"."""
     unplaced: Mapping[str, str] = field(default_factory=dict)
     """Measure -> the one that counts the work which it leaves out."""
-    noun: str = "pods"
-    """What is placed."""
-    place: str = "node"
-    """Where it is placed; one row of the heat map."""
     load_title: str = ""
     """What the axis is called where it is load and not time."""
     caution: str = ""
     """What a reader of the report should know about the figures."""
 
 
-class AnyScenario(Protocol):
-    """A scenario of any world. It travels to worker processes, so it is small and can be pickled."""
+PLAYING: Mapping[str, bool] = {"trains": False}
+"""Metadata of a flag that says which part of the work is played: training knows its parts itself."""
+
+
+class ScenarioFlags(Protocol):
+    """The flags that say what to play: a frozen dataclass with a default for every field."""
 
     @property
-    def name(self) -> str:
-        """The name in tables and reports."""
+    def data(self) -> Path | None:
+        """The folder of datasets."""
         ...
 
-    @property
-    def world(self) -> World:
-        """The world it plays in."""
+    def chosen(self, name: str | None = None) -> Any:
+        """The scenario that the flags describe; `name` in place of --scenario."""
         ...
 
-    @property
-    def deciding(self) -> tuple[str, ...]:
-        """Measures that rank the policies: the first that a run has."""
-        ...
 
-    @property
-    def telling(self) -> tuple[str, ...]:
-        """Measures worth a column of a narrow table."""
-        ...
+def _as_it_is(work: Any) -> Any:
+    return work
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What holds for every run, in a few words each."""
-        ...
 
-    def check_policy(self, policy: str, options: Any) -> None:
-        """A UsageError or an InputError where the policy cannot play; nothing is loaded."""
-        ...
+@dataclass(frozen=True)
+class World:
+    """What a world promises."""
 
-    def load(self, seed: int) -> Any:
-        """The work of that seed, the same for every policy."""
-        ...
-
-    def play(self, work: Any, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
-        """A run over `work`, which it leaves as it was; policy = (name, options of the world's policies)."""
-        ...
+    name: str
+    """Its folder, its word on the command line, the `world` of its checkpoints."""
+    what: str
+    """One line for `proreus --help` and lists."""
+    flags: type[ScenarioFlags]
+    scenario: Callable[[Mapping[str, Any], Path | None], Scenario]
+    """Back from `Scenario.to_json`; a ValueError where it is none. The path: where the data lies now."""
+    presets: tuple[str, ...]
+    """Scenarios that need no data, by name; the first one is small."""
+    policies: Callable[[Scenario | None], Catalogue]
+    """Those that play such a scenario; None: of the main kind, for --help."""
+    play: Play
+    """`contract.play.step_by_step`, or a faster way to the same decisions."""
+    measures: Mapping[str, Measure]
+    """In the order in which they are shown."""
+    quantities: tuple[Quantity, ...]
+    """The first four that are not zero throughout are drawn."""
+    words: Words
+    warm_up: Callable[[], None]
+    """Compiles what playing needs, once, before worker processes start."""
+    datasets: Mapping[str, Dataset] = field(default_factory=dict)
+    shown: Callable[[Any], Any] = _as_it_is
+    """The part of the work that --watch and pictures show."""
+    learners: Mapping[str, str] = field(default_factory=dict)
+    """Algorithm -> "module:LEARNER"; imported when asked for. The first one is the default."""
+    trains_on: tuple[str, ...] = ()
+    """Scenarios that training uses where none are named."""
+    bench: str = ""
+    """"module:function" that yields its speed claims."""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """Verb -> an example for --help."""

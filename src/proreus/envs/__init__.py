@@ -1,16 +1,47 @@
-"""Gymnasium views of the worlds. Importing this package registers their ids.
+"""Gymnasium views of the worlds. Importing this package registers the ids of every registered world.
 
 `gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
-`"proreus/Rebalance-v0"` a `DeployEnv`; `envs.sb3` adapts them to Stable-Baselines3 and is imported by
-those who have it. Rewards are pure functions in `envs.rewards`.
+`"proreus/Rebalance-v0"` a `DeployEnv`: the classes are here too, loaded when they are asked for. `envs.sb3`
+adapts them to Stable-Baselines3 and is imported by those who have it.
 """
 
-from gymnasium.envs.registration import register
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.envs.registration import register, registry
+
+from proreus.worlds import registered
+
+if TYPE_CHECKING:
+    from proreus.worlds.pods.env import PodsEnv
+    from proreus.worlds.rebalance.windows.env import DeployEnv
+    from proreus.worlds.vms.env import SchedEnv
 
 PODS = "proreus/Pods-v0"
 VIRTUAL_MACHINES = "proreus/VirtualMachines-v0"
 REBALANCE = "proreus/Rebalance-v0"
 
-register(id=PODS, entry_point="proreus.worlds.pods.env:PodsEnv")
-register(id=VIRTUAL_MACHINES, entry_point="proreus.worlds.vms.env:SchedEnv")
-register(id=REBALANCE, entry_point="proreus.worlds.rebalance.windows.env:DeployEnv")
+__all__ = ["PODS", "REBALANCE", "VIRTUAL_MACHINES", "DeployEnv", "PodsEnv", "SchedEnv", "register_all"]
+
+
+def register_all() -> None:
+    """Tell Gymnasium of the environments of all worlds that are registered now."""
+    for found in registered().values():
+        for name, place in found.envs.items():
+            if name not in registry:
+                register(id=name, entry_point=place)
+
+
+def __getattr__(name: str) -> Any:
+    """The class of an environment, by the name that it has in its world."""
+    for found in registered().values():
+        for place in found.envs.values():
+            module, _, attribute = place.partition(":")
+            if attribute == name:
+                return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module 'proreus.envs' has no attribute {name!r}")
+
+
+register_all()

@@ -1,9 +1,9 @@
 """The one way to mark a Numba kernel, and where its machine code is kept.
 
-Numba's own cache notices a change in the file of a kernel but not in the
-kernels it calls, which live in other files here. So the code is kept in a
-folder named after a digest of every source file that defines a kernel: any
-edit, any upgrade, starts a fresh folder and no stale code can run.
+Numba's own cache notices a change in the file of a kernel but not in the kernels it calls, nor in the columns
+and constants that other files define. So the code is kept in a folder named after a digest of all of them:
+any edit, any upgrade, starts a fresh folder and no stale code can run. Each world has folders of its own, for
+its own kernels and the shared ones that it calls, so an edit in one world does not recompile the others.
 """
 
 from __future__ import annotations
@@ -11,64 +11,152 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import CacheImpl, CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 
 if sys.platform != "win32":
     import fcntl
 
+SHARED = "shared"
 _PACKAGE = Path(__file__).resolve().parent.parent
-_MARK = "@" + "compiled"
+_MARKS = (b"@" + b"compiled", b"@" + b"packable")
+_CONSTANT = re.compile(rb"\b[A-Z][A-Z0-9_]+\b")
 _KEEP = 4
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-def _digest() -> str:
+def group_of(file: Path, package: Path) -> str:
+    """Whose kernels a file of the package defines: a world's, or those that all worlds share."""
+    parts = file.relative_to(package).parts
+    return parts[1] if parts[0] == "worlds" and len(parts) > 2 else SHARED
+
+
+def digests_of(package: Path) -> dict[str, str]:
+    """For every group of kernels a digest of what its machine code is made of.
+
+    That is every file that marks kernels or columns, and every file from which such a file imports constants,
+    as Numba puts their values into the code. The code of a world has shared kernels in it, but shared kernels
+    know no world: one that takes kernels or columns of a world as arguments needs that world as its `home`.
+    """
+    imports = re.compile(rb"^from (%s\.[\w.]+) import (\([^)]*\)|.*)" % package.name.encode(), re.MULTILINE)
+    sources: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
+    for file in sorted(package.rglob("*.py")):
+        text = file.read_bytes()
+        if not any(mark in text for mark in _MARKS):
+            continue
+        group = sources[group_of(file, package)]
+        group[file.relative_to(package.parent).as_posix()] = text
+        for module, names in imports.findall(text):
+            defining = module.decode().replace(".", "/") + ".py"
+            if _CONSTANT.search(names) and (package.parent / defining).is_file():
+                group[defining] = (package.parent / defining).read_bytes()
+    return {name: _digest({**sources[SHARED], **own}) for name, own in sources.items()}
+
+
+def _digest(sources: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(_PACKAGE.rglob("*.py")):
-        text = source.read_bytes()
-        if _MARK.encode() in text:
-            digest.update(source.name.encode() + text)
+    for name in sorted(sources):
+        digest.update(name.encode() + sources[name])
     return digest.hexdigest()[:16]
 
 
-def _choose_cache_folder() -> None:
-    """Point Numba at a folder of our own, and drop the folders of older versions of the code."""
+@lru_cache(maxsize=1)
+def _own_digests() -> dict[str, str]:
+    return digests_of(_PACKAGE)
+
+
+@lru_cache(maxsize=1_024)
+def folder_of(file: Path) -> Path | None:
+    """Where the machine code of the kernels in a file is kept; None: where Numba chooses."""
     if "NUMBA_CACHE_DIR" in os.environ:
-        return
-    root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "proreus" / "kernels"
-    folder = root / _digest()
+        return None
+    file = file.resolve()
+    if file.is_relative_to(_PACKAGE):
+        group = group_of(file, _PACKAGE)
+        return _folder(group, _own_digests()[group])
+    return _folder(*_outside(_whole(file))) if file.is_file() else None
+
+
+def _whole(file: Path) -> Path:
+    """The outermost package that the file is in, or its folder where it is in none."""
+    folder = file.parent
+    while (folder / "__init__.py").is_file() and (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
+def _outside(folder: Path) -> tuple[str, str]:
+    """Group and digest of somebody else's kernels: they may call any of ours, and all of their own."""
+    files = folder.rglob("*.py") if (folder / "__init__.py").is_file() else folder.glob("*.py")
+    sources = {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+    sources.update({f"proreus.{group}": digest.encode() for group, digest in _own_digests().items()})
+    place = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+    return f"{folder.name}-{place}", _digest(sources)
+
+
+@lru_cache(maxsize=64)
+def _folder(group: str, digest: str) -> Path | None:
+    """A folder of that name, made now; those of older versions of the group's code are dropped."""
+    root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "proreus" / "machine-code" / group
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        os.utime(folder)
+        (root / digest).mkdir(parents=True, exist_ok=True)
+        os.utime(root / digest)
         older = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[_KEEP:]
     except OSError:
-        return  # a read-only home: Numba falls back to its own choice of place
+        return None  # a read-only home: Numba falls back to its own choice of place
     for path in older:
         shutil.rmtree(path, ignore_errors=True)
-    numba.config.CACHE_DIR = str(folder)
+    return root / digest
 
 
-_choose_cache_folder()
-
-
-def compiled(function: Kernel) -> Kernel:
+def compiled(function: Kernel, home: Path | None = None) -> Kernel:
     """Compile `function` with Numba on first call; its machine code is cached on disk.
+
+    `home` is the file whose kernels it belongs to, where that is not its own file.
 
     Strict arithmetic, no `fastmath`: the compiler keeps several copies of a kernel, in itself and inside its
     callers, and which of them runs depends on what a process compiled and what it loaded. If sums may be
     regrouped the copies differ in the last digit, and a resumed training run differs from an unbroken one.
     """
-    dispatcher: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
     if hasattr(dispatcher, "_cache"):  # under NUMBA_DISABLE_JIT it is the function itself
-        dispatcher._cache = _OneWriter(dispatcher._cache)
+        folder = folder_of(home or Path(function.__code__.co_filename))
+        dispatcher._cache = _OneWriter(_KernelCache(function, folder))
     return cast(Kernel, dispatcher)
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache of a kernel, in a folder that is chosen for this kernel alone."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path | None) -> None:
+        self._impl_class = partial(_KernelCacheImpl, folder=folder)
+        super().__init__(function)
+
+
+class _KernelCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    def __init__(self, function: Callable[..., Any], folder: Path | None) -> None:
+        if folder is not None:
+            self._locator_classes = [_locator_in(folder), *CacheImpl._locator_classes]
+        super().__init__(function)
+
+
+def _locator_in(folder: Path) -> type:
+    class InFolder(InTreeCacheLocator):  # type: ignore[misc]
+        def __init__(self, function: Callable[..., Any], file: str) -> None:
+            super().__init__(function, file)
+            self._cache_path = str(folder / self.get_suitable_cache_subpath(file))
+
+    return InFolder
 
 
 class _OneWriter:

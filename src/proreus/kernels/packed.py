@@ -9,6 +9,9 @@ shared, not copied, and Python reads the handle's fields as before.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -24,6 +27,7 @@ from proreus.kernels.compiled import compiled
 Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 _STRUCTS: dict[type, type] = {}
+_PACKERS: dict[type, Callable[[Any], Any]] = {}
 
 
 class Handle(structref.StructRefProxy):  # type: ignore[misc]
@@ -47,6 +51,12 @@ def packable(columns: type[Columns]) -> type[Columns]:
     structref.register(struct)
     structref.define_boxing(struct, Handle)
     _STRUCTS[columns] = struct
+
+    def packed(values: Any) -> Any:
+        return _filled(values)
+
+    # The order of the columns is part of the machine code, so that is kept with the kernels of their world.
+    _PACKERS[columns] = compiled(packed, home=Path(inspect.getfile(columns)))
     return columns
 
 
@@ -74,11 +84,6 @@ def _filled(typing_context: Any, values: Any) -> Any:
     return struct(values), code
 
 
-@compiled
-def _pack(values: Any) -> Any:
-    return _filled(values)
-
-
 def private(handle: Columns, **replaced: Any) -> Columns:
     """A second handle over the same arrays, some of its fields replaced.
 
@@ -104,6 +109,6 @@ def pack(columns: Columns) -> Columns:
         for value in columns
     ]
     ready = type(columns)(*fields)
-    handle = _pack(ready)
+    handle = _PACKERS[type(ready)](ready)
     handle.columns = ready
     return cast(Columns, handle)

@@ -12,7 +12,7 @@ from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure
 
 
-class Named(Protocol):
+class Measurable(Protocol):
     """A scenario; it can be the key of a mapping."""
 
     @property
@@ -20,8 +20,12 @@ class Named(Protocol):
         """The name in tables and reports."""
         ...
 
+    def yardstick(self) -> tuple[str, tuple[str, ...]]:
+        """(measure, rules): what is to be beaten is the best of these rules in that measure."""
+        ...
 
-S = TypeVar("S", bound=Named)
+
+S = TypeVar("S", bound=Measurable)
 P = TypeVar("P")
 
 
@@ -33,19 +37,20 @@ class Judge(Generic[S, P]):
     """The measures of a policy over a scenario with that seed."""
     rule: Callable[[str], P]
     """The rule of that name."""
-    yardstick: Callable[[S], tuple[str, tuple[str, ...]]]
-    """(measure, rules) of a scenario: what is to be beaten is the best of these rules in that measure."""
     measures: Mapping[str, Measure]
     first_seed: int
     """Of those that are held out."""
     _found: dict[tuple[S, int, str], float] = field(default_factory=dict)
+    _yardsticks: dict[S, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def gains(self, make: Callable[[], P], scenarios: Sequence[S], seeds: int) -> dict[str, float]:
         """Scenario -> mean gain over its strongest rule, in the measure's unit; `make`: one for each run."""
         held_out = range(self.first_seed, self.first_seed + seeds)
         gains = {}
         for scenario in scenarios:
-            measure, rules = self.yardstick(scenario)
+            if scenario not in self._yardsticks:
+                self._yardsticks[scenario] = scenario.yardstick()
+            measure, rules = self._yardsticks[scenario]
             sign = 1.0 if self.measures[measure].better == "higher" else -1.0
             ours = np.array([self.play(scenario, seed, make())[measure] for seed in held_out])
             over = [sign * (ours - self._of_rule(scenario, held_out, measure, rule)) for rule in rules]

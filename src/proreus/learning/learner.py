@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
@@ -22,6 +24,7 @@ from proreus.workers.processes import Workers, pool_of
 Scenarios = Sequence[Any]
 Configs = tuple[Any, ...]
 """One of each of a learner's `configs`."""
+_EXTRA, _INSTALL = ("cmaes", "torch"), "needs the extra `learn`: pip install 'proreus[learn]'"
 _FORMATS = {"loss": ".4f", "kl": ".4f"}
 """Of figures on a terminal; others have two digits."""
 
@@ -40,6 +43,10 @@ class Common:
     """What that policy sees."""
     gain: str
     """What its held-out scores are, for the cards of checkpoints."""
+    about: str
+    """What it learns, in a few words."""
+    example: str
+    """Flags for the example of --help."""
     needs: str = ""
     """A package of the extra `learn`."""
     not_on_ray: str = ""
@@ -87,6 +94,20 @@ class GradientLearner(Common):
 
 
 Learner = EvolutionLearner | GradientLearner
+
+
+def learner_at(where: str) -> Learner:
+    """The learner at "module:LEARNER"; one line where a package of the extra `learn` is missing."""
+    module, _, name = where.partition(":")
+    try:
+        learner: Learner = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRA:
+            raise
+        raise UsageError(f"{name.lower()}: {error.name} is missing: {_INSTALL}") from error
+    if learner.needs and importlib.util.find_spec(learner.needs) is None:
+        raise UsageError(f"train {learner.world} --algo {learner.algorithm} {_INSTALL}")
+    return learner
 
 
 @dataclass(frozen=True)

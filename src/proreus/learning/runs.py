@@ -24,7 +24,7 @@ import numpy as np
 from proreus.learning.board import Board
 from proreus.learning.settings import current_names
 from proreus.model.errors import InputError, UsageError, WorkError
-from proreus.model.files import make_folder, write_atomically
+from proreus.model.files import make_folder, read_object, write_atomically
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 
 SETTINGS, JOURNAL, BOARD = "settings.json", "journal.jsonl", "tensorboard"
@@ -106,14 +106,9 @@ class Identity:
 def read_settings(path: Path, world: str = "") -> dict[str, Any]:
     """What a run was asked for: a resumed run asks for the same. One of another world is refused."""
     file = path / SETTINGS
-    try:
-        settings = json.loads(file.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot be resumed: {error.strerror}", file=file) from error
-    except ValueError as error:
-        raise InputError(f"cannot be resumed: not JSON: {error}", file=file) from error
+    settings = read_object(file, so="cannot be resumed")
     for name, kind in (("algorithm", str), ("scenarios", list), ("config", dict)):
-        if not isinstance(settings, dict) or not isinstance(settings.get(name), kind):
+        if not isinstance(settings.get(name), kind):
             raise InputError("cannot be resumed: missing or of the wrong kind", file=file, field=name)
     if world and settings.get("world", "pods") != world:
         raise InputError(

@@ -1,15 +1,19 @@
-"""Files that are there in full or not at all. Whatever writes a result writes it through here."""
+"""Files that are there in full or not at all. Whatever writes a result writes it through here.
+
+And JSON objects read with errors that name the file.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from proreus.model.errors import WorkError
+from proreus.model.errors import InputError, WorkError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -95,6 +99,20 @@ def _temporary(target: Path) -> Path:
     """A new name beside `target`."""
     # Opened by hand, not by tempfile: the result has the permissions that any new file gets.
     return target.parent / f".{secrets.token_hex(8)}.tmp"
+
+
+def read_object(path: Path, what: str = "a JSON object", *, so: str = "") -> dict[str, Any]:
+    """The JSON object in a file. so: what cannot be done without it; the error begins with that."""
+    lead = f"{so}: " if so else ""
+    try:
+        entries = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{so or 'cannot be read'}: {error.strerror}", file=path) from error
+    except ValueError as error:
+        raise InputError(f"{lead}not JSON: {error}", file=path) from error
+    if not isinstance(entries, dict):
+        raise InputError(f"{lead}not {what}", file=path)
+    return entries
 
 
 def check_writable(path: Path) -> None:

@@ -21,8 +21,7 @@ from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
 from proreus.model.errors import InputError
-from proreus.model.files import make_folder, write_together
-from proreus.worlds.pods.encoding.pair import VERSION
+from proreus.model.files import make_folder, read_object, write_together
 
 WEIGHTS, CARD = "weights.safetensors", "card.json"
 
@@ -36,7 +35,8 @@ class Card:
     """Which policy the weights are for: "linear", "scorer", "q", "vector-scorer" or "vector-mlp"; in the
     world `vms` "linear", or "agents" (QMIX), "actor" (PPO) or "q" (DQN) over servers."""
     algorithm: str
-    encoding: str = VERSION
+    encoding: str
+    """The version of the features that it sees."""
     config: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     commit: str = ""
@@ -73,7 +73,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     write_together({folder / WEIGHTS: weights, folder / CARD: (json.dumps(card, indent=2) + "\n").encode()})
 
 
-def load_checkpoint(folder: Path, encoding: str = VERSION) -> Checkpoint:
+def load_checkpoint(folder: Path, encoding: str) -> Checkpoint:
     """The checkpoint in `folder`, made for that encoding; an InputError says which file is wrong and how."""
     card = read_card(folder / CARD)
     path = folder / WEIGHTS
@@ -99,14 +99,7 @@ def load_checkpoint(folder: Path, encoding: str = VERSION) -> Checkpoint:
 
 def read_card(path: Path) -> Card:
     """The card in that file, whatever policy it is of."""
-    try:
-        entries = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
-    except ValueError as error:
-        raise InputError(f"not JSON: {error}", file=path) from error
-    if not isinstance(entries, dict):
-        raise InputError("not a checkpoint's card", file=path)
+    entries = read_object(path, "a checkpoint's card")
     known = {item.name: item for item in fields(Card)}
     for name in ("world", "kind", "algorithm", "encoding", "checksum"):
         if not isinstance(entries.get(name), str):

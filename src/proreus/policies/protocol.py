@@ -1,69 +1,72 @@
-"""The one policy interface: an observation in, a decision out. Learning lives elsewhere."""
+"""The one policy interface: an observation in, a decision out. Learning lives elsewhere.
+
+Rules, networks, a remote service, a fallback chain and a class of one's own from outside the package are
+interchangeable wherever a policy is asked for. `policies.foreign` makes a stranger's class one of these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
-from proreus.model.decision import Decision
-from proreus.worlds.pods.state.filters import FILTERS
-from proreus.worlds.pods.state.observation import PodObservation
+Obs_contra = TypeVar("Obs_contra", contravariant=True)
+Dec_co = TypeVar("Dec_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class NodeVerdict:
-    """Why one node was or was not chosen."""
+class Verdict:
+    """Why one place was or was not chosen."""
 
-    node: str
+    place: str
     refused_by: str
-    """The filter that refused and what it says; "" where the pod may go."""
+    """The filter that refused and what it says; "" where the subject may go."""
     scores: dict[str, float]
-    """Per score, after weighting; empty where the pod may not go or the node was not looked at."""
+    """Per score, after weighting; empty where the subject may not go or the place was not looked at."""
     total: float
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A decision with its reasons, node by node."""
+    """A decision with its reasons, place by place."""
 
     policy: str
-    pod: str
-    decision: Decision
-    verdicts: tuple[NodeVerdict, ...]
+    subject: str
+    """What was decided about: a pod, a machine."""
+    decision: Any
+    """As the world's policies return it."""
+    verdicts: tuple[Verdict, ...]
     note: str
     """What the table alone does not say: sampling, tie-break, preemption."""
+    told: str = ""
+    """The decision in words: "goes to node-3"."""
 
 
-def verdicts(observation: PodObservation, scores: Mapping[int, dict[str, float]]) -> tuple[NodeVerdict, ...]:
-    """Every node's verdict, given the scores of those that were looked at."""
-    found = []
-    for n, code in enumerate(observation.refusals().tolist()):
-        plugin, says, _ = FILTERS.get(code, ("", "", False))
-        of_node = scores.get(n, {})
-        found.append(
-            NodeVerdict(
-                node=observation.compiled.workload.nodes[n].name,
-                refused_by=f"{plugin}: {says}" if code else "",
-                scores=of_node,
-                total=sum(of_node.values()),
-            )
-        )
-    return tuple(found)
-
-
-class Policy(Protocol):
-    """Decides about pods, one at a time."""
+class Policy(Protocol[Obs_contra, Dec_co]):
+    """Decides, one question at a time."""
 
     @property
     def name(self) -> str:
         """The name in tables and reports."""
         ...
 
-    def decide(self, observation: PodObservation) -> Decision:
-        """What to do with the pod at hand."""
+    def decide(self, observation: Obs_contra, /) -> Dec_co:
+        """What to do now."""
         ...
 
-    def explain(self, observation: PodObservation) -> Explanation:
+    def fresh(self, seed: int) -> Self:
+        """The same policy without memory of other runs, drawing from that seed."""
+        ...
+
+
+@runtime_checkable
+class Explains(Protocol[Obs_contra]):
+    """What a policy may offer beside its decisions: --explain and /v1/decide ask for it."""
+
+    def explain(self, observation: Obs_contra, /) -> Explanation:
         """The same decision with its reasons; asking changes nothing."""
         ...
+
+
+def remark_of(policy: object) -> str:
+    """What a policy says of what it did, where it has a `remark`."""
+    return str(getattr(policy, "remark", ""))

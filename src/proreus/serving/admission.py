@@ -48,7 +48,7 @@ class Admission:
         self.open = token is None and rate <= 0
         """Whether everyone is let in, always."""
 
-    def admit(self, authorization: bytes | None, client: str, cost: float = 1.0) -> None:
+    def admit(self, authorization: bytes | None, client: str) -> None:
         """Refuse whoever lacks the token or comes too often."""
         if self._expected is not None:
             # The comparison takes as long for a near miss as for a far one.
@@ -57,16 +57,16 @@ class Admission:
                     Refusal.UNAUTHENTICATED, "needs 'Bearer' and the service's token", "authorization"
                 )
         if self._rate > 0:
-            self._take(client, cost)
+            self._take(client)
 
-    def _take(self, client: str, cost: float) -> None:
+    def _take(self, client: str) -> None:
         most = max(self._rate, 1.0)
         with self._lock:
             now = self._clock()
             left, since = self._buckets.pop(client, (most, now))
             left = min(most, left + (now - since) * self._rate)
-            enough = left >= cost
-            self._buckets[client] = (left - cost if enough else left, now)
+            enough = left >= 1.0
+            self._buckets[client] = (left - 1.0 if enough else left, now)
             if len(self._buckets) > _MOST_CLIENTS:
                 self._buckets.popitem(last=False)
         if not enough:

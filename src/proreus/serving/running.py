@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,7 +27,6 @@ from proreus.serving.values import Refused
 EXPERIENCE = "experience"
 """The folder of the log, beside the versions of the model that it teaches."""
 _LEARNER_SECONDS = 20.0
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ is made of them), so that a field is described once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Literal
 
@@ -14,7 +13,11 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
+from proreus.serving.version import VersionAnswer
+
 DecidedBy = Literal["model", "rule"]
+LARGEST_VERSION = 2**62
+"""That a path may name."""
 DECIDED_RECORD = np.dtype([("action", "<i8"), ("log_prob", "<f8")])
 """One decision of a batch that is answered in bytes."""
 
@@ -141,21 +144,6 @@ class UpdateAnswer(Struct, frozen=True):
     learnable: Annotated[int, Meta(description="Of these, steps that the policy can learn from.")]
     buffered: Annotated[int, Meta(description="Steps that wait to be learned from.")]
     model_version: Annotated[int, Meta(description="The version that decides now.")]
-
-
-class VersionAnswer(Struct, frozen=True):
-    """One version of the model."""
-
-    version: int
-    state: Annotated[str, Meta(description="live, kept or rejected")]
-    note: str
-    created: str
-    scores: Mapping[str, float]
-    parent: int | None
-    sha256: str
-    bytes: int
-    kind: str
-    steps: int
 
 
 class ModelsAnswer(Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from proreus.workers.processes import available_cores
+from proreus.workers.cores import available_cores
 
 
 class Threads:

@@ -1,1 +1,71 @@
-"""One folder a world; the registry of all of them."""
+"""One folder a world, and the one registry of them all.
+
+A world is imported when it is asked for: `proreus --help` and `import proreus.envs` need its name alone. An
+installed package may offer further worlds (entry points of the group `proreus.worlds`), and a program may
+`register` one of its own; every verb, the environments and the conformance suite then know it.
+
+`proreus.worlds()` lists them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+
+from proreus.calling import make_callable
+from proreus.contract.world import World
+from proreus.model.errors import unknown_name
+
+GROUP = "proreus.worlds"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Where a world is."""
+
+    world: str
+    """"module:WORLD"."""
+    envs: Mapping[str, str] = field(default_factory=dict)
+    """Gymnasium id -> "module:Class"."""
+
+
+WORLDS: dict[str, Registered] = {
+    "pods": Registered(
+        "proreus.worlds.pods.world:WORLD",
+        {"proreus/Pods-v0": "proreus.worlds.pods.env:PodsEnv"},
+    ),
+    "vms": Registered(
+        "proreus.worlds.vms.world:WORLD",
+        {"proreus/VirtualMachines-v0": "proreus.worlds.vms.env:SchedEnv"},
+    ),
+    "rebalance": Registered(
+        "proreus.worlds.rebalance.world:WORLD",
+        {"proreus/Rebalance-v0": "proreus.worlds.rebalance.windows.env:DeployEnv"},
+    ),
+}
+
+
+def registered() -> dict[str, Registered]:
+    """Those of the package, of the program and of installed packages, by name."""
+    offered = {entry.name: Registered(entry.value) for entry in entry_points(group=GROUP)}
+    return {**WORLDS, **{name: found for name, found in offered.items() if name not in WORLDS}}
+
+
+def register(name: str, found: Registered) -> None:
+    """Make a world known to this process and to the workers that it starts."""
+    WORLDS[name] = found
+
+
+def world(name: str) -> World:
+    """The world of that name; a UsageError names the nearest one known."""
+    known = registered()
+    if name not in known:
+        raise unknown_name("world", name, known)
+    module, _, attribute = known[name].world.partition(":")
+    found: World = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+make_callable(__name__)

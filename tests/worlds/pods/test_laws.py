@@ -14,7 +14,7 @@ from proreus.model.decision import Delay, Place, Preempt
 from proreus.model.workload import Workload
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
-from proreus.worlds.pods.simulation.outcome import Outcome
+from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import compile_workload
 from proreus.worlds.pods.state.observation import PodObservation
@@ -23,8 +23,8 @@ from tests.oracles.kube_filters import first_failure
 from tests.worlds.pods.strategies import workloads
 from tests.worlds.pods.watched import Watched, gpu_capacity
 
-LAWS = settings(deadline=None, derandomize=True, max_examples=12, database=None)
-MORE = settings(deadline=None, derandomize=True, max_examples=40, database=None)
+LAWS = settings(max_examples=12)
+MORE = settings(max_examples=40)
 ENDED = ("done", "running", "rejected", "failed")
 
 DRAWING_OR_ROTATING = ("random", "round_robin", "kube", "kube_plus")
@@ -105,7 +105,7 @@ def test_measures_equal_what_the_stays_add_up_to(workload: Workload, policy: str
     assert measures["failures"] == sum(row[1] in ("failed", "rejected") for row in log)
 
 
-def comparable(outcome: Outcome) -> tuple[object, ...]:
+def comparable(outcome: PodsOutcome) -> tuple[object, ...]:
     """An outcome as values that compare bit for bit; the speed of this machine is not part of it."""
     measures = {name: value for name, value in outcome.measures.items() if name != "decisions_per_s"}
     curves = outcome.curves

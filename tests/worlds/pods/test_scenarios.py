@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from proreus.worlds.pods.scenario_json import scenario_from_json, scenario_to_json
 
 from proreus.model.errors import InputError, UsageError
-from proreus.worlds.pods.scenario_json import scenario_from_json, scenario_to_json
 from proreus.worlds.pods.scenarios import (
     FromCatalogue,
     FromFiles,

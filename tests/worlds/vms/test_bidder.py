@@ -71,7 +71,7 @@ def torch_bids(network: nn.Module, rows: Tensor, context: Tensor, legal: Tensor)
             return values[:, : legal.shape[1]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(KINDS), st.integers(0, 2**31), st.integers(1, 12))
 def test_bids_are_those_of_the_network_but_for_a_constant(kind: str, seed: int, servers: int) -> None:
     network, random = network_of(kind, seed), np.random.default_rng(seed)

@@ -10,23 +10,21 @@ import pytest
 from hypothesis import given, settings
 
 from proreus.model.errors import InputError, UsageError
+from proreus.reading.lifetimes import LIFETIME_COLUMNS
 from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace, events_of, part_of, superposed
 from proreus.worlds.vms.state.servers import flavours_of
 from proreus.worlds.vms.traces.generate import FLAVOURS, generate_vms
 from proreus.worlds.vms.traces.huawei import (
     EVENT_COLUMNS,
-    LIFETIME_COLUMNS,
     SPLITS,
-    event_rows,
-    lifetime_rows,
     read_events,
-    read_lifetimes,
     read_starts,
     read_trace,
     split_range,
 )
 from tests.real_data import real_data
 from tests.worlds.vms.strategies import Case, cases
+from tests.worlds.vms.tables import event_rows, lifetime_rows
 
 
 def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> Path:
@@ -41,7 +39,7 @@ def assert_same(one: VmTrace, other: VmTrace) -> None:
     np.testing.assert_allclose(one.lifetime, other.lifetime)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases())
 def test_events_and_lifetimes_say_the_same(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
     folder = tmp_path_factory.mktemp("tables")
@@ -170,7 +168,7 @@ def test_traces_can_be_cut_and_laid_over_each_other() -> None:
 
 def test_the_real_trace_has_the_published_figures() -> None:
     folder = real_data("vms") / "vms" / "huawei_east_1"
-    trace = read_lifetimes(folder / "Huawei-East-1-lt.csv")
+    trace = read_trace(folder / "Huawei-East-1-lt.csv")
     assert len(trace) == 116_313 and trace.events.size == 232_626
     for flavour in FLAVOURS:
         chosen = (trace.cpu == flavour.cpu) & (trace.mem == flavour.mem)

@@ -44,14 +44,14 @@ def encoded(observation: VmObservation, place: int) -> F64:
     return out
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases(), st.sampled_from(sorted(RULES)))
 def test_a_rule_chooses_as_its_plain_twin(case: Case, name: str) -> None:
     for observation in observations(case)[-1:]:
         assert make_vm_policy(name).decide(observation) == RULES[name](PlainLook(observation))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases())
 def test_features_are_those_of_plain_python(case: Case) -> None:
     for observation in observations(case)[-1:]:
@@ -62,7 +62,7 @@ def test_features_are_those_of_plain_python(case: Case) -> None:
             )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(), st.integers(0, 2**32 - 1))
 def test_the_scorer_follows_servers_that_change_places(case: Case, seed: int) -> None:
     draw = np.random.default_rng(seed)
@@ -115,7 +115,7 @@ def test_checkpoints_play_and_wrong_ones_are_refused(tmp_path: Path) -> None:
     assert {"first_fit", "best_fit", "worst_fit", "balance_fit", "random"} <= set(VM_POLICIES)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(), st.integers(0, 2**32 - 1))
 def test_the_scorer_takes_the_highest_of_all_places(case: Case, seed: int) -> None:
     weights = np.random.default_rng(seed).normal(size=len(FEATURES))

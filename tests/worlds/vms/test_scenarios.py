@@ -15,6 +15,7 @@ from proreus.compare.ranking import standing
 from proreus.compare.report.page import Circumstances, render_report
 from proreus.compare.report.summary import findings
 from proreus.model.errors import InputError, UsageError
+from proreus.reading.lifetimes import LIFETIME_COLUMNS
 from proreus.worlds.pods.scenarios import Generated, Scenario
 from proreus.worlds.vms.play import planned_runs, play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
@@ -22,7 +23,8 @@ from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
 from proreus.worlds.vms.simulation.outcome import MEASURES, trimmed_mean
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import LIFETIME_COLUMNS, Split, lifetime_rows, split_range
+from proreus.worlds.vms.traces.huawei import Split, split_range
+from tests.worlds.vms.tables import lifetime_rows
 
 PART_ENDS: dict[Split, int] = {"train": 500, "valid": 700}
 """Of a trace of 1,100 machines."""

@@ -42,7 +42,7 @@ def report_data(comparison: Comparison) -> str:
                 of_scenario[policies.index(result.policy)] = player_data(result.picture.replay)
     content = {
         "policies": policies,
-        "place": comparison.world.place,
+        "place": comparison.world.words.place,
         "charts": charts,
         "heats": heats,
         "replays": replays,

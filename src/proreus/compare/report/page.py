@@ -22,7 +22,8 @@ from proreus.compare.report.summary import Findings, findings, overall
 from proreus.compare.statistics import Row
 from proreus.compare.trials import TrialResult
 from proreus.compare.wording import NOTHING, decimals_for, half_width, number, signed, with_unit
-from proreus.contract.world import AnyScenario, Picture, World
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import Picture, World
 
 # The page may use what is in it and nothing else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -157,14 +158,14 @@ def _ranking_caption(seeds: int) -> str:
     return "Ranking: mean with its 95 % interval; faint dots are single seeds"
 
 
-def _picture(comparison: Comparison, scenario: AnyScenario) -> Picture | None:
+def _picture(comparison: Comparison, scenario: Scenario) -> Picture | None:
     found = (result.picture for result in comparison.results_for(scenario))
     return next((picture for picture in found if picture is not None), None)
 
 
-def _chips(comparison: Comparison, scenario: AnyScenario) -> str:
+def _chips(comparison: Comparison, scenario: Scenario) -> str:
     picture = _picture(comparison, scenario)
-    texts = [*(() if picture is None else picture.facts), *scenario.remarks]
+    texts = [*(() if picture is None else picture.facts), *scenario.headings.remarks]
     return f'<ul class="chips">{"".join(f"<li>{escape(text)}</li>" for text in texts)}</ul>'
 
 
@@ -246,7 +247,7 @@ def _difference_line(one: Findings, order: Sequence[str]) -> str:
     )
 
 
-def _curves(comparison: Comparison, place: int, scenario: AnyScenario) -> str:
+def _curves(comparison: Comparison, place: int, scenario: Scenario) -> str:
     charts = charts_of(comparison, scenario)
     if not charts:
         return ""
@@ -269,9 +270,9 @@ def _curves(comparison: Comparison, place: int, scenario: AnyScenario) -> str:
     )
 
 
-def _heat_maps(comparison: Comparison, place: int, scenario: AnyScenario, order: Sequence[str]) -> str:
+def _heat_maps(comparison: Comparison, place: int, scenario: Scenario, order: Sequence[str]) -> str:
     policies = comparison.request.policies
-    place_name = comparison.world.place
+    place_name = comparison.world.words.place
     pictures = {
         result.policy: result.picture
         for result in comparison.results_for(scenario)
@@ -306,7 +307,7 @@ def _heat_maps(comparison: Comparison, place: int, scenario: AnyScenario, order:
     )
 
 
-def _replays(comparison: Comparison, place: int, scenario: AnyScenario, order: Sequence[str]) -> str:
+def _replays(comparison: Comparison, place: int, scenario: Scenario, order: Sequence[str]) -> str:
     request = comparison.request
     found = {
         result.policy: result.picture.replay
@@ -352,6 +353,6 @@ def _plain_cells(result: TrialResult, names: Iterable[str], decimals: dict[str, 
 
 
 def _reading(world: World) -> str:
-    texts = (" ".join(text.format(caution=world.caution).split()) for text in _HOW_TO_READ)
+    texts = (" ".join(text.format(caution=world.words.caution).split()) for text in _HOW_TO_READ)
     paragraphs = "".join(f"<p>{escape(text)}</p>" for text in texts)
     return f'<section class="reading"><h2>How to read this</h2>{paragraphs}</section>\n'

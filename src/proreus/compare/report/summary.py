@@ -8,14 +8,14 @@ from proreus.compare.comparison import Comparison
 from proreus.compare.ranking import Standing, standing
 from proreus.compare.statistics import Difference, paired_difference
 from proreus.compare.wording import decimals_for, listing, number, signed, with_unit
-from proreus.contract.world import AnyScenario
+from proreus.contract.scenario import Scenario
 
 
 @dataclass(frozen=True)
 class Findings:
     """What a scenario showed."""
 
-    scenario: AnyScenario
+    scenario: Scenario
     headline: str
     """The leader and its lead, in one sentence."""
     remarks: tuple[str, ...]
@@ -24,7 +24,7 @@ class Findings:
     """Policy -> its difference to the leader in the measure that decides."""
 
 
-def findings(comparison: Comparison, scenario: AnyScenario) -> Findings:
+def findings(comparison: Comparison, scenario: Scenario) -> Findings:
     """The sentences for one scenario."""
     order = standing(comparison, scenario)
     if order is None:
@@ -77,7 +77,7 @@ def _headline(order: Standing, differences: dict[str, Difference]) -> str:
     leader = order.ranked[0]
     decimals = decimals_for([row.estimate.mean for row in order.ranked], order.unit)
     value = with_unit(number(leader.estimate.mean, decimals), order.unit)
-    does = order.scenario.world.does.get(order.measure, f"has {{}} of {order.title.lower()}")
+    does = order.world.words.does.get(order.measure, f"has {{}} of {order.title.lower()}")
     sentence = f"{leader.policy} {does.format(value)}"
     if len(order.ranked) < 2:
         return f"{sentence}; there is no other policy to compare it with."
@@ -143,15 +143,15 @@ def _about_seeds(comparison: Comparison, order: Standing) -> list[str]:
 def _about_unplaced(comparison: Comparison, order: Standing) -> list[str]:
     """Times count only what ran: whoever leaves work out may look fast."""
     world = comparison.world
-    if order.measure not in world.unplaced:
+    if order.measure not in world.words.unplaced:
         return []
-    rows = comparison.rows_for(order.scenario, world.unplaced[order.measure])
+    rows = comparison.rows_for(order.scenario, world.words.unplaced[order.measure])
     unplaced = {row.policy: row.estimate.mean for row in rows}
     leader = order.policies[0]
     if unplaced.get(leader, 0.0) <= min(unplaced.values(), default=0.0):
         return []
-    count = number(unplaced[leader], decimals_for([unplaced[leader]], world.noun))
+    count = number(unplaced[leader], decimals_for([unplaced[leader]], world.words.noun))
     return [
-        f"{leader} also leaves {count} {world.noun} without a place, more than others do, and the "
+        f"{leader} also leaves {count} {world.words.noun} without a place, more than others do, and the "
         f"{order.title.lower()} does not count them."
     ]

@@ -1,4 +1,4 @@
-"""A client of the gRPC door, blocking and asyncio, with the calls of `client`.
+"""A client of the gRPC door, blocking and asyncio, with the calls of `rest`.
 
 with GrpcClient("127.0.0.1:50051") as client:
     answer = client.predict(state)

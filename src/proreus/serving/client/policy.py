@@ -13,7 +13,7 @@ from proreus.model.decision import Decision, Place, from_action
 from proreus.model.node import Node
 from proreus.model.pod import GPU_WHOLE, Pod
 from proreus.model.resources import BASE_COLUMNS, CPU, GPU, Resources
-from proreus.policies.protocol import Explanation, NodeVerdict
+from proreus.policies.protocol import Explanation, Verdict
 from proreus.serving.client.rest import RestClient
 from proreus.serving.named.wire import (
     Amounts,
@@ -38,6 +38,10 @@ class RemotePolicy:
         self._client = client
         self.name = name
 
+    def fresh(self, seed: int) -> RemotePolicy:
+        """Itself: what is remembered is the service's affair."""
+        return self
+
     def decide(self, observation: PodObservation) -> Decision:
         """What the service's policy decides."""
         answer = self._client.decide(request_of(observation, explain=False))
@@ -47,7 +51,7 @@ class RemotePolicy:
         """The same with its reasons."""
         answer = self._client.decide(request_of(observation, explain=True))
         verdicts = tuple(
-            NodeVerdict(verdict.node, verdict.refused_by, verdict.scores, verdict.total)
+            Verdict(verdict.node, verdict.refused_by, verdict.scores, verdict.total)
             for verdict in answer.verdicts or ()
         )
         note = f"By {answer.policy} of the service ({answer.decided_by}). {answer.note}"

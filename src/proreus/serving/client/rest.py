@@ -1,8 +1,8 @@
-"""A client of the REST door, blocking and asyncio. `client_grpc` has the same calls over gRPC.
+"""A client of the REST door, blocking and asyncio. `grpc` beside it has the same calls over gRPC.
 
     with RestClient("http://127.0.0.1:5000") as client:
         answer = client.predict(state)          # answer.action, answer.model_version, ...
-        client.update(states, actions, rewards, dones)
+        client.update(states, (actions, rewards, dones))
 
 A connection stays open between calls. Where none can be made, the call is tried again a few times; a call
 that was already sent is repeated only if repeating it changes nothing (not `update`).
@@ -15,12 +15,13 @@ import http.client
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
@@ -264,8 +265,10 @@ class AsyncRestClient:
 
     def __init__(self, url: str, options: ClientOptions | None = None) -> None:
         self.options = options or ClientOptions()
-        self._place = _Place.of(url, self.options.certificate)
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._place = place = _Place.of(url, self.options.certificate)
+        scheme = "http" if place.tls is None else "https"
+        self._address = httpx.URL(scheme=scheme, host=place.host, port=place.port)
+        self._http = _new_http(place)
 
     async def __aenter__(self) -> AsyncRestClient:
         return self
@@ -276,11 +279,9 @@ class AsyncRestClient:
         await self.close()
 
     async def close(self) -> None:
-        """End the connections that no call uses."""
-        while self._idle:
-            _, writer = self._idle.pop()
-            writer.close()
-            await writer.wait_closed()
+        """End the connections; a later call makes a new one."""
+        http, self._http = self._http, _new_http(self._place)
+        await http.aclose()
 
     async def predict(self, state: ArrayLike, **asked: Any) -> PredictAnswer:
         """What to do in this state; `asked`: deterministic, mask, top_k."""
@@ -311,29 +312,45 @@ class AsyncRestClient:
         status, body, _ = await self._ask(_Call("GET", "/health"))
         return _read(status, body, Health)
 
-    async def _ask(self, call: _Call) -> tuple[int, bytes, dict[str, str]]:
+    async def _ask(self, call: _Call) -> tuple[int, bytes, Mapping[str, str]]:
         for attempt in range(self.options.retries + 1):
-            sent = False
+            progress = _Progress()
+            request = self._http.build_request(
+                call.method,
+                self._address.join(call.path),
+                content=call.body or None,
+                headers=_headers(call, self.options),
+                extensions={"trace": progress.note},
+            )
             try:
                 async with asyncio.timeout(self.options.timeout):
-                    reader, writer = await self._connected()
-                    writer.write(_request_bytes(call, self._place, self.options))
-                    sent = True
-                    answer = await _response(reader)
-                self._idle.append((reader, writer))
-                return answer
-            except (OSError, asyncio.IncompleteReadError, ValueError) as error:
-                if attempt == self.options.retries or (sent and not call.repeatable):
+                    response = await self._http.send(request)
+                return response.status_code, response.content, response.headers
+            except (OSError, httpx.RequestError) as error:
+                if attempt == self.options.retries or (progress.sent and not call.repeatable):
                     raise _unreachable(self._place, error) from error
                 await asyncio.sleep(self.options.pause * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        while self._idle:
-            reader, writer = self._idle.pop()
-            if not (reader.at_eof() or writer.is_closing()):
-                return reader, writer
-        return await asyncio.open_connection(self._place.host, self._place.port, ssl=self._place.tls)
+
+class _Progress:
+    """Whether any of a request may have reached the service: a call that it may have heard has an effect."""
+
+    sent = False
+
+    async def note(self, event: str, details: Mapping[str, Any]) -> None:
+        """What httpx tells about each step of a request."""
+        del details
+        self.sent = self.sent or event.endswith(".send_request_headers.started")
+
+
+def _new_http(place: _Place) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        verify=place.tls or False,  # False: there is no TLS and so nothing to verify
+        trust_env=False,  # a service is called where it is, never through a proxy
+        timeout=None,  # the clock runs over a whole call, not over each of its steps
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+    )
 
 
 def _headers(call: _Call, options: ClientOptions) -> dict[str, str]:
@@ -341,23 +358,6 @@ def _headers(call: _Call, options: ClientOptions) -> dict[str, str]:
     if options.token:
         headers["authorization"] = f"Bearer {options.token}"
     return headers
-
-
-def _request_bytes(call: _Call, place: _Place, options: ClientOptions) -> bytes:
-    lines = [f"{call.method} {call.path} HTTP/1.1", f"host: {place.host}:{place.port}"]
-    lines += [f"{name}: {value}" for name, value in _headers(call, options).items()]
-    lines += [f"content-length: {len(call.body)}", "", ""]
-    return "\r\n".join(lines).encode() + call.body
-
-
-async def _response(reader: asyncio.StreamReader) -> tuple[int, bytes, dict[str, str]]:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    status = int(head[0].split(" ")[1])
-    headers = {}
-    for line in head[1:]:
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    return status, await reader.readexactly(int(headers.get("content-length", "0"))), headers
 
 
 def _unreachable(place: _Place, error: Exception) -> ServiceError:

@@ -47,7 +47,6 @@ DOOR = "grpc"
 SCHEDULER, DECISION, HEALTH = "scheduler.Scheduler", "proreus.decision.v1.Decision", "grpc.health.v1.Health"
 VERSION_KEY = "proreus-model-version"
 """Trailing metadata of the k8s simulator's Predict, whose message has no room for the version."""
-_ALL_CORES: set[int] = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 _log = logging.getLogger(__name__)
 Context: TypeAlias = Any  # grpcio has no types: a grpc.ServicerContext
 
@@ -266,24 +265,11 @@ def on_one_core() -> Iterator[None]:
     Python's lock lets one of them run at a time. Spread over cores they spend more time waking each other up
     than answering: at 64 clients a request then costs up to twice the CPU. Processes choose different cores.
     """
-    with _on_cores(lambda allowed: {sorted(allowed)[os.getpid() % len(allowed)]}):
-        yield
-
-
-@contextlib.contextmanager
-def on_all_cores() -> Iterator[None]:
-    """The calling thread may run anywhere in here, and so may the threads that it starts."""
-    with _on_cores(lambda _: _ALL_CORES):
-        yield
-
-
-@contextlib.contextmanager
-def _on_cores(choose: Callable[[set[int]], set[int]]) -> Iterator[None]:
-    if not _ALL_CORES:  # a system that cannot say where a thread runs
+    if not hasattr(os, "sched_setaffinity"):  # a system that cannot say where a thread runs
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, choose(before))
+    os.sched_setaffinity(0, {sorted(before)[os.getpid() % len(before)]})
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
@@ -38,7 +38,7 @@ class Request:
     body: bytes
     media_type: str
     part: str
-    """What stands in the path where the route has `{}`."""
+    """What stands in the path where the route has braces."""
     seconds_left: float
 
 
@@ -56,17 +56,45 @@ class Reply:
         return (b"connection", b"close") in self.headers
 
 
+Schema = type[Any] | dict[str, Any]
+"""What a body is: a type, written as JSON, or OpenAPI's own words for anything else."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a route answers with when it refuses nothing."""
+
+    says: str
+    content: Mapping[str, Schema]
+    """By media type."""
+
+
 @dataclass(frozen=True)
 class Route:
-    """One method of one path."""
+    """One method of one path: who answers it, and all that its description says (see `openapi`)."""
 
     handle: Callable[[Request], Reply]
-    media_types: tuple[str, ...] = ()
-    """Of the body; none: a body is not read."""
+    summary: str
+    answer: Answer
+    takes: Mapping[str, Schema] = field(default_factory=dict)
+    """The body, by media type; none: a body is not read."""
+    own_refusals: tuple[Refusal, ...] = ()
+    """Beside those that any request, or any body, may meet."""
     blocking: bool = False
     """Whether it may take long and so gets a thread."""
     open: bool = False
     """Whether it needs no token and counts towards no rate: probes."""
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Why a request of it may get no answer."""
+        any_request = () if self.open else (Refusal.UNAUTHENTICATED, Refusal.EXHAUSTED)
+        return (*any_request, *(_BODY_REFUSALS if self.takes else ()), *self.own_refusals)
+
+
+_BODY_REFUSALS = (Refusal.INVALID, Refusal.TOO_SLOW, Refusal.TOO_LARGE, Refusal.WRONG_TYPE)
+Routes = dict[str, dict[str, Route]]
+"""By path, then by method. A path may have one part in braces, which stands for anything but a slash."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +114,9 @@ class HttpLimits:
 
 @dataclass
 class HttpApp:
-    """An ASGI application over a table of routes: (path pattern -> method -> route)."""
+    """An ASGI application over a table of routes."""
 
-    routes: dict[str, dict[str, Route]]
+    routes: Routes
     admission: Admission
     measurements: Measurements
     limits: HttpLimits = field(default_factory=HttpLimits)
@@ -98,10 +126,11 @@ class HttpApp:
     )
 
     def __post_init__(self) -> None:
+        self._exact = {path: methods for path, methods in self.routes.items() if "{" not in path}
         self._patterns = [
-            (re.compile(re.escape(path).replace(r"\{\}", "([^/]+)")), methods)
+            (re.compile(re.sub(r"\\{.*\\}", "([^/]+)", re.escape(path))), methods)
             for path, methods in self.routes.items()
-            if "{}" in path
+            if "{" in path
         ]
         self._ids = _request_ids()
         self.measurements.gauge(
@@ -128,7 +157,7 @@ class HttpApp:
         try:
             route, part = self._find(asked.path, asked.method)
             self._admit(route, asked)
-            body = await self._body(receive, asked.heads) if route.media_types else b""
+            body = await self._body(receive, asked.heads) if route.takes else b""
             request = Request(body, asked.heads.media_type or JSON, part, asked.heads.seconds_left())
             if route.blocking:
                 loop = asyncio.get_running_loop()
@@ -145,8 +174,8 @@ class HttpApp:
 
     def quick(self, method: str, path: str) -> Route | None:
         """The route that answers at once, if this is such a request: see `quick`."""
-        route = self.routes.get(path, {}).get(method)
-        return None if route is None or route.blocking or not route.media_types else route
+        route = self._exact.get(path, {}).get(method)
+        return None if route is None or route.blocking or not route.takes else route
 
     def answer_now(self, route: Route, asked: Asked, body: bytes) -> tuple[Reply, list[Header]]:
         """The reply to a whole request of a route that does not block, and its headers."""
@@ -168,8 +197,8 @@ class HttpApp:
                 says = f"more than {self.limits.concurrency} requests are under way"
                 raise Refused(Refusal.EXHAUSTED, says)
         media_type = asked.heads.media_type or JSON
-        if route.media_types and media_type not in route.media_types:
-            says = f"{media_type!r} is not {' or '.join(route.media_types)}"
+        if route.takes and media_type not in route.takes:
+            says = f"{media_type!r} is not {' or '.join(route.takes)}"
             raise Refused(Refusal.WRONG_TYPE, says, "content-type")
 
     def _failed(self, error: Exception, asked: Asked) -> Reply:
@@ -203,8 +232,8 @@ class HttpApp:
         return asked.heads.request_id
 
     def _find(self, path: str, method: str) -> tuple[Route, str]:
-        methods, part = self.routes.get(path), ""
-        if methods is None or "{}" in path:
+        methods, part = self._exact.get(path), ""
+        if methods is None:
             for pattern, candidates in self._patterns:
                 found = pattern.fullmatch(path)
                 if found is not None:

@@ -1,34 +1,20 @@
-"""The OpenAPI 3.1 document of the REST door, made from the very types that requests are read into."""
+"""The OpenAPI 3.1 document of the REST door, made from its routes and the very types that they read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from proreus.serving.checks import Dimensions
-from proreus.serving.doors.http import BYTES, JSON, status_of
-from proreus.serving.named.wire import DecideAnswer, DecideRequest
+from proreus.serving.doors.http import JSON, Answer, Route, Routes, Schema, status_of
 from proreus.serving.online.feedback import MOST_STEPS
-from proreus.serving.values import (
-    BatchAnswer,
-    BatchRequest,
-    ErrorAnswer,
-    Health,
-    ModelsAnswer,
-    PredictAnswer,
-    PredictRequest,
-    Refusal,
-    SwapAnswer,
-    UpdateAnswer,
-    UpdateRequest,
-    VersionAnswer,
-)
+from proreus.serving.values import LARGEST_VERSION, ErrorAnswer, Refusal
 from proreus.version import __version__
 
 Json = dict[str, Any]
+_REF = "#/components/schemas/{name}"
 
 _WHY = {
     Refusal.INVALID: "A field is missing, unknown, of the wrong type, length or range; `field` names it.",
@@ -40,45 +26,16 @@ _WHY = {
     Refusal.WRONG_TYPE: "The content type of the body is another one.",
     Refusal.EXHAUSTED: "Too many requests at once or per second.",
 }
-_ANY_REQUEST = (Refusal.UNAUTHENTICATED, Refusal.EXHAUSTED)
-_ANY_BODY = (*_ANY_REQUEST, Refusal.INVALID, Refusal.TOO_SLOW, Refusal.TOO_LARGE, Refusal.WRONG_TYPE)
-_TYPES = (
-    PredictRequest,
-    PredictAnswer,
-    BatchRequest,
-    BatchAnswer,
-    UpdateRequest,
-    UpdateAnswer,
-    DecideRequest,
-    DecideAnswer,
-    ModelsAnswer,
-    VersionAnswer,
-    SwapAnswer,
-    Health,
-    ErrorAnswer,
-)
 
 
-@dataclass(frozen=True)
-class _Call:
-    """One method of one path."""
-
-    path: str
-    method: str
-    summary: str
-    answer: Json
-    body: Json | None = None
-    refusals: Sequence[Refusal] = _ANY_REQUEST
-    open: bool = False
-
-
-def openapi_document(dimensions: Dimensions, body_bytes: int) -> Json:
-    """The document, for a service of these dimensions."""
-    _, schemas = msgspec.json.schema_components(_TYPES, ref_template="#/components/schemas/{name}")
+def openapi_document(routes: Routes, dimensions: Dimensions, body_bytes: int) -> Json:
+    """The document of these routes, for a service of these dimensions."""
+    _, schemas = msgspec.json.schema_components(dict.fromkeys(_types(routes)), ref_template=_REF)
     _narrow(schemas, dimensions)
-    paths: Json = {}
-    for call in _calls(dimensions):
-        paths.setdefault(call.path, {})[call.method] = _operation(call)
+    paths = {
+        path: {method.lower(): _operation(path, method.lower(), route) for method, route in methods.items()}
+        for path, methods in routes.items()
+    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -97,125 +54,34 @@ def openapi_document(dimensions: Dimensions, body_bytes: int) -> Json:
     }
 
 
-def _calls(dimensions: Dimensions) -> list[_Call]:
-    predict = _Call(
-        "/predict",
-        "post",
-        "Decide on one state.",
-        _json("PredictAnswer", "The decision."),
-        _content({JSON: _ref("PredictRequest")}),
-        _ANY_BODY,
-    )
-    update = _Call(
-        "/update",
-        "post",
-        "Report experience to learn from.",
-        _json("UpdateAnswer", "The experience is on the disk."),
-        _content({JSON: _ref("UpdateRequest")}),
-        _ANY_BODY,
-    )
-    text = {
-        "description": "Prometheus' text format.",
-        "content": {"text/plain": {"schema": {"type": "string"}}},
-    }
-    block = {
-        "type": "string",
-        "format": "binary",
-        "description": f"Little-endian doubles, {dimensions.state} for each state.",
-    }
-    records = {
-        "type": "string",
-        "format": "binary",
-        "description": "Per state a little-endian int64 (action) and double (log_prob).",
-    }
-    return [
-        predict,
-        update,
-        _Call(
-            "/health",
-            "get",
-            "Whether the service answers.",
-            _json("Health", "It does."),
-            open=True,
-            refusals=(),
-        ),
-        _Call("/metrics", "get", "What was counted and measured.", text),
-        _Call(
-            "/openapi.json",
-            "get",
-            "This document.",
-            {"description": "OpenAPI 3.1.", "content": {JSON: {"schema": {"type": "object"}}}},
-        ),
-        replace(predict, path="/v1/predict"),
-        _Call(
-            "/v1/predict/batch",
-            "post",
-            "Decide on many states at once, by one version.",
-            {
-                "description": "The decisions, in the form of the request; with bytes the version is in the "
-                "header x-model-version.",
-                "content": {JSON: {"schema": _ref("BatchAnswer")}, BYTES: {"schema": records}},
-            },
-            _content({JSON: _ref("BatchRequest"), BYTES: block}),
-            _ANY_BODY,
-        ),
-        replace(update, path="/v1/update"),
-        _Call(
-            "/v1/decide",
-            "post",
-            "Decide about a pod in a cluster of any size, described in named fields.",
-            _json("DecideAnswer", "The decision, with reasons."),
-            _content({JSON: _ref("DecideRequest")}),
-            _ANY_BODY,
-        ),
-        _Call("/v1/metrics", "get", "What was counted and measured.", text),
-        _Call("/v1/models", "get", "All versions of the model.", _json("ModelsAnswer", "Oldest first.")),
-        _Call(
-            "/v1/models/rollback",
-            "post",
-            "Make the version live again that was live before.",
-            _json("SwapAnswer", "It is live."),
-            refusals=(*_ANY_REQUEST, Refusal.CONFLICT),
-        ),
-        _Call(
-            "/v1/models/{version}",
-            "get",
-            "One version.",
-            _json("VersionAnswer", "What is known of it."),
-            refusals=(*_ANY_REQUEST, Refusal.NOT_FOUND, Refusal.CONFLICT),
-        ),
-        _Call(
-            "/v1/models/{version}/promote",
-            "post",
-            "Make a version live.",
-            _json("SwapAnswer", "It is live."),
-            refusals=(*_ANY_REQUEST, Refusal.NOT_FOUND, Refusal.CONFLICT),
-        ),
-    ]
+def _types(routes: Routes) -> Iterator[type[Any]]:
+    """Whatever is read or written as JSON."""
+    for methods in routes.values():
+        for route in methods.values():
+            for schema in (*route.takes.values(), *route.answer.content.values()):
+                if isinstance(schema, type):
+                    yield schema
+    yield ErrorAnswer
 
 
-def _operation(call: _Call) -> Json:
-    responses: Json = {"200": call.answer}
-    for refusal in call.refusals:
-        responses[str(status_of(refusal))] = _json("ErrorAnswer", _WHY[refusal])
-    name = call.path.strip("/").replace("{", "").replace("}", "").replace("/", "_").replace(".", "_")
-    operation: Json = {
-        "operationId": f"{call.method}_{name}",
-        "summary": call.summary,
-        "responses": responses,
-    }
-    if call.body is not None:
-        operation["requestBody"] = {"required": True, "content": call.body}
-    if "{version}" in call.path:
-        schema = {"type": "integer", "minimum": 1, "maximum": 2**62}
+def _operation(path: str, method: str, route: Route) -> Json:
+    responses: Json = {"200": _response(route.answer)}
+    for refusal in route.refusals:
+        responses[str(status_of(refusal))] = _response(Answer(_WHY[refusal], {JSON: ErrorAnswer}))
+    name = path.strip("/").replace("{", "").replace("}", "").replace("/", "_").replace(".", "_")
+    operation: Json = {"operationId": f"{method}_{name}", "summary": route.summary, "responses": responses}
+    if route.takes:
+        operation["requestBody"] = {"required": True, "content": _content(route.takes)}
+    if "{version}" in path:
+        schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_VERSION}
         operation["parameters"] = [{"name": "version", "in": "path", "required": True, "schema": schema}]
-    if call.open:
+    if route.open:
         operation["security"] = []
     return operation
 
 
 def _narrow(schemas: Json, dimensions: Dimensions) -> None:
-    """Put in what depends on the size of the cluster."""
+    """Put in what the types do not say, most of it because it depends on the size of the cluster."""
     lengths = [{"minItems": length, "maxItems": length} for length in dimensions.lengths]
     actions, last = dimensions.actions, dimensions.actions - 1
     predict, batch = schemas["PredictRequest"]["properties"], schemas["BatchRequest"]["properties"]
@@ -231,6 +97,7 @@ def _narrow(schemas: Json, dimensions: Dimensions) -> None:
     update["states"]["items"]["oneOf"] = lengths
     update["actions"]["items"].update(minimum=0, maximum=last)
     _array_of(update["log_probs"])["items"].update(maximum=0)
+    schemas["VersionAnswer"]["properties"]["state"]["description"] = "live, kept or rejected"
 
 
 def _of_type(schema: Json, kind: str) -> Json:
@@ -243,13 +110,13 @@ def _array_of(schema: Json) -> Json:
     return _of_type(schema, "array")
 
 
-def _ref(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
+def _response(answer: Answer) -> Json:
+    return {"description": answer.says, "content": _content(answer.content)}
 
 
-def _json(name: str, description: str) -> Json:
-    return {"description": description, "content": {JSON: {"schema": _ref(name)}}}
+def _content(by_type: Mapping[str, Schema]) -> Json:
+    return {media_type: {"schema": _schema(schema)} for media_type, schema in by_type.items()}
 
 
-def _content(by_type: Json) -> Json:
-    return {media_type: {"schema": schema} for media_type, schema in by_type.items()}
+def _schema(schema: Schema) -> Json:
+    return {"$ref": _REF.format(name=schema.__name__)} if isinstance(schema, type) else schema

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -9,29 +11,35 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from proreus.serving.application import Application
 from proreus.serving.checks import as_block, as_mask, as_masks
 from proreus.serving.core import Batch, BatchDecided, Question
-from proreus.serving.doors.http import BYTES, JSON, Reply, Request, Route
+from proreus.serving.doors.http import BYTES, JSON, Answer, Reply, Request, Route, Routes
 from proreus.serving.doors.json_body import decode
 from proreus.serving.doors.openapi import openapi_document
 from proreus.serving.named.decide import request_digest
-from proreus.serving.named.wire import DecideRequest
+from proreus.serving.named.wire import DecideAnswer, DecideRequest
 from proreus.serving.values import (
     DECIDED_RECORD,
     ENCODER,
+    LARGEST_VERSION,
     BatchAnswer,
     BatchRequest,
+    Health,
+    ModelsAnswer,
+    PredictAnswer,
     PredictRequest,
     Refusal,
     Refused,
+    SwapAnswer,
+    UpdateAnswer,
     UpdateRequest,
     invalid,
 )
+from proreus.serving.version import VersionAnswer
 
 DOOR = "rest"
 _predict = msgspec.json.Decoder(PredictRequest)
 _batch = msgspec.json.Decoder(BatchRequest)
 _update = msgspec.json.Decoder(UpdateRequest)
 _decide = msgspec.json.Decoder(DecideRequest)
-_LARGEST_VERSION = 2**62
 
 
 class RestApi:
@@ -40,28 +48,96 @@ class RestApi:
     def __init__(self, application: Application, body_bytes: int) -> None:
         """body_bytes: the largest body, for the description of the interface."""
         self._application, self.service = application, application.service
-        self._described = ENCODER.encode(openapi_document(application.service.options.dimensions, body_bytes))
+        dimensions = application.service.options.dimensions
+        self._described = ENCODER.encode(openapi_document(self.routes(), dimensions, body_bytes))
 
-    def routes(self) -> dict[str, dict[str, Route]]:
-        """Every path and method; `openapi` describes the same ones, and a test compares the two."""
-        predict = Route(self.predict, (JSON,))
-        update = Route(self.update, (JSON,), blocking=True)
-        metrics = Route(self.metrics)
+    def routes(self) -> Routes:
+        """Every path and method, with what the published description says of it."""
+        predict = Route(
+            self.predict,
+            "Decide on one state.",
+            _answer("The decision.", PredictAnswer),
+            {JSON: PredictRequest},
+        )
+        batch = Route(
+            self.predict_batch,
+            "Decide on many states at once, by one version.",
+            Answer(
+                "The decisions, in the form of the request; with bytes the version is in the header "
+                "x-model-version.",
+                {
+                    JSON: BatchAnswer,
+                    BYTES: _bytes("Per state a little-endian int64 (action) and double (log_prob)."),
+                },
+            ),
+            {
+                JSON: BatchRequest,
+                BYTES: _bytes(
+                    f"Little-endian doubles, {self.service.options.dimensions.state} for each state."
+                ),
+            },
+            blocking=True,
+        )
+        update = Route(
+            self.update,
+            "Report experience to learn from.",
+            _answer("The experience is on the disk.", UpdateAnswer),
+            {JSON: UpdateRequest},
+            blocking=True,
+        )
+        decide = Route(
+            self.decide,
+            "Decide about a pod in a cluster of any size, described in named fields.",
+            _answer("The decision, with reasons.", DecideAnswer),
+            {JSON: DecideRequest},
+            blocking=True,
+        )
+        health = Route(self.health, "Whether the service answers.", _answer("It does.", Health), open=True)
+        metrics = Route(
+            self.metrics,
+            "What was counted and measured.",
+            Answer("Prometheus' text format.", {"text/plain": {"type": "string"}}),
+        )
+        describe = Route(self.describe, "This document.", Answer("OpenAPI 3.1.", {JSON: {"type": "object"}}))
+        models = Route(
+            self.models, "All versions of the model.", _answer("Oldest first.", ModelsAnswer), blocking=True
+        )
+        rollback = Route(
+            self.rollback,
+            "Make the version live again that was live before.",
+            _answer("It is live.", SwapAnswer),
+            own_refusals=(Refusal.CONFLICT,),
+            blocking=True,
+        )
+        model = Route(
+            self.model,
+            "One version.",
+            _answer("What is known of it.", VersionAnswer),
+            own_refusals=(Refusal.NOT_FOUND, Refusal.CONFLICT),
+            blocking=True,
+        )
+        promote = Route(
+            self.promote,
+            "Make a version live.",
+            _answer("It is live.", SwapAnswer),
+            own_refusals=(Refusal.NOT_FOUND, Refusal.CONFLICT),
+            blocking=True,
+        )
         return {
             "/predict": {"POST": predict},
             "/update": {"POST": update},
-            "/health": {"GET": Route(self.health, open=True)},
+            "/health": {"GET": health},
             "/metrics": {"GET": metrics},
-            "/openapi.json": {"GET": Route(self.describe)},
+            "/openapi.json": {"GET": describe},
             "/v1/predict": {"POST": predict},
-            "/v1/predict/batch": {"POST": Route(self.predict_batch, (JSON, BYTES), blocking=True)},
+            "/v1/predict/batch": {"POST": batch},
             "/v1/update": {"POST": update},
-            "/v1/decide": {"POST": Route(self.decide, (JSON,), blocking=True)},
+            "/v1/decide": {"POST": decide},
             "/v1/metrics": {"GET": metrics},
-            "/v1/models": {"GET": Route(self.models, blocking=True)},
-            "/v1/models/rollback": {"POST": Route(self.rollback, blocking=True)},
-            "/v1/models/{}": {"GET": Route(self.model, blocking=True)},
-            "/v1/models/{}/promote": {"POST": Route(self.promote, blocking=True)},
+            "/v1/models": {"GET": models},
+            "/v1/models/rollback": {"POST": rollback},
+            "/v1/models/{version}": {"GET": model},
+            "/v1/models/{version}/promote": {"POST": promote},
         }
 
     def predict(self, request: Request) -> Reply:
@@ -150,6 +226,14 @@ class RestApi:
         return Reply(self.service.measurements.exposition(), headers=headers)
 
 
+def _answer(says: str, kind: type[Any]) -> Answer:
+    return Answer(says, {JSON: kind})
+
+
+def _bytes(says: str) -> dict[str, Any]:
+    return {"type": "string", "format": "binary", "description": says}
+
+
 def batch_answer(decided: BatchDecided) -> BatchAnswer:
     """The decisions of a batch as a value for the wire."""
     return BatchAnswer(
@@ -163,6 +247,6 @@ def batch_answer(decided: BatchDecided) -> BatchAnswer:
 
 def _version(part: str) -> int:
     """The version in a path."""
-    if not (part.isascii() and part.isdecimal()) or len(part) > 19 or int(part) > _LARGEST_VERSION:
+    if not (part.isascii() and part.isdecimal()) or len(part) > 19 or int(part) > LARGEST_VERSION:
         raise Refused(Refusal.NOT_FOUND, f"{part!r} is not the number of a version", "version")
     return int(part)

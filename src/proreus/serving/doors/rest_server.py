@@ -11,7 +11,7 @@ import uvicorn
 
 from proreus.model.errors import WorkError
 from proreus.serving.doors.http import HttpApp
-from proreus.serving.doors.quick import quick_protocol
+from proreus.serving.doors.quick import QuickProtocol
 
 _STARTUP_SECONDS = 30.0
 
@@ -30,7 +30,7 @@ class RestDoor:
         config = uvicorn.Config(
             self._app,
             loop="auto",
-            http=quick_protocol(self._app),
+            http=QuickProtocol,
             ws="none",
             lifespan="off",
             access_log=False,

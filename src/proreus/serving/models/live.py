@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 
-import msgspec
-
 from proreus.model.errors import InputError, ProreusError, UsageError
 from proreus.serving.core import DecisionService
-from proreus.serving.models.versions import ModelStore, VersionRecord
-from proreus.serving.values import ModelsAnswer, Refusal, Refused, SwapAnswer, VersionAnswer
+from proreus.serving.models.versions import ModelStore
+from proreus.serving.values import ModelsAnswer, Refusal, Refused, SwapAnswer
+from proreus.serving.version import VersionAnswer
 
 _POLL_SECONDS = 0.5
 _log = logging.getLogger(__name__)
@@ -31,13 +30,12 @@ class LiveVersions:
 
     def all(self) -> ModelsAnswer:
         """Every version, oldest first."""
-        versions = [_answer(record) for record in self.store.versions(self.name)]
-        return ModelsAnswer(self.name, self._service.version, versions)
+        return ModelsAnswer(self.name, self._service.version, self.store.versions(self.name))
 
     def one(self, version: int) -> VersionAnswer:
         """What is known of a version."""
         try:
-            return _answer(self.store.record(self.name, version))
+            return self.store.record(self.name, version)
         except UsageError as error:
             raise Refused(Refusal.NOT_FOUND, str(error), "version") from error
         except InputError as error:
@@ -110,7 +108,3 @@ class LiveVersions:
 
     def _kept(self, error: ProreusError, live: int) -> Refused:
         return Refused(Refusal.CONFLICT, f"{error}; version {live} keeps serving", "version")
-
-
-def _answer(record: VersionRecord) -> VersionAnswer:
-    return msgspec.convert(record, VersionAnswer, from_attributes=True)

@@ -19,41 +19,19 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
 
 from proreus.model.errors import InputError, UsageError, WorkError, unknown_name
-from proreus.model.files import make_folder, write_atomically
+from proreus.model.files import make_folder, read_object, write_atomically
 from proreus.policies.checkpoint import CARD, WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
+from proreus.serving.version import VersionAnswer
 from proreus.worlds.pods.policies.vector.model import VECTOR_ENCODING, VectorModel, model_of
 
-State = Literal["live", "kept", "rejected"]
 RECORD, CURRENT, _LOCK = "record.json", "current", ".lock"
 _TEMPORARY = ".new-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-@dataclass(frozen=True)
-class VersionRecord:
-    """One version of a model, as `proreus models` shows it."""
-
-    version: int
-    state: State
-    note: str
-    """Where it came from; why it was rejected."""
-    created: str
-    scores: Mapping[str, float]
-    parent: int | None
-    """The version it was improved from."""
-    sha256: str
-    """Of the weights."""
-    bytes: int
-    kind: str = ""
-    """"vector-scorer" or "vector-mlp"."""
-    steps: int = 0
-    """Decisions that it learned from."""
 
 
 @dataclass(frozen=True)
@@ -154,22 +132,22 @@ class ModelStore:
             self._point(name, _Pointer(earlier[-1], tuple(earlier[:-1])))
             return earlier[-1]
 
-    def versions(self, name: str) -> list[VersionRecord]:
+    def versions(self, name: str) -> list[VersionAnswer]:
         """All versions, oldest first."""
         live = self.current(name)
         return [self.record(name, version, live) for version in self._numbers(name)]
 
-    def record(self, name: str, version: int, live: int | None = None) -> VersionRecord:
+    def record(self, name: str, version: int, live: int | None = None) -> VersionAnswer:
         """What is known of a version without loading its weights."""
         folder = self._folder_of(name, version)
-        card, record = _read_json(folder / CARD), _read_json(folder / RECORD)
+        card, record = read_object(folder / CARD), read_object(folder / RECORD)
         rejected = bool(record.get("rejected", False))
         is_live = version == (self.current(name) if live is None else live)
         try:
             size = (folder / WEIGHTS).stat().st_size
         except OSError:
             size = 0
-        return VersionRecord(
+        return VersionAnswer(
             version=version,
             state="live" if is_live else "rejected" if rejected else "kept",
             note=str(record.get("note", "")),
@@ -221,7 +199,7 @@ class ModelStore:
     def _pointer(self, name: str) -> _Pointer:
         self._must_exist(name)
         path = self.folder / name / CURRENT
-        entries = _read_json(path)
+        entries = read_object(path)
         try:
             return _Pointer(int(entries["live"]), tuple(int(v) for v in entries["before"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -240,18 +218,6 @@ class ModelStore:
         with (self.folder / name / _LOCK).open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        entries = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
-    except ValueError as error:
-        raise InputError(f"not JSON: {error}", file=path) from error
-    if not isinstance(entries, dict):
-        raise InputError("not a JSON object", file=path)
-    return entries
 
 
 def _make_durable(folder: Path) -> None:

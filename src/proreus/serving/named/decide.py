@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import logging
 import zlib
-from dataclasses import replace
 from typing import Literal, assert_never
 
 import msgspec
 
-from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, to_action
+from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, meant, to_action
 from proreus.model.errors import IllegalDecision, InputError
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
-from proreus.policies.protocol import Explanation, Policy
+from proreus.policies.protocol import Explains, Explanation
 from proreus.serving.deadline import Guard, TooSlow
 from proreus.serving.metrics import Measurements
 from proreus.serving.named.wire import DecideAnswer, DecideRequest, VerdictWire, to_nodes, to_pod
 from proreus.serving.values import invalid
 from proreus.worlds.pods.policies.catalogue import make_policy
-from proreus.worlds.pods.policies.rules.policy import RulePolicy
-from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
+from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.state.described import NodeNow, observe
 from proreus.worlds.pods.state.observation import PodObservation
 
@@ -50,8 +48,8 @@ class NamedDecisions:
         node = NodeNow(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
         observation = observe([node], Pod("pod", PodSpec(Resources(cpu=100))))
         for policy in (self._rule, self.policy):
-            answer(policy, observation, policy.decide(observation), explain=True)
-        self._guard.learn_pace(lambda: _alone(self.policy, 0).decide(observation))
+            answer(policy, observation, meant(policy.decide(observation), 1), explain=True)
+        self._guard.learn_pace(lambda: self.policy.fresh(0).decide(observation))
 
     def decide(self, request: DecideRequest, digest: int, seconds_left: float) -> DecideAnswer:
         """Decide about the pod; `digest` stands for the request's bytes."""
@@ -60,31 +58,21 @@ class NamedDecisions:
             observation = observe(nodes, to_pod(request.pod, "pod"), request.waiting)
         except InputError as error:
             raise invalid("nodes", str(error)) from error
-        policy = _alone(self.policy, digest)
+        policy = self.policy.fresh(digest)
         try:
             # The deadline is for the decision; its reasons take as long as they take.
-            decision = self._guard.run(lambda: policy.decide(observation), min(self._deadline, seconds_left))
-            return answer(_alone(self.policy, digest), observation, decision, explain=request.explain)
+            made = self._guard.run(lambda: policy.decide(observation), min(self._deadline, seconds_left))
+            decision = meant(made, len(nodes))  # a policy of one's own may answer with a number
+            return answer(self.policy.fresh(digest), observation, decision, explain=request.explain)
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is an answer
             reason = "deadline" if isinstance(error, TooSlow) else "error"
             self._measurements.count("proreus_fallbacks", reason=reason)
             _log.warning("%s decided for %s: %s", RULE, self.policy.name, error)
         # What is too slow may still be at work on its observation.
         again = observe(nodes, observation.subject, request.waiting)
-        decision = _alone(self._rule, digest).decide(again)
-        found = answer(_alone(self._rule, digest), again, decision, explain=request.explain)
+        decision = self._rule.fresh(digest).decide(again)
+        found = answer(self._rule.fresh(digest), again, decision, explain=request.explain)
         return msgspec.structs.replace(found, decided_by="rule")
-
-
-def _alone(policy: Policy, digest: int) -> Policy:
-    """The policy without memory of other requests."""
-    match policy:
-        case RulePolicy():
-            return RulePolicy(replace(policy.options, seed=digest))
-        case ScorerPolicy():
-            return replace(policy)
-        case _:
-            return policy
 
 
 def request_digest(body: bytes) -> int:
@@ -92,11 +80,13 @@ def request_digest(body: bytes) -> int:
     return zlib.crc32(body)
 
 
-def answer(policy: Policy, observation: PodObservation, decision: Decision, *, explain: bool) -> DecideAnswer:
+def answer(
+    policy: PodPolicy, observation: PodObservation, decision: Decision, *, explain: bool
+) -> DecideAnswer:
     """A decision in words, checked against the rules, with the reasons of the policy that made it."""
     names = [node.name for node in observation.compiled.workload.nodes]
     node, victims, devices = _carried_out(decision, observation)
-    explanation = policy.explain(observation) if explain else None
+    explanation = policy.explain(observation) if explain and isinstance(policy, Explains) else None
     return DecideAnswer(
         decision=_word(decision),
         node=None if node is None else names[node],
@@ -144,4 +134,4 @@ def _word(decision: Decision) -> Literal["place", "preempt", "delay", "reject"]:
 
 
 def _verdicts(explanation: Explanation) -> list[VerdictWire]:
-    return [VerdictWire(v.node, v.refused_by, v.scores, v.total) for v in explanation.verdicts]
+    return [VerdictWire(v.place, v.refused_by, v.scores, v.total) for v in explanation.verdicts]

@@ -30,8 +30,6 @@ from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
 from proreus.model.files import make_folder
 
-__all__ = ["Experience", "ExperienceLog", "LogReader"]
-
 _MARK = b"PXR1"
 _HEAD = struct.Struct("<4sII")
 _ABOUT = struct.Struct("<qIIIB")  # model version, B, S, A, whether there are masks

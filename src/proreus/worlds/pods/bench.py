@@ -19,7 +19,6 @@ from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, MIB, Resources
 from proreus.model.workload import Workload
-from proreus.reading.catalogue import load
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.rules.choose import feasible_target
@@ -27,6 +26,7 @@ from proreus.worlds.pods.policies.rules.columns import FGD, ORDERED
 from proreus.worlds.pods.policies.rules.policy import RuleOptions, RulePolicy
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.traces.datasets import load
 from proreus.worlds.pods.traces.generate import generate
 
 KUBE_GOAL = 6_800.0

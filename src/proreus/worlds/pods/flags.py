@@ -1,4 +1,4 @@
-"""The flags that say which workload to run, shared by `simulate` and `compare`."""
+"""The flags that say which workload to run, shared by every verb of the world `pods`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proreus.worlds.pods.traces.generate import PRESETS
 
 
 @dataclass(frozen=True)
-class WorkloadArguments:
+class PodsFlags:
     """Where the work comes from, and what happens to pods that find no room."""
 
     scenario: str = ""
@@ -34,24 +34,29 @@ class WorkloadArguments:
     drop_failures: bool | None = None
     """Drop a pod that no node can take now (default: as the scenario has it) and do not keep it waiting."""
 
+    @property
+    def by_itself(self) -> bool:
+        """Whether they describe a scenario, without a name beside them."""
+        return bool(self.scenario or self.format)
 
-def scenario_of(arguments: WorkloadArguments, name: str | None = None) -> Scenario:
-    """The scenario that the flags describe; `name` in place of `--scenario`."""
-    if arguments.format is not None:
-        if arguments.pods is None:
-            raise UsageError(f"--format {arguments.format} needs --pods FILE")
-        if name or arguments.scenario:
+    def chosen(self, name: str | None = None) -> Scenario:
+        """The scenario that the flags describe; `name` in place of `--scenario`."""
+        scenario = self._files() if self.format is not None else self._named(name or self.scenario or "small")
+        if self.format is not None and (name or self.scenario):
             raise UsageError("--format reads your own files: leave out the scenario")
-        source = FromFiles(arguments.format, arguments.pods, arguments.nodes, arguments.throughputs)
-        scenario = Scenario(source, PodsOptions())
-    elif arguments.nodes or arguments.pods or arguments.throughputs:
-        raise UsageError("--nodes, --pods and --throughputs go with --format")
-    else:
-        chosen = name or arguments.scenario or "small"
+        if self.drop_failures is None:
+            return scenario
+        return replace(scenario, options=replace(scenario.options, drop_failures=self.drop_failures))
+
+    def _files(self) -> Scenario:
+        assert self.format is not None, "checked by the caller"
+        if self.pods is None:
+            raise UsageError(f"--format {self.format} needs --pods FILE")
+        return Scenario(FromFiles(self.format, self.pods, self.nodes, self.throughputs), PodsOptions())
+
+    def _named(self, name: str) -> Scenario:
+        if self.nodes or self.pods or self.throughputs:
+            raise UsageError("--nodes, --pods and --throughputs go with --format")
         # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
-        needed = arguments.data is not None or chosen.partition("@")[0] not in PRESETS
-        folder = data_dir(arguments.data) if needed else None
-        scenario = parse_scenario(chosen, folder)
-    if arguments.drop_failures is None:
-        return scenario
-    return replace(scenario, options=replace(scenario.options, drop_failures=arguments.drop_failures))
+        needed = self.data is not None or name.partition("@")[0] not in PRESETS
+        return parse_scenario(name, data_dir(self.data) if needed else None)

@@ -1,4 +1,4 @@
-"""One policy over one workload. Rules run fused with the world in one kernel; others decide call by call.
+"""How policies play workloads: rules run fused with the world in one kernel, others decide call by call.
 
 Both ways make the same decisions: the fused loop calls the very kernels that
 `PodsWorld.next_decision`, `RulePolicy.decide` and `PodsWorld.apply` call.
@@ -11,20 +11,25 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from proreus.contract.heat import heat_map
+from proreus.contract.play import RATE, looks_at, replay_of_looks, step
+from proreus.contract.world import Hear, Picture, Played, Recording
 from proreus.kernels.compiled import compiled
 from proreus.model.errors import IllegalDecision
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
-from proreus.policies.protocol import Policy
+from proreus.policies.protocol import remark_of
 from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.rules.choose import choose
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
+from proreus.worlds.pods.scenarios import Scenario
 from proreus.worlds.pods.simulation.columns import DECISIONS, Run
 from proreus.worlds.pods.simulation.kernel import APPLIED, FINISHED, advance, apply
-from proreus.worlds.pods.simulation.outcome import Outcome
+from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
@@ -47,7 +52,7 @@ def run_rule(cluster: Cluster, state: State, run: Run, scratch: Scratch, rule: R
     return False
 
 
-def load_kernels() -> None:
+def warm_up() -> None:
     """Compile the kernels of rules and world, or load them from the cache."""
     node = Node("node", Resources(cpu=1000, memory=GIB, pods=10))
     pod = Pod("pod", PodSpec(Resources(cpu=100)), duration=1.0)
@@ -56,12 +61,12 @@ def load_kernels() -> None:
 
 def simulate(
     compiled_workload: Compiled,
-    policy: Policy,
+    policy: PodPolicy,
     options: PodsOptions | None = None,
     *,
     watch: Callable[[int], None] | None = None,
     inspect: Callable[[PodObservation], None] | None = None,
-) -> Outcome:
+) -> PodsOutcome:
     """Run `policy` to the end. `watch` hears the count of decisions, `inspect` sees each observation."""
     world = PodsWorld(compiled_workload, options)
     rule = None
@@ -79,7 +84,7 @@ def simulate(
     _log.info("%s over %s: %.3f s", policy.name, compiled_workload.workload.name, seconds)
     outcome = world.outcome()
     rate = outcome.measures["decisions"] / seconds if seconds > 0 else 0.0
-    return replace(outcome, measures={**outcome.measures, "decisions_per_s": rate})
+    return replace(outcome, measures={**outcome.measures, RATE: rate})
 
 
 def _run_fused(world: PodsWorld, rule: Rule, watch: Callable[[int], None] | None) -> None:
@@ -95,7 +100,7 @@ def _run_fused(world: PodsWorld, rule: Rule, watch: Callable[[int], None] | None
 
 def _run_stepwise(
     world: PodsWorld,
-    policy: Policy,
+    policy: PodPolicy,
     watch: Callable[[int], None] | None,
     inspect: Callable[[PodObservation], None] | None,
 ) -> None:
@@ -103,7 +108,53 @@ def _run_stepwise(
     while (observation := world.next_decision()) is not None:
         if inspect is not None:
             inspect(observation)
-        world.apply(policy.decide(observation))
+        step(world, policy)
         count += 1
         if watch is not None and count % _STRETCH == 0:
             watch(count)
+
+
+def play(
+    scenario: Scenario,
+    work: Compiled,
+    policy: PodPolicy,
+    seed: int,
+    *,
+    hear: Hear | None = None,
+    picture: bool = False,
+) -> Played:
+    """A run of the policy over the compiled workload, as `contract.world.Play` says."""
+    pods, fresh = len(work.workload.pods), policy.fresh(seed)
+    watch = None if hear is None else lambda count: hear(count, max(pods, count))
+    outcome = simulate(work, fresh, scenario.options, watch=watch)
+    drawn = _picture(scenario, work, outcome, policy.fresh(seed)) if picture else None
+    return Played(outcome, drawn, remark_of(fresh))
+
+
+def _picture(scenario: Scenario, work: Compiled, outcome: PodsOutcome, policy: PodPolicy) -> Picture:
+    """The curves and the heat map that the kernels kept, and a second run for the replay."""
+    curves = outcome.curves
+    series = {f"{resource}-allocation": values for resource, values in curves.allocation.items()}
+    series |= {
+        "fragmentation": curves.fragmentation,
+        "waiting": curves.waiting,
+        "running": curves.running,
+    }
+    # Where nobody leaves, the load that has arrived says more than the time.
+    by_load = scenario.options.drop_failures and curves.arrived.size > 0 and curves.arrived[-1] > 0
+    world = PodsWorld(work, scenario.options)
+    looks = looks_at(world, policy, _advance(world, policy))
+    return Picture(
+        Recording(curves.time, series, curves.arrived if by_load else None),
+        heat_map(outcome.heat, outcome.heat_times),
+        world.facts(),
+        replay_of_looks(world, looks),
+    )
+
+
+def _advance(world: PodsWorld, policy: PodPolicy) -> Callable[[int], object] | None:
+    """Decisions of a rule inside the kernel; None for a policy that must be asked."""
+    if not isinstance(policy, RulePolicy):
+        return None
+    rule = policy.rule_for(world.compiled, world.state)
+    return lambda most: run_rule(world.cluster, world.state, world.run, world.scratch, rule, most)

@@ -6,21 +6,21 @@ to worker processes, so every source is a small picklable value that loads its w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, Protocol, assert_never
+from typing import Any, ClassVar, Literal, Protocol, assert_never
 
-from proreus.contract.world import Played, World
+from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.kube import manifests
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.workload import Workload
-from proreus.reading import catalogue
-from proreus.worlds.pods import world as pods
-from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
-from proreus.worlds.pods.simulation.world import PodsOptions
+from proreus.reading.catalogue import folder_for, known
+from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb
+from proreus.worlds.pods.traces.datasets import DATASETS, load
 from proreus.worlds.pods.traces.generate import PRESETS, generate
 
 _MOST_NODES = 100_000
@@ -29,6 +29,38 @@ FileFormat = Literal["openb", "k8ssim", "manifests", "alibaba2025", "gavel"]
 # Nobody leaves in these, so a pod that finds no room is dropped, as in the published experiment.
 _ARRIVALS_ONLY_PRESETS = frozenset({"gpu"})
 _ARRIVALS_ONLY_FAMILIES = ("openb/", "openb-mix/")
+_SEEDS_APART = 1_000
+
+# Where nobody leaves, room is what counts; elsewhere time is.
+_WITHOUT_QUEUE = Headings(
+    deciding=("gpu_allocation_peak", "failures", "cpu_allocation"),
+    telling=(
+        "gpu_allocation_peak",
+        "gpu_allocation",
+        "fragmentation_end",
+        "fragmentation",
+        "cpu_allocation",
+        "memory_allocation",
+        "failures",
+        "decisions_per_s",
+    ),
+    remarks=("pods that find no room are dropped",),
+)
+_WITH_QUEUE = Headings(
+    deciding=("jct_mean", "wait_mean", "cpu_allocation"),
+    telling=(
+        "jct_mean",
+        "wait_mean",
+        "wait_p99",
+        "makespan",
+        "gpu_allocation",
+        "cpu_allocation",
+        "preemptions",
+        "failures",
+        "decisions_per_s",
+    ),
+    remarks=("pods wait until there is room",),
+)
 
 
 class Source(Protocol):
@@ -81,7 +113,7 @@ class FromCatalogue:
 
     def load(self, seed: int) -> Workload:
         """The dataset as a workload."""
-        return catalogue.load(self.dataset, self.data, seed)
+        return load(self.dataset, self.data, seed)
 
 
 @dataclass(frozen=True)
@@ -152,6 +184,10 @@ class Scenario:
 
     source: Source
     options: PodsOptions = field(default_factory=PodsOptions)
+    part: Part = "test"
+    """Which seeds workloads are drawn with: those of train, valid and test are a thousand apart."""
+
+    world: ClassVar[str] = "pods"
 
     @property
     def name(self) -> str:
@@ -159,46 +195,71 @@ class Scenario:
         return self.source.name
 
     @property
-    def world(self) -> World:
-        """The world of pods."""
-        return pods.PODS
-
-    @property
-    def deciding(self) -> tuple[str, ...]:
-        """Room where nobody leaves, time elsewhere."""
-        return pods.DECIDES_WITHOUT_QUEUE if self.options.drop_failures else pods.DECIDES_WITH_QUEUE
-
-    @property
-    def telling(self) -> tuple[str, ...]:
-        """Measures worth a column of a narrow table."""
-        return pods.TELLING_WITHOUT_QUEUE if self.options.drop_failures else pods.TELLING_WITH_QUEUE
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What happens to pods that find no room."""
-        dropped = self.options.drop_failures
-        return ("pods that find no room are dropped" if dropped else "pods wait until there is room",)
-
-    def check_policy(self, policy: str, options: PolicyOptions | None) -> None:
-        """Whether there is such a policy."""
-        make_policy(policy, options)
-
-    def to_json(self) -> dict[str, Any]:
-        """As a run's settings keep it."""
-        from proreus.worlds.pods.scenario_json import scenario_to_json
-
-        return scenario_to_json(self)
+    def headings(self) -> Headings:
+        """Where nobody leaves, room is what counts; elsewhere time is."""
+        return _WITHOUT_QUEUE if self.options.drop_failures else _WITH_QUEUE
 
     def load(self, seed: int) -> Compiled:
         """The workload of that seed, compiled."""
-        return compile_workload(self.source.load(seed))
+        return compile_workload(self.source.load(seed_of(self.part, seed, _SEEDS_APART)))
 
-    def play(
-        self, work: Compiled, policy: tuple[str, PolicyOptions | None], seed: int, *, with_picture: bool
-    ) -> Played:
-        """A run of the policy of that name and options."""
-        made = make_policy(*policy, seed=seed)
-        return pods.play(work, made, self.options, with_picture=with_picture)
+    def start(self, work: Compiled, seed: int) -> PodsWorld:
+        """A run over the workload."""
+        return PodsWorld(work, self.options)
+
+    def of_part(self, part: Part) -> Scenario:
+        """The same with the seeds of another part."""
+        return replace(self, part=part)
+
+    def caution(self, seeds: Sequence[int]) -> str:
+        """Generated workloads, and experiments that draw the order of arrivals, are another for each seed."""
+        return ""
+
+    def yardstick(self) -> tuple[str, tuple[str, ...]]:
+        """Room for GPUs against FGD, time against best fit."""
+        gpus = self.of_part("valid").load(0).cluster.nodes.gpu_count
+        if self.options.drop_failures and gpus.any():
+            return "gpu_allocation_peak", ("fgd",)
+        return "jct_mean", ("best_fit",)
+
+    def to_json(self) -> dict[str, Any]:
+        """The scenario with its options; paths are absolute, for a run may go on in another folder."""
+        if not isinstance(self.source, Generated | FromCatalogue | FromFiles):
+            raise UsageError(f"the scenario {self.name} cannot be written down: {type(self.source).__name__}")
+        kind = next(name for name, known in _KINDS.items() if isinstance(self.source, known))
+        values = {
+            name: str(value.resolve()) if isinstance(value, Path) else value
+            for name, value in asdict(self.source).items()
+        }
+        return {"name": self.name, "kind": kind, "source": values, "options": asdict(self.options)}
+
+
+_KINDS = {"generated": Generated, "catalogue": FromCatalogue, "files": FromFiles}
+_PATHS: Mapping[str, frozenset[str]] = {
+    "generated": frozenset(),
+    "catalogue": frozenset({"data"}),
+    "files": frozenset({"pods", "nodes", "throughputs"}),
+}
+
+
+def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Scenario:
+    """The scenario that `to_json` described; `data` says that the datasets lie elsewhere now.
+
+    Raises ValueError where the entry describes none.
+    """
+    try:
+        kind = entry["kind"]
+        values = {
+            name: Path(value) if name in _PATHS[kind] and value is not None else value
+            for name, value in entry["source"].items()
+        }
+        source = _KINDS[kind](**values)
+        options = PodsOptions(**entry["options"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a scenario: {error}") from error
+    if isinstance(source, FromCatalogue) and data is not None:
+        source = replace(source, data=data)
+    return Scenario(source, options)
 
 
 def parse_scenario(text: str, data_dir: Path | None) -> Scenario:
@@ -209,14 +270,9 @@ def parse_scenario(text: str, data_dir: Path | None) -> Scenario:
             raise UsageError(f"scenario {text!r}: after @ comes a number of nodes up to {_MOST_NODES:,}")
         source = Generated(preset, int(size) if at else None)
         return Scenario(source, PodsOptions(drop_failures=preset in _ARRIVALS_ONLY_PRESETS))
-    datasets = catalogue.known(data_dir, "pods")
+    datasets = known(DATASETS, data_dir)
     # A family whose files are not here is listed as a pattern; which members it has shows when it is loaded.
     if "*" in text or not any(fnmatchcase(text, name) for name in datasets):
         raise unknown_name("scenario", text, [*PRESETS, *datasets])
-    if data_dir is None:
-        raise InputError(
-            f"the scenario {text!r} needs data files; "
-            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-        )
     options = PodsOptions(drop_failures=text.startswith(_ARRIVALS_ONLY_FAMILIES))
-    return Scenario(FromCatalogue(text, data_dir), options)
+    return Scenario(FromCatalogue(text, folder_for(text, data_dir)), options)

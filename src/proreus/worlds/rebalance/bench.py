@@ -12,10 +12,11 @@ from pathlib import Path
 
 from proreus.contract.claim import BenchRow, claim
 from proreus.worlds.rebalance.snapshots.model import Snapshot
+from proreus.worlds.rebalance.snapshots.play import warm_up_policy
 from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.policies.exact import solve
 from proreus.worlds.rebalance.snapshots.policies.search import search_plan
-from proreus.worlds.rebalance.snapshots.scenarios import BYTEDANCE, load_kernels, parse_snapshot_scenario
+from proreus.worlds.rebalance.snapshots.scenarios import BYTEDANCE, parse_snapshot_scenario
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
 from proreus.worlds.rebalance.snapshots.state import (
     Machines,
@@ -37,7 +38,8 @@ def bench_rebalance(data: Path | None, tell: Callable[[str], None]) -> Iterator[
     scenario = parse_snapshot_scenario("snapshot" if data is None else BYTEDANCE, data)
     snapshot = scenario.load(0)
     tell("compiling kernels")
-    load_kernels()
+    for policy in ("greedy_fragment", "search"):
+        warm_up_policy(policy)
     machines = machines_of(snapshot, SnapshotOptions().fragment_size, within_clusters=False)
     before = fragment_rate(machines)
     tell("the search")

@@ -1,28 +1,83 @@
-"""The world of rebalancing as comparisons see it: what its two kinds of scenario have in common.
-
-`deploy` has the scenarios of windows of requests, `snapshots` those of virtual machines at one moment.
-"""
+"""The world of rebalancing as one value: windows of requests, and snapshots of virtual machines."""
 
 from __future__ import annotations
 
-from proreus.contract.world import Quantity, World
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import Hear, Played, Quantity, Words, World
+from proreus.model.errors import UsageError
+from proreus.policies.catalogue import AnyPolicy, Catalogue
+from proreus.worlds.rebalance.flags import RebalanceFlags
+from proreus.worlds.rebalance.snapshots.play import play as play_snapshot
+from proreus.worlds.rebalance.snapshots.play import warm_up_policy
+from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES
+from proreus.worlds.rebalance.snapshots.scenarios import (
+    SnapshotScenario,
+    is_snapshot,
+    snapshot_scenario_from_json,
+)
 from proreus.worlds.rebalance.snapshots.simulation.world import MEASURES as OF_SNAPSHOTS
+from proreus.worlds.rebalance.snapshots.traces.datasets import DATASETS as SNAPSHOT_DATASETS
+from proreus.worlds.rebalance.windows.play import play as play_windows
+from proreus.worlds.rebalance.windows.policies.catalogue import MOVE_POLICIES, make_move_policy
+from proreus.worlds.rebalance.windows.scenarios import WindowScenario, window_scenario_from_json
 from proreus.worlds.rebalance.windows.simulation.outcome import MEASURES as OF_WINDOWS
+from proreus.worlds.rebalance.windows.traces.datasets import DATASETS as WINDOW_DATASETS
+from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 
 
-def load_kernels() -> None:
+def _policies(scenario: Scenario | None) -> Catalogue:
+    """Windows and snapshots have policies of their own; each catalogue knows whose the others are."""
+    own, other = MOVE_POLICIES, SNAPSHOT_POLICIES
+    if isinstance(scenario, SnapshotScenario):
+        own, other = other, own
+    return replace(own, elsewhere={name: other.what for name in other.names if name not in own.names})
+
+
+def _play(
+    scenario: WindowScenario | SnapshotScenario,
+    work: Any,
+    policy: AnyPolicy,
+    seed: int,
+    *,
+    hear: Hear | None = None,
+    picture: bool = False,
+) -> Played:
+    if isinstance(scenario, SnapshotScenario):
+        return play_snapshot(scenario, work, policy, seed, hear=hear, picture=picture)
+    return play_windows(scenario, work, policy, seed, hear=hear, picture=picture)
+
+
+def _scenario(entry: Mapping[str, Any], data: Path | None) -> WindowScenario | SnapshotScenario:
+    try:
+        name = str(entry["name"])
+        snapshot = is_snapshot(name) or "snapshot" in entry
+        read = snapshot_scenario_from_json if snapshot else window_scenario_from_json
+        return read(entry, data)
+    except (KeyError, TypeError, UsageError) as error:
+        raise ValueError(f"not a scenario: {error}") from error
+
+
+def _warm_up() -> None:
     """Compile what the runs need, or load it from the cache."""
-    from proreus.worlds.rebalance.snapshots.scenarios import load_kernels as of_snapshots
-    from proreus.worlds.rebalance.windows.scenarios import (
-        load_kernels as of_windows,  # it needs the world below
-    )
-
-    of_windows()
-    of_snapshots()
+    scenario = WindowScenario("warm-up", config=WindowsConfig(nodes=2, pods=3, windows=8))
+    play_windows(scenario, scenario.load(0), make_move_policy("hotspot"), 0)
+    for policy in ("greedy_fragment", "search"):
+        warm_up_policy(policy)
 
 
-REBALANCE = World(
+WORLD = World(
     name="rebalance",
+    what="migrations: of pods between five-minute windows, of virtual machines in a snapshot",
+    flags=RebalanceFlags,
+    scenario=_scenario,
+    presets=("windows/serial", "windows/parallel", "snapshot-small", "snapshot", "snapshot-large"),
+    policies=_policies,
+    play=_play,
     measures={**OF_WINDOWS, **OF_SNAPSHOTS},
     quantities=(
         Quantity("violations", "Requests above the threshold", "%", "violations"),
@@ -32,12 +87,26 @@ REBALANCE = World(
         Quantity("fragments", "Fragment rate", "%", "fragments"),
         Quantity("moves", "Migrations so far", "moves", "moves"),
     ),
-    load_kernels=load_kernels,
-    does={
-        "violations": "serves {} of the requests above the threshold",
-        "fragment_rate": "leaves {} of the free cores in fragments",
+    words=Words(
+        noun="pods",
+        place="node",
+        does={
+            "violations": "serves {} of the requests above the threshold",
+            "fragment_rate": "leaves {} of the free cores in fragments",
+        },
+        caution="A request above the threshold is served; one hit by contention gets less than it asks for.",
+    ),
+    warm_up=_warm_up,
+    datasets={**WINDOW_DATASETS, **SNAPSHOT_DATASETS},
+    learners={"es": "proreus.worlds.rebalance.windows.training.learners:ES"},
+    trains_on=("windows/serial", "windows/parallel"),
+    bench="proreus.worlds.rebalance.bench:bench_rebalance",
+    examples={
+        "simulate": "proreus simulate rebalance --scenario windows/parallel --policy learned "
+        "--export pods.json; proreus simulate rebalance --scenario snapshot --policy search "
+        "--log moves.csv --watch 4",
+        "compare": "proreus compare rebalance --scenarios windows/serial,windows/parallel "
+        "--policies hotspot,balance,nothing,learned; proreus compare rebalance --scenario snapshot "
+        "--policies hotspot,greedy_fragment,search --seeds 5",
     },
-    noun="pods",
-    place="node",
-    caution="A request above the threshold is served; one hit by contention gets less than it asks for.",
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.vms.model import DoubleRule, ServerShape
@@ -17,7 +18,7 @@ from proreus.worlds.vms.traces.huawei import Split
 
 
 @dataclass(frozen=True)
-class VmWorkloadArguments:
+class VmsFlags:
     """Where the machines come from and where they may go."""
 
     scenario: str = "recovering@20"
@@ -25,14 +26,14 @@ class VmWorkloadArguments:
     expansion has 100 servers, which the usual load does not fill: expansion@20 grows."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
-    trace: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    trace: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = field(default=None, metadata=PLAYING)
     """Your own trace: events (vmid,cpu,memory,time,type) or lifetimes (vmid,cpu,mem,at,lt)."""
-    starts: int = 20
+    starts: int = field(default=20, metadata=PLAYING)
     """Runs per seed, each from a start of its own."""
-    split: Split = "test"
+    split: Split = field(default="test", metadata=PLAYING)
     """The part of the trace in which runs start and end: parts share no machine. Where machines wait, runs
     have SPANE's length instead, which may lead some hundred machines past the border."""
-    limit: int = 0
+    limit: int = field(default=0, metadata=PLAYING)
     """Machines of a run; 0: to the end of the part, or SPANE's length where machines wait."""
     servers: str = ""
     """In place of the scenario's: 5x40/90, or mixed as 3x40/90+2x64/256 (count x cores/GB of a NUMA node)."""
@@ -46,27 +47,33 @@ class VmWorkloadArguments:
     """Servers to add each time the cluster is too full (default: as the scenario has it)."""
     expand_threshold: float | None = None
     """The share in use above which they are added."""
+    start: Annotated[int | None, tyro.conf.arg(metavar="ROW")] = field(default=None, metadata=PLAYING)
+    """One run, from this machine of the trace (0 is the first), in place of --starts."""
 
-
-def vm_scenario_of(arguments: VmWorkloadArguments, name: str | None = None) -> VmScenario:
-    """The scenario that the flags describe; `name` in place of `--scenario`."""
-    chosen = name or arguments.scenario
-    # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
-    needed = arguments.data is not None or "/" in chosen
-    scenario = parse_vm_scenario(chosen, data_dir(arguments.data) if needed else None)
-    if arguments.trace is not None:
-        if scenario.file is not None or scenario.load_factor > 1:
-            raise UsageError(f"--trace is your own: write the scenario {chosen!r} without dataset and load")
-        scenario = replace(scenario, name=f"{scenario.name}:{arguments.trace.name}", file=arguments.trace)
-    changes: dict[str, Any] = {
-        "servers": ServerShape.parse(arguments.servers) if arguments.servers else None,
-        "double": DoubleRule.parse(arguments.double) if arguments.double else None,
-        "full": arguments.full,
-        "release": arguments.release,
-        "growth": arguments.growing_nums,
-        "threshold": arguments.expand_threshold,
-    }
-    options = replace(scenario.options, **{key: value for key, value in changes.items() if value is not None})
-    return replace(
-        scenario, options=options, starts=arguments.starts, part=arguments.split, limit=arguments.limit
-    )
+    def chosen(self, name: str | None = None) -> VmScenario:
+        """The scenario that the flags describe; `name` in place of `--scenario`."""
+        chosen = name or self.scenario
+        # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
+        needed = self.data is not None or "/" in chosen
+        scenario = parse_vm_scenario(chosen, data_dir(self.data) if needed else None)
+        if self.trace is not None:
+            if scenario.file is not None or scenario.load_factor > 1:
+                raise UsageError(
+                    f"--trace is your own: write the scenario {chosen!r} without dataset and load"
+                )
+            scenario = replace(scenario, name=f"{scenario.name}:{self.trace.name}", file=self.trace)
+        changes: dict[str, Any] = {
+            "servers": ServerShape.parse(self.servers) if self.servers else None,
+            "double": DoubleRule.parse(self.double) if self.double else None,
+            "full": self.full,
+            "release": self.release,
+            "growth": self.growing_nums,
+            "threshold": self.expand_threshold,
+        }
+        options = replace(
+            scenario.options, **{key: value for key, value in changes.items() if value is not None}
+        )
+        starts = self.starts if self.start is None else 1
+        return replace(
+            scenario, options=options, starts=starts, only=self.start, part=self.split, limit=self.limit
+        )

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F64, I32
 from proreus.model.errors import UsageError
+from proreus.reading.lifetimes import MOST
 
 NUMA_NODES = 2
 """Every server has two."""
-MOST = 1_000_000.0
-"""Cores or GB that one machine or one NUMA node may have."""
 
 
 @dataclass(frozen=True, eq=False)

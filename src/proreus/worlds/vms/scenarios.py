@@ -1,4 +1,4 @@
-"""The world of virtual machines as comparisons see it, and its scenarios by name.
+"""The scenarios of the world `vms` by name.
 
 `waiting@7`, `huawei/recovering@50`, `huawei/recovering@100x3`: an optional dataset (without one, generated
 machines), a scenario, the number of servers, and how many times the real load arrives. One seed is a number
@@ -8,60 +8,33 @@ of runs, each from a start of its own; a measure is taken over them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from proreus.contract.world import Picture, Played, Quantity, World
+from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.kernels.arrays import I64
-from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading import catalogue
-from proreus.worlds.vms.model import DoubleRule, VmTrace, part_of, superposed
-from proreus.worlds.vms.play import VmRuns, planned_runs, play_runs, record_run
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import data_dir, files_of, known
+from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace, part_of, superposed
 from proreus.worlds.vms.simulation.columns import Work
-from proreus.worlds.vms.simulation.outcome import MEASURES, RunFigures, measures_of
+from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, compile_trace, with_servers
+from proreus.worlds.vms.traces.datasets import DATASETS
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import Split, read_starts, read_trace, run_end, split_range
 
 _GENERATED_MACHINES = 40_000
 _MOST_SERVERS = 10_000
 _MOST_LOAD = 100
-_TRAINING_SEEDS = 1_000_000
+_SEEDS_APART = 1_000_000
 """Generated traces to train or validate on come from seeds this far away from those of the test."""
+_NAME = r"(?:(?P<dataset>[\w-]+)/)?(?P<scenario>[\w-]+)(?:@(?P<servers>\d+))?(?:x(?P<load>\d+))?"
 
-
-def load_kernels() -> None:
-    """Compile what the runs of rules need, or load it from the cache."""
-    runs = VmScenario("warm-up", starts=1, limit=2).load(0)
-    play_runs(runs, make_vm_policy("first_fit"))
-
-
-VMS = World(
-    name="vms",
-    measures=MEASURES,
-    quantities=(
-        Quantity("waiting", "Machines in line", "machines", "waiting"),
-        Quantity("cpu-allocation", "CPU allocation", "%", "cpu-allocation"),
-        Quantity("memory-allocation", "Memory allocation", "%", "memory-allocation"),
-        Quantity("running", "Machines that run", "machines"),
-        Quantity("servers", "Servers in use", "servers"),
-    ),
-    load_kernels=load_kernels,
-    does={
-        "total_wait": "lets the machines of a run wait {} in all",
-        "placements": "places {} before one fits nowhere",
-        "rejected": "turns away {} of the machines",
-    },
-    noun="machines",
-    place="server",
-    caution="Runs wait from seconds to weeks: the total wait is a mean without the lowest and highest tenth.",
-)
 
 _DECIDING = {"wait": ("total_wait",), "end": ("placements",), "reject": ("rejected",)}
 _TELLING = {
@@ -114,35 +87,16 @@ class VmScenario:
         if self.only is not None and self.starts != 1:
             raise UsageError(f"starts: {self.starts:,} runs cannot all be the one from a given start")
 
-    @property
-    def world(self) -> World:
-        """The world of virtual machines."""
-        return VMS
+    world: ClassVar[str] = "vms"
 
     @property
-    def deciding(self) -> tuple[str, ...]:
-        """The total wait, the machines placed or those turned away."""
-        return _DECIDING[self.options.full]
-
-    @property
-    def telling(self) -> tuple[str, ...]:
-        """Measures worth a column of a narrow table."""
-        return _TELLING[self.options.full]
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """How machines are treated and where the runs come from."""
+    def headings(self) -> Headings:
+        """How machines are treated says what decides."""
+        full = self.options.full
         kept = () if self.options.release else ("deleted machines give nothing back",)
         rule = f"on both NUMA nodes: {self.options.double}"
-        return (_FULL_WORDS[self.options.full], *kept, rule, f"{self.starts:,} runs per seed")
-
-    def check_policy(self, policy: str, options: None) -> None:
-        """Whether there is such a policy."""
-        make_vm_policy(policy)
-
-    def to_json(self) -> dict[str, Any]:
-        """As a run's settings keep it: its name says all."""
-        return {"name": self.name}
+        remarks = (_FULL_WORDS[full], *kept, rule, f"{self.starts:,} runs per seed")
+        return Headings(_DECIDING[full], _TELLING[full], remarks)
 
     def load(self, seed: int) -> VmRuns:
         """The runs of that seed."""
@@ -159,26 +113,40 @@ class VmScenario:
         ends = np.array([run_end(self.part, start, work.flavour.size) for start in starts.tolist()])
         return planned_runs(work, self.options, starts, self.limit, ends)
 
-    def play(self, work: VmRuns, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
-        """All runs of the seed with the policy of that name."""
-        chosen = make_vm_policy(policy[0], seed)
-        measures = self.measures(*play_runs(work, chosen))
-        if not with_picture:
-            return Played(measures, None)
-        machines = f"{work.work.flavour.size:,} machines in the trace"
-        facts = (f"{self.options.first_servers:,} servers", machines)
-        recording, heat, replay = record_run(work, chosen)
-        return Played(measures, Picture(recording, heat, facts, replay))
+    def start(self, work: VmRuns, seed: int) -> VmSimulation:
+        """The runs of a seed, one after the other."""
+        return VmSimulation(work)
 
-    def measures(self, runs: Sequence[RunFigures], seconds: float) -> dict[str, float]:
-        """What the runs came to, and how fast they were decided."""
-        found = measures_of(runs, self.options.full, grows=self.options.growth > 0)
-        return {**found, "decisions_per_s": found["decisions"] / max(seconds, 1e-9)}
+    def of_part(self, part: Part) -> VmScenario:
+        """The same in another part of the trace."""
+        return replace(self, part=part)
+
+    def yardstick(self) -> tuple[str, tuple[str, ...]]:
+        """The best of the published rules."""
+        return self.headings.deciding[0], ("first_fit", "best_fit", "balance_fit")
+
+    def to_json(self) -> dict[str, Any]:
+        """The name, and what the flags changed; paths are absolute, for a run may go on elsewhere."""
+        plain = VmScenario("plain")
+        base = self.name.partition(":")[0]
+        named = re.fullmatch(_NAME, base)
+        known = SCENARIOS.get(named["scenario"]) if named else None
+        if known is not None and named is not None and named["servers"]:
+            known = with_servers(known, int(named["servers"]))
+        entry: dict[str, Any] = {"name": self.name}
+        if self.options != known:
+            entry["options"] = asdict(self.options)
+        if base != self.name:
+            entry["trace"] = str(self.file.resolve()) if self.file is not None else None
+        for name in ("starts", "limit", "only", "part"):
+            if getattr(self, name) != getattr(plain, name):
+                entry[name] = getattr(self, name)
+        return entry
 
     def _work(self, seed: int) -> tuple[Work, I64]:
         if self.file is None:
-            far = 0 if self.part == "test" else _TRAINING_SEEDS * (1 + (self.part == "valid"))
-            trace = generate_vms(_GENERATED_MACHINES, far + seed, density=float(self.load_factor))
+            drawn = seed_of(self.part, seed, _SEEDS_APART)
+            trace = generate_vms(_GENERATED_MACHINES, drawn, density=float(self.load_factor))
             return compile_trace(trace, self.options.double), self._drawn(seed, 0, len(trace) // 2)
         if self.load_factor > 1:
             return self._dense(seed)
@@ -199,17 +167,17 @@ class VmScenario:
             return published[places]
         return self._drawn(seed, *split_range(self.part, machines))
 
-    def repeats(self, seeds: int) -> str:
+    def caution(self, seeds: Sequence[int]) -> str:
         """What to tell where so many seeds play published starts more than once; "": they do not."""
         listed = dict(self.lists).get(self.part)
         if listed is None or self.only is not None:
             return ""
         published = read_starts(listed, np.iinfo(np.int64).max).size
-        asked = seeds * self.starts
+        asked = len(seeds) * self.starts
         if asked <= published:
             return ""
         return (
-            f"{self.name}: {seeds} seeds of {self.starts:,} runs play the {published:,} published starts"
+            f"{self.name}: {len(seeds)} seeds of {self.starts:,} runs play the {published:,} published starts"
             f" {asked / published:.2g} times over: their intervals are too narrow"
         )
 
@@ -242,11 +210,11 @@ def compiled_file(file: Path, double: DoubleRule) -> Work:
 
 def parse_vm_scenario(text: str, data: Path | None) -> VmScenario:
     """The scenario of that name: [dataset/]scenario[@servers[xload]]."""
-    found = re.fullmatch(r"(?:([\w-]+)/)?([\w-]+)(?:@(\d+))?(?:x(\d+))?", text)
+    found = re.fullmatch(_NAME, text)
     dataset, name, servers, load = found.groups() if found else (None, text, None, None)
-    datasets = catalogue.known(data, "vms")
+    datasets = known(DATASETS, data)
     if name not in SCENARIOS or (dataset is not None and dataset not in datasets):
-        raise unknown_name("scenario", text, [*SCENARIOS, *(f"{known}/waiting" for known in datasets)])
+        raise unknown_name("scenario", text, [*SCENARIOS, *(f"{each}/waiting" for each in datasets)])
     options = SCENARIOS[name]
     if servers is not None:
         if not 0 < int(servers) <= _MOST_SERVERS:
@@ -258,14 +226,33 @@ def parse_vm_scenario(text: str, data: Path | None) -> VmScenario:
     scenario = VmScenario(text, options, load_factor=factor)
     if dataset is None:
         return scenario
-    if data is None:
-        raise InputError(
-            f"the scenario {text!r} needs data files; "
-            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-        )
-    files = catalogue.files_of(dataset, data)
+    files = files_of(DATASETS, dataset, data)
     # The published starts are those of SPANE's experiment, where machines wait.
     lists: tuple[tuple[Split, Path], ...] = ()
     if len(files) == 3 and options.full == "wait":
         lists = (("test", files[1]), ("valid", files[2]))
     return replace(scenario, file=files[0], lists=lists)
+
+
+def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> VmScenario:
+    """The scenario that `to_json` described; `data`: where the datasets lie now.
+
+    Raises ValueError where the entry describes none.
+    """
+    try:
+        name = str(entry["name"])
+        base = name.partition(":")[0]
+        scenario = parse_vm_scenario(base, data_dir(data) if "/" in base else None)
+        changes: dict[str, Any] = {
+            key: entry[key] for key in ("starts", "limit", "only", "part") if key in entry
+        }
+        if entry.get("trace"):
+            changes |= {"name": name, "file": Path(entry["trace"])}
+        if entry.get("options") is not None:
+            given = dict(entry["options"])
+            given["servers"] = tuple(ServerShape(**shape) for shape in given["servers"])
+            given["double"] = DoubleRule(**given["double"])
+            changes["options"] = VmsOptions(**given)
+        return replace(scenario, **changes)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a scenario: {error}") from error

@@ -1,4 +1,4 @@
-"""Every policy by name, in one literal, and the options that a user may turn."""
+"""Every policy that places pods, by name, in one literal, and the options that a user may turn."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from proreus.model.errors import UsageError, unknown_name
-from proreus.policies.checkpoint import is_checkpoint
-from proreus.policies.protocol import Policy
-from proreus.worlds.pods.policies.learned import PRETRAINED, learned_policy
+from proreus.model.errors import UsageError
+from proreus.policies.catalogue import Catalogue, Kind, Rule
+from proreus.policies.checkpoint import Checkpoint
+from proreus.worlds.pods.encoding.pair import VERSION
+from proreus.worlds.pods.policies.explaining import PodPolicy
+from proreus.worlds.pods.policies.learned import PRETRAINED, linear_scorer, q_policy, scorer_parameters
 from proreus.worlds.pods.policies.rules.columns import (
     BEST_FIT,
     BINPACK,
@@ -22,6 +24,7 @@ from proreus.worlds.pods.policies.rules.columns import (
     GPU_PACKING,
     KUBE,
     LEAST_ALLOCATED,
+    LINEAR,
     MOST_ALLOCATED,
     ORDERED,
     RANDOM,
@@ -30,6 +33,7 @@ from proreus.worlds.pods.policies.rules.columns import (
     WORST_FIT,
 )
 from proreus.worlds.pods.policies.rules.policy import RuleOptions, RulePolicy
+from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 
 Tie = Literal["default", "ordered", "random", "rotating"]
 KubeVersion = Literal["1.34", "1.35", "1.36"]
@@ -78,13 +82,13 @@ class PolicyOptions:
             raise UsageError(f"--load-margin {self.load_margin} is not a number from 0 on")
 
 
-Maker = Callable[[str, PolicyOptions, int], Policy]
+Maker = Callable[[str, PolicyOptions, int], PodPolicy]
 
 
 def _packing(kind: int, tie: int = ORDERED, *, fixed_tie: bool = False) -> Maker:
     """Makes a packing rule; `fixed_tie` where the tie-break is what the rule consists of."""
 
-    def make(name: str, options: PolicyOptions, seed: int) -> Policy:
+    def make(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
         chosen = tie if fixed_tie or options.tie == "default" else _TIES[options.tie]
         return RulePolicy(RuleOptions(name, kind, chosen, preempts=options.preempt, seed=seed))
 
@@ -92,7 +96,7 @@ def _packing(kind: int, tie: int = ORDERED, *, fixed_tie: bool = False) -> Maker
 
 
 def _kube(plus: bool) -> Maker:
-    def make(name: str, options: PolicyOptions, seed: int) -> Policy:
+    def make(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
         minor = int(options.kube_version.split(".")[1])
         # Up to 1.34 equal totals are drawn by lot; from 1.35 on the first in visiting order wins.
         own_tie = RANDOM if minor <= 34 else ORDERED
@@ -119,42 +123,47 @@ def _kube(plus: bool) -> Maker:
     return make
 
 
-def _learned(folder: Path) -> Maker:
-    """Makes the policy of a checkpoint."""
-
-    def make(name: str, options: PolicyOptions, seed: int) -> Policy:
-        tie = ORDERED if options.tie == "default" else _TIES[options.tie]
-        return learned_policy(name, folder, tie, preempts=options.preempt, seed=seed)
-
-    return make
+def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: PolicyOptions, seed: int) -> PodPolicy:
+    tie = ORDERED if options.tie == "default" else _TIES[options.tie]
+    linear = linear_scorer(checkpoint, folder)
+    return RulePolicy(RuleOptions(name, LINEAR, tie, preempts=options.preempt, seed=seed, linear=linear))
 
 
-POLICIES: dict[str, tuple[str, Maker]] = {
-    "random": ("a legal node at random", _packing(FLAT, RANDOM, fixed_tie=True)),
-    "round_robin": ("the next legal node in rotation", _packing(FLAT, ROTATING, fixed_tie=True)),
-    "first_fit": ("the first legal node", _packing(FLAT, ORDERED, fixed_tie=True)),
-    "best_fit": ("the legal node with least left over", _packing(BEST_FIT)),
-    "worst_fit": ("the legal node with most left over", _packing(WORST_FIT)),
-    "dot_prod": ("least alignment of demand and what is left, as published", _packing(DOT_PRODUCT)),
-    "gpu_packing": ("shared GPUs first, then used nodes, then empty ones", _packing(GPU_PACKING)),
-    "gpu_clustering": ("pods of one GPU kind together", _packing(GPU_CLUSTERING)),
-    "fgd": ("fragmentation gradient descent", _packing(FGD)),
-    "binpack": ("Volcano's binpack: the fullest node", _packing(BINPACK)),
-    "learned": ("the checkpoint that ships with the package", _learned(PRETRAINED / "pods")),
-    "kube": ("kube-scheduler's filters, scores, sampling, ties, preemption", _kube(plus=False)),
-    "kube_plus": ("kube, aware of GPUs, network, disk and measured load", _kube(plus=True)),
-}
+def _scorer(name: str, checkpoint: Checkpoint, folder: Path, options: PolicyOptions, seed: int) -> PodPolicy:
+    return ScorerPolicy(name, scorer_parameters(checkpoint, folder), preempts=options.preempt)
 
 
-def make_policy(name: str, options: PolicyOptions | None = None, seed: int = 0) -> Policy:
-    """The policy of that name, or the checkpoint at that path; a UsageError names the nearest one known.
+def _valued(name: str, checkpoint: Checkpoint, folder: Path, options: PolicyOptions, seed: int) -> PodPolicy:
+    return q_policy(name, checkpoint, folder, preempts=options.preempt)
 
-    The path of a training run stands for its best checkpoint.
-    """
-    options = options or PolicyOptions()
-    if name in POLICIES:
-        return POLICIES[name][1](name, options, seed)
-    for folder in (Path(name), Path(name) / "best"):
-        if is_checkpoint(folder):
-            return _learned(folder)(name, options, seed)
-    raise unknown_name("policy", name, POLICIES)
+
+POLICIES = Catalogue(
+    world="pods",
+    rules={
+        "random": Rule("a legal node at random", _packing(FLAT, RANDOM, fixed_tie=True)),
+        "round_robin": Rule("the next legal node in rotation", _packing(FLAT, ROTATING, fixed_tie=True)),
+        "first_fit": Rule("the first legal node", _packing(FLAT, ORDERED, fixed_tie=True)),
+        "best_fit": Rule("the legal node with least left over", _packing(BEST_FIT)),
+        "worst_fit": Rule("the legal node with most left over", _packing(WORST_FIT)),
+        "dot_prod": Rule("least alignment of demand and what is left, as published", _packing(DOT_PRODUCT)),
+        "gpu_packing": Rule("shared GPUs first, then used nodes, then empty ones", _packing(GPU_PACKING)),
+        "gpu_clustering": Rule("pods of one GPU kind together", _packing(GPU_CLUSTERING)),
+        "fgd": Rule("fragmentation gradient descent", _packing(FGD)),
+        "binpack": Rule("Volcano's binpack: the fullest node", _packing(BINPACK)),
+        "kube": Rule("kube-scheduler's filters, scores, sampling, ties, preemption", _kube(plus=False)),
+        "kube_plus": Rule("kube, aware of GPUs, network, disk and measured load", _kube(plus=True)),
+    },
+    main=("kube", "best_fit", "fgd"),
+    kinds={
+        "linear": Kind(VERSION, _linear),
+        "scorer": Kind(VERSION, _scorer),
+        "q": Kind(VERSION, _valued),
+    },
+    shipped=PRETRAINED / "pods",
+    options=PolicyOptions,
+)
+
+
+def make_policy(name: str, options: PolicyOptions | None = None, seed: int = 0) -> PodPolicy:
+    """The policy of that name, as `Catalogue.make` finds it."""
+    return POLICIES.make(name, options, seed)

@@ -1,4 +1,4 @@
-"""Learned policies: from a checkpoint to a policy like any other."""
+"""What the tensors of a checkpoint must be for each kind of learned policy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import numpy as np
 
 from proreus.kernels.arrays import F32
 from proreus.model.errors import InputError, UsageError
-from proreus.policies.checkpoint import CARD, Checkpoint, load_checkpoint
-from proreus.policies.protocol import Policy
+from proreus.policies.checkpoint import Checkpoint
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS
-from proreus.worlds.pods.policies.rules.columns import LINEAR
-from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
+from proreus.worlds.pods.policies.explaining import PodPolicy
+from proreus.worlds.pods.policies.rules.policy import LinearScorer
 from proreus.worlds.pods.policies.scorer import PARAMETERS
-from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 
 _SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
@@ -51,7 +49,7 @@ def scorer_parameters(checkpoint: Checkpoint, folder: Path) -> F32:
     return found.astype(np.float32)
 
 
-def q_policy(name: str, checkpoint: Checkpoint, folder: Path, *, preempts: bool) -> Policy:
+def q_policy(name: str, checkpoint: Checkpoint, folder: Path, *, preempts: bool) -> PodPolicy:
     """The policy of a checkpoint that values actions; torch is imported for it alone."""
     if importlib.util.find_spec("torch") is None:
         raise UsageError(
@@ -63,25 +61,7 @@ def q_policy(name: str, checkpoint: Checkpoint, folder: Path, *, preempts: bool)
         )
     except ValueError as error:
         raise InputError(str(error), file=folder) from error
-    policy: Policy = importlib.import_module("proreus.worlds.pods.policies.q_policy").BiddingQPolicy(
+    policy: PodPolicy = importlib.import_module("proreus.worlds.pods.policies.q_policy").BiddingQPolicy(
         name, network, preempts
     )
     return policy
-
-
-def learned_policy(name: str, folder: Path, tie: int, *, preempts: bool, seed: int) -> Policy:
-    """The policy of the checkpoint in `folder`."""
-    checkpoint = load_checkpoint(folder)
-    kind = checkpoint.card.kind if checkpoint.card.world == "pods" else ""
-    if kind == "scorer":
-        return ScorerPolicy(name, scorer_parameters(checkpoint, folder), preempts=preempts)
-    if kind == "q":
-        return q_policy(name, checkpoint, folder, preempts=preempts)
-    if kind == "linear":
-        scorer = linear_scorer(checkpoint, folder)
-        return RulePolicy(RuleOptions(name, LINEAR, tie, preempts=preempts, seed=seed, linear=scorer))
-    raise InputError(
-        f"a {checkpoint.card.kind!r} policy for {checkpoint.card.world!r} cannot play in the pods world",
-        file=folder / CARD,
-        field="kind",
-    )

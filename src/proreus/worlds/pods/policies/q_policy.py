@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -10,11 +10,12 @@ import torch
 from proreus.kernels.arrays import F32
 from proreus.model.decision import Decision, Delay, Place, Preempt, from_action
 from proreus.policies.networks.q import QNetwork, best_legal
-from proreus.policies.protocol import Explanation, verdicts
+from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.decision import PodsEncoder, legal_actions
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.encoding.rows import Encoder, copy_rows, list_choice, new_encoder, row_devices
+from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.state.compile import Compiled
 from proreus.worlds.pods.state.observation import PodObservation
 
@@ -29,6 +30,10 @@ class QPolicy:
     """As in training: what was masked there has no meaningful value here."""
     _encoder: tuple[Compiled, PodsEncoder] | None = field(default=None, init=False, repr=False)
 
+    def fresh(self, seed: int) -> QPolicy:
+        """The same network, for another run; it draws nothing."""
+        return replace(self)
+
     def decide(self, observation: PodObservation) -> Decision:
         """The most valued legal action, on the devices that its features describe."""
         return self._look(observation)[0]
@@ -40,8 +45,7 @@ class QPolicy:
             f"Value of delay {values[-2]:.4g}, of rejection {values[-1]:.4g}; equal values go to the first."
         )
         legal = np.flatnonzero(observation.refusals() == 0).tolist()
-        found = verdicts(observation, {n: {"value": float(values[n])} for n in legal})
-        return Explanation(self.name, observation.subject.name, decision, found, note)
+        return explained(self, observation, decision, {n: {"value": float(values[n])} for n in legal}, note)
 
     def _look(self, observation: PodObservation) -> tuple[Decision, F32]:
         """(decision, float32[2N + 2] values)."""
@@ -73,6 +77,10 @@ class BiddingQPolicy:
     preempts: bool = True
     _encoder: tuple[object, Encoder] | None = field(default=None, init=False, repr=False)
 
+    def fresh(self, seed: int) -> BiddingQPolicy:
+        """The same network, for another run; it draws nothing."""
+        return replace(self)
+
     def decide(self, observation: PodObservation) -> Decision:
         """The most valued node."""
         return self._look(observation)[0]
@@ -81,8 +89,8 @@ class BiddingQPolicy:
         """The values of all nodes that could be chosen, and why the others could not."""
         decision, values = self._look(observation)
         note = "Values of a trained network; equal values go to the first in order."
-        found = verdicts(observation, {n: {"value": value} for n, value in values.items()})
-        return Explanation(self.name, observation.subject.name, decision, found, note)
+        scores = {n: {"value": value} for n, value in values.items()}
+        return explained(self, observation, decision, scores, note)
 
     def _look(self, observation: PodObservation) -> tuple[Decision, dict[int, float]]:
         """(decision, node -> value)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,15 +11,14 @@ from proreus.kernels.arrays import F32, I64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import pack, packable
 from proreus.model.decision import Decision, Delay, Place, Preempt
-from proreus.policies.protocol import Explanation, verdicts
+from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.encoding.rows import Encoder, copy_rows, list_choice, new_encoder, row_devices
+from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.scorer import ScorerScratch, forward, new_scorer_scratch
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.observation import PodObservation
-
-_RUNS_REMEMBERED = 4
 
 
 @packable
@@ -41,13 +40,14 @@ class ScorerPolicy:
     name: str
     params: F32
     preempts: bool = True
-    _memory: dict[int, tuple[State, Bidding]] = field(default_factory=dict, init=False, repr=False)
+    _bound: tuple[State, Bidding] | None = field(default=None, init=False, repr=False)
+
+    def fresh(self, seed: int) -> ScorerPolicy:
+        """The same network, for another run; it draws nothing."""
+        return replace(self)
 
     def _bidding(self, observation: PodObservation) -> Bidding:
-        key = id(observation.state)
-        if key not in self._memory:
-            if len(self._memory) >= _RUNS_REMEMBERED:
-                self._memory.pop(next(iter(self._memory)))
+        if self._bound is None or self._bound[0] is not observation.state:
             nodes = len(observation.compiled.workload.nodes)
             bidding = pack(
                 Bidding(
@@ -59,8 +59,8 @@ class ScorerPolicy:
                     context=np.zeros(len(CONTEXT_FEATURES), dtype=np.float32),
                 )
             )
-            self._memory[key] = (observation.state, bidding)
-        return self._memory[key][1]
+            self._bound = (observation.state, bidding)
+        return self._bound[1]
 
     def decide(self, observation: PodObservation) -> Decision:
         """The node with the highest bid."""
@@ -87,9 +87,8 @@ class ScorerPolicy:
             (observation.pod_class, observation.waiting),
         )
         bids = zip(bidding.nodes[:rows].tolist(), bidding.work.logits[:rows].tolist(), strict=True)
-        found = verdicts(observation, {n: {"bid": bid} for n, bid in bids})
         note = "Bids of a trained network; equal bids go to the first in order."
-        return Explanation(self.name, observation.subject.name, decision, found, note)
+        return explained(self, observation, decision, {n: {"bid": bid} for n, bid in bids}, note)
 
 
 @compiled

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from proreus.contract.simulation import Outcome
 from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure, by_name
 from proreus.model.pod import GPU_WHOLE
@@ -66,29 +67,34 @@ class Curves:
     """Expected GPU share that typical pods cannot use, in % of capacity."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+Row = tuple[str, str, str, float, float, float, int]
+"""Of a pod: name, status, last node, arrival, start, finish, evictions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodsOutcome(Outcome):
     """The result of a run, free of the arrays of the world."""
 
-    measures: dict[str, float]
-    """By the names of MEASURES; those that make no sense for the workload are absent."""
+    log: list[Row]
+    """A row a pod, as in `rows`."""
     curves: Curves
     heat: NDArray[np.float32]
     """[moments, nodes] share in use of each node's scarcest resource."""
     heat_times: F64
-    log: list[tuple[str, str, str, float, float, float, int]]
-    """Per pod: name, status, last node, arrival, start, finish, evictions."""
 
 
-def outcome_of(compiled: Compiled, run: Run) -> Outcome:
+def outcome_of(compiled: Compiled, run: Run) -> PodsOutcome:
     """The outcome of a run, finished or not."""
     capacity = _capacity(compiled)
-    return Outcome(
-        measures=_measures(compiled, run, capacity),
+    log = _log(compiled, run)
+    return PodsOutcome(
+        measures=_measures(run, capacity),
+        columns=("pod", "status", "node", "arrival", "start", "finish", "evictions"),
+        rows=log,
         curves=_curves(run, capacity),
         heat=run.heat[: _heat_rows(run)].copy(),
         heat_times=run.samples[: int(run.counters[SAMPLES]) : HEAT_EVERY, SAMPLE_TIME].copy(),
-        log=_log(compiled, run),
+        log=log,
     )
 
 
@@ -110,7 +116,7 @@ def _capacity(compiled: Compiled) -> dict[str, tuple[int, float]]:
     return {name: (place, total) for name, (place, total) in found.items() if total > 0}
 
 
-def _measures(compiled: Compiled, run: Run, capacity: dict[str, tuple[int, float]]) -> dict[str, float]:
+def _measures(run: Run, capacity: dict[str, tuple[int, float]]) -> dict[str, float]:
     first = float(run.arrival[0]) if run.arrival.size else 0.0
     span = float(run.clock[0]) - first
     measures: dict[str, float] = {}
@@ -154,7 +160,7 @@ def _curves(run: Run, capacity: dict[str, tuple[int, float]]) -> Curves:
     )
 
 
-def _log(compiled: Compiled, run: Run) -> list[tuple[str, str, str, float, float, float, int]]:
+def _log(compiled: Compiled, run: Run) -> list[Row]:
     nodes = compiled.workload.nodes
     rows = zip(
         compiled.workload.pods,

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proreus.contract.replay import OUTSIDE, Move, Stage
+from proreus.contract.simulation import Look
 from proreus.kernels.arrays import F64
 from proreus.kernels.packed import pack
-from proreus.model.decision import Decision, Place, to_action
+from proreus.model.decision import Decision, Place, Preempt, meant, to_action
 from proreus.model.errors import IllegalDecision, InputError
 from proreus.model.workload import Workload
 from proreus.worlds.pods.simulation.columns import (
     COUNTERS,
+    EVICTIONS,
     HEAT_EVERY,
+    PLACEMENTS,
     SAMPLE_ROWS,
     SAMPLE_SUMS,
     STRIDE,
@@ -32,7 +36,8 @@ from proreus.worlds.pods.simulation.kernel import (
     apply,
     waiting,
 )
-from proreus.worlds.pods.simulation.outcome import Outcome, outcome_of
+from proreus.worlds.pods.simulation.outcome import PodsOutcome, outcome_of
+from proreus.worlds.pods.simulation.picture import levels_now, node_lines, shares_in_use, stage_of
 from proreus.worlds.pods.simulation.ticked import LEAST_GPU_CPU
 from proreus.worlds.pods.state.compile import Compiled, compile_workload, empty_state, new_scratch
 from proreus.worlds.pods.state.observation import PodObservation
@@ -77,6 +82,7 @@ class PodsWorld:
             work=np.array([pod.duration for pod in pods], dtype=np.float64),
         )
         self._pod = FINISHED
+        self._last: Move | None = None
         if self.compiled.workload.ticked:
             _check_ticked(self.compiled)
 
@@ -95,22 +101,61 @@ class PodsWorld:
             waiting(self.run),
         )
 
-    def apply(self, decision: Decision) -> None:
+    def apply(self, decision: Decision | int, /) -> None:
         """Carry out the decision about the pod last handed out; IllegalDecision leaves it undecided."""
         if self._pod == FINISHED:
             raise IllegalDecision("no pod is waiting for a decision")
         nodes = len(self.compiled.workload.nodes)
+        decision = meant(decision, nodes)
         devices = decision.devices if isinstance(decision, Place) else 0
         choice = (to_action(decision, nodes), devices)
         answer = apply(self.cluster, self.state, self.run, self.scratch, self._pod, choice)
+        name = self.compiled.workload.pods[self._pod].name
         if answer != APPLIED:
-            name = self.compiled.workload.pods[self._pod].name
             raise IllegalDecision(f"{decision} for pod {name}: {_COMPLAINTS[answer]}")
         self._pod = FINISHED
+        self._last = Move(name, OUTSIDE, decision.node) if isinstance(decision, Place | Preempt) else None
 
-    def outcome(self) -> Outcome:
+    def subject(self) -> str:
+        """The pod that needs a decision."""
+        return "" if self._pod == FINISHED else self.compiled.workload.pods[self._pod].name
+
+    def outcome(self) -> PodsOutcome:
         """What the run has come to so far."""
         return outcome_of(self.compiled, self.run)
+
+    def screen(self) -> list[str]:
+        """The nodes as they stand."""
+        counters = self.run.counters
+        head = f"{self.run.clock[0]:,.0f} s: {counters[PLACEMENTS]:,} placed, {waiting(self.run):,} waiting"
+        if self._last is not None:
+            head += f"; {self._last.item} → {self.compiled.workload.nodes[self._last.target].name}"
+        if counters[EVICTIONS]:
+            head += f"; {counters[EVICTIONS]:,} evicted so far"
+        chosen = -1 if self._last is None else self._last.target
+        return [head, *node_lines(self.compiled, self.state, chosen)]
+
+    def stage(self) -> Stage:
+        """Nodes with gauges."""
+        return stage_of(self.compiled)
+
+    def look(self) -> Look:
+        """The nodes now, with the last placement."""
+        shares = shares_in_use(self.cluster.nodes, self.state)
+        moves = () if self._last is None else (self._last,)
+        self._last = None
+        placed = int(self.run.counters[PLACEMENTS])
+        levels = levels_now(shares, self.stage())
+        return Look(float(self.run.clock[0]), placed, {}, shares.max(axis=1), levels, moves)
+
+    def told(self, before: Look | None, now: Look) -> str:
+        """So many placements."""
+        return f"{now.count:,} placed"
+
+    def facts(self) -> tuple[str, ...]:
+        """Nodes and pods."""
+        workload = self.compiled.workload
+        return f"{len(workload.nodes):,} nodes", f"{len(workload.pods):,} pods"
 
 
 def _check_ticked(compiled: Compiled) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from proreus.learning.judge import Judge
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
-from proreus.policies.protocol import Policy
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.scenarios import Scenario
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
@@ -54,16 +54,8 @@ def training_workloads(scenarios: Sequence[Scenario], lessons: Lessons) -> list[
     return [compiled_workload(scenario, seed) for scenario in scenarios for seed in seeds]
 
 
-def yardstick(scenario: Scenario) -> tuple[str, tuple[str, ...]]:
-    """(measure, rules): FGD's allocation where nobody leaves and there are GPUs, else best fit's times."""
-    nodes = compiled_workload(scenario, FIRST_VALIDATION_SEED).cluster.nodes
-    if scenario.options.drop_failures and nodes.gpu_count.any():
-        return "gpu_allocation_peak", ("fgd",)
-    return "jct_mean", ("best_fit",)
-
-
-def _measured(scenario: Scenario, seed: int, policy: Policy) -> dict[str, float]:
+def _measured(scenario: Scenario, seed: int, policy: PodPolicy) -> Mapping[str, float]:
     return simulate(compiled_workload(scenario, seed), policy, scenario.options).measures
 
 
-JUDGE: Judge[Scenario, Policy] = Judge(_measured, make_policy, yardstick, MEASURES, FIRST_VALIDATION_SEED)
+JUDGE: Judge[Scenario, PodPolicy] = Judge(_measured, make_policy, MEASURES, FIRST_VALIDATION_SEED)

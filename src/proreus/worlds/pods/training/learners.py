@@ -16,14 +16,14 @@ from proreus.learning.settings import at_least_one
 from proreus.learning.update import Update
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, VERSION
-from proreus.worlds.pods.play import load_kernels
+from proreus.worlds.pods.play import warm_up
 from proreus.worlds.pods.policies.scorer import initial_parameters, part
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 from proreus.worlds.pods.scenarios import Scenario
 from proreus.worlds.pods.training.distributed import lanes_of
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig, fused_ppo
 from proreus.worlds.pods.training.goal import START_RULE, ESConfig, PodsGoal
-from proreus.worlds.pods.training.judge import JUDGE, Lessons, training_workloads, yardstick
+from proreus.worlds.pods.training.judge import JUDGE, Lessons, training_workloads
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
 
 _STEEPNESS = 0.5  # small enough for tanh to be nearly linear over the feature's range
@@ -45,7 +45,7 @@ class PPOLessons(Lessons):
 
 
 def _goal(scenarios: Sequence[Scenario], config: ESConfig, pool: Executor) -> PodsGoal:
-    load_kernels()  # before worker processes want them all at one time
+    warm_up()  # before worker processes want them all at one time
     return PodsGoal(config, scenarios, pool)
 
 
@@ -57,7 +57,7 @@ def _train(
     with lanes_of(make, lessons.lanes, config.rollout_steps, workers) as lanes:
         initial = initial_parameters(config.seed)
         if lessons.start == "rule":
-            initial = rule_parameters(initial, gpus="fgd" in yardstick(scenarios[0])[1])
+            initial = rule_parameters(initial, gpus="fgd" in scenarios[0].yardstick()[1])
         threads = replace(config, threads=workers.processes)
         yield from fused_ppo(threads, lanes, initial=initial, saved=saved)
 
@@ -108,6 +108,8 @@ ES = EvolutionLearner(
     kind="linear",
     encoding=VERSION,
     gain=f"gain over {START_RULE}",
+    about="evolution strategy over a linear scorer that starts from FGD",
+    example="--scenarios gpu --generations 20 --out runs/x",
     needs="cmaes",
     goal=_goal,
     threads=False,
@@ -119,6 +121,8 @@ PPO = GradientLearner(
     kind="scorer",
     encoding=VERSION,
     gain="gain over the strongest rule",
+    about="a scorer network",
+    example="--scenarios gpu@20 --steps 200000 --out runs/p",
     train=_train,
     judge=_judge,
     tells=("return", "entropy", "kl"),

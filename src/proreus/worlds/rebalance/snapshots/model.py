@@ -6,13 +6,10 @@ Readers and the generator make snapshots, the world of rebalancing plays migrati
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-I64: TypeAlias = npt.NDArray[np.int64]
-Bool: TypeAlias = npt.NDArray[np.bool_]
+from proreus.kernels.arrays import I64, Bool
 
 NUMA_NODES = 2
 CPU, MEMORY = 0, 1
@@ -70,20 +67,3 @@ class Snapshot:
             raise ValueError("a virtual machine runs on a machine that is not there")
         if not np.isin(self.numa, (0, 1)).all() or self.numa[self.double].any():
             raise ValueError("a NUMA node is 0 or 1, and 0 for a virtual machine on both")
-
-
-@dataclass(frozen=True)
-class Migrate:
-    """Move a virtual machine (or a pod) to a machine (a node); `numa` is 0 for those on both NUMA nodes."""
-
-    unit: int
-    target: int
-    numa: int = 0
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Move nothing more: this snapshot, or this window, is done."""
-
-
-Migration: TypeAlias = Migrate | Stop

@@ -6,55 +6,25 @@ machines. `bytedance`: the public snapshot, always the same.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-
-from proreus.contract.heat import heat_map
-from proreus.contract.replay import Levels, Move, Replay, Stage, Tell, levels_of, replay_of
-from proreus.contract.world import Picture, Played, Recording, World
-from proreus.kernels.arrays import F64
-from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading import catalogue
-from proreus.worlds.rebalance.snapshots.model import CPU, Snapshot, Stop
-from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
-from proreus.worlds.rebalance.snapshots.policies.policy import SnapshotPolicy
-from proreus.worlds.rebalance.snapshots.simulation.world import (
-    SnapshotOptions,
-    SnapshotOutcome,
-    SnapshotWorld,
-)
-from proreus.worlds.rebalance.snapshots.state import fragment_shares
+from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import data_dir, files_of
+from proreus.worlds.rebalance.snapshots.model import Snapshot
+from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
 from proreus.worlds.rebalance.snapshots.traces.bytedance import read_snapshot
+from proreus.worlds.rebalance.snapshots.traces.datasets import DATASETS
 from proreus.worlds.rebalance.snapshots.traces.generate import PRESETS, generate_snapshot
-from proreus.worlds.rebalance.world import REBALANCE
 
 BYTEDANCE = "bytedance"
-_FILE = "vms/vmr2l_bytedance/reset_vm_pm_id_clear2.json"
 SNAPSHOT_SCENARIOS = (*PRESETS, BYTEDANCE)
 _MOST_MACHINES = 10_000
-
-
-def load_kernels() -> None:
-    """Compile what the runs need, or load it from the cache."""
-    for policy in ("greedy_fragment", "search"):
-        warm_up(policy)
-
-
-@lru_cache(maxsize=1)
-def _tiny() -> Snapshot:
-    return generate_snapshot("snapshot-small", 0, 2)
-
-
-@lru_cache(maxsize=64)
-def warm_up(policy: str) -> None:
-    """Load the policy's machine code once in a process, so that times are those of deciding alone."""
-    play_snapshot(_tiny(), make_snapshot_policy(policy), SnapshotOptions(budget=1))
+_SEEDS_APART = 1_000_000
 
 
 def is_snapshot(text: str) -> bool:
@@ -71,137 +41,53 @@ class SnapshotScenario:
     machines: int | None = None
     """Of a generated one; None: as many as the preset has."""
     file: Path | None = None
+    part: Part = "test"
+    """Which seeds snapshots are drawn with."""
+
+    world: ClassVar[str] = "rebalance"
 
     @property
-    def world(self) -> World:
-        """The world of rebalancing."""
-        return REBALANCE
-
-    @property
-    def deciding(self) -> tuple[str, ...]:
-        """What is left of the fragments."""
-        return ("fragment_rate",)
-
-    @property
-    def telling(self) -> tuple[str, ...]:
-        """Measures worth a column of a narrow table."""
-        return ("fragment_rate", "fragment_reduction", "moves", "migrated_memory", "plan_seconds")
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """How far it may go."""
-        budget, size = self.options.budget, self.options.fragment_size
-        return (f"at most {budget} migrations", f"pieces of {size} cores")
-
-    def check_policy(self, policy: str, options: None) -> None:
-        """Whether there is such a policy."""
-        make_snapshot_policy(policy)
+    def headings(self) -> Headings:
+        """What is left of the fragments decides."""
+        return Headings(
+            deciding=("fragment_rate",),
+            telling=("fragment_rate", "fragment_reduction", "moves", "migrated_memory", "plan_seconds"),
+            remarks=(
+                f"at most {self.options.budget} migrations",
+                f"pieces of {self.options.fragment_size} cores",
+            ),
+        )
 
     def load(self, seed: int) -> Snapshot:
         """The snapshot of that seed; that of a file is always the same."""
         if self.file is not None:
             return _read_once(self.file)
-        return generate_snapshot(self.name.partition("@")[0], seed, self.machines)
+        drawn = seed_of(self.part, seed, _SEEDS_APART)
+        return generate_snapshot(self.name.partition("@")[0], drawn, self.machines)
 
-    def play(self, work: Snapshot, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
-        """All migrations of the policy of that name."""
-        chosen = make_snapshot_policy(policy[0], seed)
-        warm_up(policy[0])
-        if not with_picture:
-            return Played(play_snapshot(work, chosen, self.options).outcome.measures, None)
-        states: list[Levels] = []
-        moves: list[tuple[Move, ...]] = []
+    def start(self, work: Snapshot, seed: int) -> SnapshotWorld:
+        """The snapshot before its first migration."""
+        return SnapshotWorld(work, self.options)
 
-        def watch(world: SnapshotWorld, move: Move | None) -> None:
-            states.append(_levels(world))
-            moves.append(() if move is None else (move,))
+    def of_part(self, part: Part) -> SnapshotScenario:
+        """The same with the seeds of another part; a snapshot in a file is always the same."""
+        return replace(self, part=part)
 
-        run = play_snapshot(work, chosen, self.options, watch)
-        replay = replay_of(_stage(work, self.options), states, moves, _told(run.rates))
-        return Played(run.outcome.measures, _picture(work, run, replay))
+    def caution(self, seeds: Sequence[int]) -> str:
+        """A file is one snapshot, whatever the seed."""
+        if self.file is None or len(seeds) < 2:
+            return ""
+        return f"{self.name}: one snapshot, the same for all {len(seeds)} seeds; only chance differs"
 
+    def yardstick(self) -> tuple[str, tuple[str, ...]]:
+        """The strongest rule that looks one migration ahead."""
+        return "fragment_rate", ("greedy_fragment", "hotspot")
 
-@dataclass(frozen=True, eq=False)
-class SnapshotRun:
-    """What a policy did to a snapshot."""
-
-    outcome: SnapshotOutcome
-    rates: F64
-    """[moves + 1] fragment rate, in %, before the first and after each migration."""
-    use: F64
-    """[moves + 1, machines] share of the cores in use."""
-    after: Snapshot
-    """Where everything stands in the end."""
-
-
-Watch = Callable[[SnapshotWorld, Move | None], None]
-"""Sees the world before the first migration (None) and after each."""
-
-
-def play_snapshot(
-    snapshot: Snapshot, policy: SnapshotPolicy, options: SnapshotOptions, watch: Watch | None = None
-) -> SnapshotRun:
-    """Migrate until the policy stops or the budget is spent; the time is that of the decisions alone."""
-    world = SnapshotWorld(snapshot, options)
-    cores = snapshot.total[:, :, CPU].sum(axis=1)
-    use, seconds = [_use(world, cores)], 0.0
-    if watch is not None:
-        watch(world, None)
-    while True:
-        begin = time.perf_counter()
-        observation = world.next_decision()
-        if observation is None:
-            break
-        decision = policy.decide(observation)
-        seconds += time.perf_counter() - begin
-        if isinstance(decision, Stop):
-            world.apply(decision)
-            break
-        before = world.machines.machine.copy()
-        world.apply(decision)
-        use.append(_use(world, cores))
-        if watch is not None:
-            watch(world, Move(snapshot.vms[decision.unit], int(before[decision.unit]), decision.target))
-    outcome = world.outcome()
-    measures = {**outcome.measures, "plan_seconds": seconds}
-    rates = [outcome.measures["fragment_rate_before"], *(100 * row[3] for row in outcome.log)]
-    return SnapshotRun(
-        SnapshotOutcome(measures, outcome.log), np.array(rates), np.array(use), world.snapshot_now()
-    )
-
-
-def _use(world: SnapshotWorld, cores: F64) -> F64:
-    free = world.machines.free[:, :, CPU].sum(axis=1)
-    share: F64 = 1.0 - free / np.maximum(cores, 1)
-    return share
-
-
-def _picture(snapshot: Snapshot, run: SnapshotRun, replay: Replay) -> Picture:
-    moves = np.arange(len(run.rates), dtype=np.float64)
-    recording = Recording(moves, {"fragments": run.rates, "moves": moves})
-    facts = (f"{len(snapshot.machines):,} machines", f"{len(snapshot.vms):,} virtual machines")
-    return Picture(recording, heat_map(run.use.astype(np.float32), moves), facts, replay)
-
-
-def _stage(snapshot: Snapshot, options: SnapshotOptions) -> Stage:
-    gauges = ("CPU", "memory", f"fragment, of {options.fragment_size} cores")
-    return Stage("machine", snapshot.machines, gauges, "NUMA node", colour=len(gauges) - 1)
-
-
-def _levels(world: SnapshotWorld) -> Levels:
-    used = 1.0 - world.machines.free / np.maximum(world.snapshot.total, 1)
-    return levels_of(np.concatenate([used, fragment_shares(world.machines)[:, :, None]], axis=2))
-
-
-def _told(rates: F64) -> Tell:
-    def tell(before: int, at: int) -> str:
-        rate = f"fragment rate {rates[at]:.2f} %"
-        if at == 0:
-            return f"before the first migration, {rate}"
-        which = f"migration {at}" if before == at - 1 else f"migrations {before + 1} to {at}"
-        return f"{which}, {rate}"
-
-    return tell
+    def to_json(self) -> dict[str, Any]:
+        """The name, the options and the file of one's own."""
+        own = self.file is not None and ":" in self.name
+        entry: dict[str, Any] = {"name": self.name, "options": asdict(self.options)}
+        return {**entry, "snapshot": str(self.file.resolve())} if own and self.file is not None else entry
 
 
 @lru_cache(maxsize=2)
@@ -220,17 +106,19 @@ def parse_snapshot_scenario(text: str, data: Path | None, budget: int | None = N
     preset, at, size = text.partition("@")
     options = SnapshotOptions() if budget is None else SnapshotOptions(budget=budget)
     if preset == BYTEDANCE and not at:
-        if data is None:
-            raise InputError(
-                f"the scenario {text!r} needs data files; "
-                f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-            )
-        file = data / _FILE
-        if not file.is_file():
-            raise InputError("no such file", file=file)
+        (file,) = files_of(DATASETS, BYTEDANCE, data)
         return SnapshotScenario(text, options, file=file)
     if preset not in PRESETS:
         raise unknown_name("scenario", text, SNAPSHOT_SCENARIOS)
     if at and not (size.isdecimal() and 1 <= int(size) <= _MOST_MACHINES):
         raise UsageError(f"scenario {text!r}: after @ comes a number of machines up to {_MOST_MACHINES:,}")
     return SnapshotScenario(text, options, int(size) if at else None)
+
+
+def snapshot_scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> SnapshotScenario:
+    """The scenario that `to_json` described; a KeyError, TypeError or UsageError where it is none."""
+    name, options = str(entry["name"]), SnapshotOptions(**entry["options"])
+    if entry.get("snapshot"):
+        return replace(own_snapshot(Path(entry["snapshot"])), options=options)
+    needed = data is not None or name == BYTEDANCE
+    return replace(parse_snapshot_scenario(name, data_dir(data) if needed else None), options=options)

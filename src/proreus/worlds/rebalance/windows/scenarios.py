@@ -1,4 +1,4 @@
-"""The world of windows as comparisons see it, and its scenarios by name.
+"""Windows of requests as scenarios of the world `rebalance`, by name.
 
 `windows/serial`, `windows/parallel`: generated pods and requests, another set for every seed.
 `windows/huawei-serial`: machines of the Huawei trace as requests, dealt to pods in turn.
@@ -8,22 +8,20 @@ Every run covers the last quarter of the windows; training sees the first part o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from proreus.contract.world import Picture, Played, World
-from proreus.kernels.arrays import F64
-from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading import catalogue
+from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import data_dir, files_of
 from proreus.reading.cleaning.clean import REQUESTS_FILE, WINDOWS_FILE
 from proreus.worlds.rebalance.windows.model import RequestWindows, part_of_windows
-from proreus.worlds.rebalance.windows.play import pictured, play_part, replayed
-from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
-from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
-from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld
+from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
+from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld, RewardWeights
+from proreus.worlds.rebalance.windows.traces.datasets import DATASETS
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
 from proreus.worlds.rebalance.windows.traces.layout import read_layout
 from proreus.worlds.rebalance.windows.traces.tables import (
@@ -32,18 +30,11 @@ from proreus.worlds.rebalance.windows.traces.tables import (
     read_monitor,
     read_requests,
 )
-from proreus.worlds.rebalance.world import REBALANCE
 
 CLEANED = (REQUESTS_FILE, WINDOWS_FILE)
 """What `proreus data clean` writes, the finer of them first."""
-_TRAINING_SEEDS = 1_000_000
+_SEEDS_APART = 1_000_000
 """Generated windows to train or validate on come from seeds this far away from those of the test."""
-
-
-def load_kernels() -> None:
-    """Compile what the runs need, or load it from the cache."""
-    scenario = WindowScenario("warm-up", config=WindowsConfig(nodes=2, pods=3, windows=8))
-    scenario.play(scenario.load(0), ("hotspot", None), 0, with_picture=False)
 
 
 @dataclass(frozen=True)
@@ -58,42 +49,25 @@ class WindowScenario:
     """"huawei", "monitor" or "requests": a kind of file; "": generated."""
     file: Path | None = None
     layout: Path | None = None
-    """Nodes and pods of the requests, in the notes' JSON layout."""
-    part: str = "test"
+    """Nodes and pods of the requests, in the JSON layout of VMAgent's DeployEnv."""
+    part: Part = "test"
     """Of the windows, in order of time: train, valid or test."""
 
-    @property
-    def world(self) -> World:
-        """The world of rebalancing."""
-        return REBALANCE
+    world: ClassVar[str] = "rebalance"
 
     @property
-    def deciding(self) -> tuple[str, ...]:
-        """The requests above the threshold."""
-        return ("violations",)
-
-    @property
-    def telling(self) -> tuple[str, ...]:
-        """Measures worth a column of a narrow table."""
-        return ("violations", "hit", "migrations", "over_steps", "reward", "decisions_per_s")
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """How requests are served and pods may move."""
+    def headings(self) -> Headings:
+        """The requests above the threshold decide."""
         how = "one after the other" if self.options.service == "serial" else "in groups that add up"
-        return (
-            f"requests of a pod are served {how}",
-            f"threshold {self.options.threshold:.0%}, at most {self.options.budget} migrations a window",
-            f"the {self.part} part of the windows",
+        return Headings(
+            deciding=("violations",),
+            telling=("violations", "hit", "migrations", "over_steps", "reward", "windows_per_s"),
+            remarks=(
+                f"requests of a pod are served {how}",
+                f"threshold {self.options.threshold:.0%}, at most {self.options.budget} migrations a window",
+                f"the {self.part} part of the windows",
+            ),
         )
-
-    def check_policy(self, policy: str, options: None) -> None:
-        """Whether there is such a policy."""
-        make_move_policy(policy)
-
-    def to_json(self) -> dict[str, Any]:
-        """As a run's settings keep it: its name says all."""
-        return {"name": self.name}
 
     def windows(self, seed: int) -> RequestWindows:
         """The windows of that seed; those of a file are always the same."""
@@ -101,8 +75,8 @@ class WindowScenario:
             together = self.options.group if self.options.service == "parallel" else 1
             where = self.layout or EvenSpread(self.config.nodes, together)
             return windows_in(self.source, self.file, where)
-        far = 0 if self.part == "test" else _TRAINING_SEEDS * (1 + (self.part == "valid"))
-        return generate_windows(replace(self.config, adds_up=self.options.service == "parallel"), far + seed)
+        config = replace(self.config, adds_up=self.options.service == "parallel")
+        return generate_windows(config, seed_of(self.part, seed, _SEEDS_APART))
 
     def load(self, seed: int) -> DeployWorld:
         """The world of that seed."""
@@ -117,7 +91,7 @@ class WindowScenario:
         begin = first + (seed * length) % (last - first - length + 1)
         return begin, begin + length
 
-    def repeats(self, seeds: Sequence[int]) -> str:
+    def caution(self, seeds: Sequence[int]) -> str:
         """What to tell where several seeds play the same recorded windows, so that they are no sample."""
         if self.file is None:
             return ""
@@ -130,22 +104,28 @@ class WindowScenario:
             f"{len(seeds)} seeds; intervals over seeds that repeat them are too narrow"
         )
 
-    def play(self, work: DeployWorld, policy: tuple[str, Any], seed: int, *, with_picture: bool) -> Played:
-        """The part of the windows with the policy of that name."""
-        chosen, part = make_move_policy(policy[0], seed), self.played_part(work, seed)
-        outcomes, use, seconds = play_part(work, chosen, part)
-        found = self.measures(outcomes, seconds)
-        if not with_picture:
-            return Played(found, None)
-        deployment = work.windows.deployment
-        sizes = (f"{len(deployment.node_names):,} nodes", f"{len(deployment.pod_names):,} pods")
-        facts = (*sizes, f"{len(outcomes):,} windows")
-        return Played(found, Picture(*pictured(outcomes, use), facts, replayed(work, chosen, part)))
+    def start(self, work: DeployWorld, seed: int) -> WindowSimulation:
+        """A run over the seed's part of the windows."""
+        return WindowSimulation(work, self.played_part(work, seed))
 
-    def measures(self, outcomes: F64, seconds: float) -> dict[str, float]:
-        """What a run came to, and how fast it was."""
-        found = measures_of(outcomes, self.options.weights)
-        return {**found, "decisions_per_s": len(outcomes) / max(seconds, 1e-9)}
+    def of_part(self, part: Part) -> WindowScenario:
+        """The same in another part of the windows."""
+        return replace(self, part=part)
+
+    def yardstick(self) -> tuple[str, tuple[str, ...]]:
+        """The hotspot rule."""
+        return "violations", ("hotspot",)
+
+    def to_json(self) -> dict[str, Any]:
+        """The name, and what the flags changed; paths are absolute, for a run may go on elsewhere."""
+        base = self.name.partition(":")[0]
+        entry: dict[str, Any] = {"name": self.name}
+        if base not in _KINDS or self.options != _KINDS[base][1]:
+            entry["options"] = asdict(self.options)
+        if self.source == "requests" and self.file is not None:
+            layout = None if self.layout is None else str(self.layout.resolve())
+            entry |= {"requests": str(self.file.resolve()), "layout": layout, "nodes": self.config.nodes}
+        return entry
 
 
 @lru_cache(maxsize=2)
@@ -167,11 +147,6 @@ _KINDS = {
     "windows/huawei-parallel": ("huawei", DeployOptions(service="parallel")),
     "windows/monitor": ("monitor", DeployOptions()),
 }
-WINDOW_SCENARIOS = tuple(_KINDS)
-_FILES = {
-    "huawei": "vms/huawei_east_1/Huawei-East-1-lt.csv",
-    "monitor": "vms/k8s_monitor_2022/pod_monitor_5min.csv",
-}
 
 
 def parse_window_scenario(text: str, data: Path | None) -> WindowScenario:
@@ -181,14 +156,7 @@ def parse_window_scenario(text: str, data: Path | None) -> WindowScenario:
     source, options = _KINDS[text]
     if not source:
         return WindowScenario(text, options)
-    if data is None:
-        raise InputError(
-            f"the scenario {text!r} needs data files; "
-            f"point --data or {catalogue.VARIABLE} at the folder that holds the datasets"
-        )
-    file = data / _FILES[source]
-    if not file.is_file():
-        raise InputError("no such file", file=file)
+    (file,) = files_of(DATASETS, f"windows/{source}", data)
     return WindowScenario(text, options, source=source, file=file)
 
 
@@ -207,3 +175,17 @@ def with_requests(scenario: WindowScenario, file: Path, layout: Path | None, nod
     config = replace(scenario.config, nodes=nodes)
     name = f"{scenario.name}:{file.name}"
     return replace(scenario, name=name, source="requests", file=file, layout=layout, config=config)
+
+
+def window_scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> WindowScenario:
+    """The scenario that `to_json` described; a KeyError, TypeError or UsageError where it is none."""
+    base = str(entry["name"]).partition(":")[0]
+    needed = data is not None or (base in _KINDS and _KINDS[base][0])
+    scenario = parse_window_scenario(base, data_dir(data) if needed else None)
+    if entry.get("requests"):
+        layout = Path(entry["layout"]) if entry.get("layout") else None
+        scenario = with_requests(scenario, Path(entry["requests"]), layout, int(entry["nodes"]))
+    if entry.get("options") is None:
+        return scenario
+    given = {**entry["options"], "weights": RewardWeights(**entry["options"]["weights"])}
+    return replace(scenario, options=DeployOptions(**given))

@@ -8,6 +8,7 @@ Letters in shape comments: N nodes, P pods, F forecasts; the last axis of amount
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -155,3 +156,18 @@ def moves_mask(hosting: Hosting) -> Bool:
     mask = np.zeros(hosting.where.size * hosting.pods.size + 1, dtype=np.bool_)
     legal_moves(hosting, mask)
     return mask
+
+
+@dataclass(frozen=True, eq=False)
+class WindowObservation:
+    """The moment of one decision between two windows. The arrays are live: read them, never write them."""
+
+    hosting: Hosting
+    window: int
+    """The one that is served next."""
+    node_names: tuple[str, ...]
+    pod_names: tuple[str, ...]
+
+    def action_mask(self) -> Bool:
+        """bool[P * N + 1]: pod * N + node is a move, the last entry is to stop."""
+        return moves_mask(self.hosting)

@@ -18,16 +18,18 @@ from proreus.model.errors import WorkError
 from proreus.reading.catalogue import files_of, holds
 from proreus.worlds.vms.bench.peer import PeerEnv, peer_rate
 from proreus.worlds.vms.model import VmTrace
-from proreus.worlds.vms.play import planned_runs, play_runs
+from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
+from proreus.worlds.vms.traces.datasets import DATASETS
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import read_trace
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings
 
 GOAL = 2_600_000.0
-"""Steps per CPU-second at 100 servers: 1,000 times the best that the original's agent loop was seen to do."""
+"""Steps per CPU-second at 100 servers: 1,000 times the best that VMAgent's agent loop was seen to do."""
 TIMES = 1_000.0
 """How many times the peer of the same run."""
 SIZES = (5, 20, 50, 100, 500)
@@ -40,8 +42,8 @@ _STARTS = (1_000, 9_999)
 
 def bench_vms(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchRow]:
     """The rows, one by one as they are measured; `tell` hears what is going on."""
-    real = holds("huawei", data)
-    trace = read_trace(files_of("huawei", data)[0]) if real else generate_vms(40_000, 0)
+    real = holds(DATASETS, "huawei", data)
+    trace = read_trace(files_of(DATASETS, "huawei", data)[0]) if real else generate_vms(40_000, 0)
     source = "Huawei-East-1" if real else "generated machines"
     double = SCENARIOS["recovering-large"].double
     work = compile_trace(trace, double)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,24 +12,16 @@ from proreus.kernels.arrays import F64
 from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
 from proreus.policies.networks.bidder import Bidder, no_bidder
+from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import VmRule
+from proreus.worlds.vms.policies.explaining import explained
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.state.observation import VmObservation
 
-
-class VmPolicy(Protocol):
-    """Decides about virtual machines, one at a time."""
-
-    @property
-    def name(self) -> str:
-        """The name in tables and reports."""
-        ...
-
-    def decide(self, observation: VmObservation) -> int:
-        """The place of the request at hand: server * 2 + NUMA node, one where `avail` is set."""
-        ...
+VmPolicy: TypeAlias = Policy[VmObservation, int]
+"""Decides where a request goes: server * 2 + NUMA node, one where `avail` is set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +36,14 @@ class VmRulePolicy:
     bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
     """The network of a policy that bids."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_rule", self.new_rule())
+    @cached_property
+    def rule(self) -> VmRule:
+        """The rule of this policy's run, its random state included."""
+        return self.new_rule()
+
+    def fresh(self, seed: int) -> VmRulePolicy:
+        """The same rule, for other runs."""
+        return replace(self, seed=seed)
 
     def new_rule(self) -> VmRule:
         """The rule for a kernel, its random choices from the start."""
@@ -60,9 +59,12 @@ class VmRulePolicy:
 
     def decide(self, observation: VmObservation) -> int:
         """The rule's choice."""
-        rule: VmRule = self._rule  # type: ignore[attr-defined]
-        return int(
-            choose_place(
-                observation.servers, observation.flavours, observation.lane, observation.flavour, rule
-            )
-        )
+        servers, flavours = observation.servers, observation.flavours
+        return int(choose_place(servers, flavours, observation.lane, observation.flavour, self.rule))
+
+    def explain(self, observation: VmObservation) -> Explanation:
+        """The rule's choice and what every place was worth; asking changes nothing."""
+        before = self.rule.rng.copy()
+        place = self.decide(observation)
+        self.rule.rng[:] = before
+        return explained(self.name, self.rule, observation, place)

@@ -63,6 +63,3 @@ PER_PLACEMENT, BY_CPU, BY_WAIT = range(3)
 
 # Of a lane.
 DECIDING, NO_ROOM, ALL_DONE = range(3)
-
-# Actions that leave the choice to a built-in rule.
-FIRST_FIT_ACTION, BEST_FIT_ACTION = -1, -2

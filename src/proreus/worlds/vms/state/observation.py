@@ -39,6 +39,10 @@ class VmObservation:
         places = 2 * self.servers.capacity.shape[0]
         return self.servers.fits[self.lane, self.flavour, :places].view(np.bool_)
 
+    def action_mask(self) -> Bool:
+        """The same under the name that every world has."""
+        return self.avail
+
 
 def demand(flavours: Flavours, flavour: int) -> F32:
     """[2, 2, 2] by chosen NUMA node, NUMA node and resource: cores and GB that a request takes."""

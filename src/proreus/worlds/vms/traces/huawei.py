@@ -7,8 +7,6 @@ come from parts of the trace that never overlap, and `run_end` says where a run 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,57 +14,27 @@ import numpy as np
 
 from proreus.kernels.arrays import I64
 from proreus.model.errors import InputError, UsageError
-from proreus.reading.table import Row, read_table
+from proreus.reading.lifetimes import machine_amount, read_lifetimes
+from proreus.reading.table import read_filled_table
 from proreus.reading.textfile import read_lines
-from proreus.worlds.vms.model import MOST, VmTrace, events_of
+from proreus.worlds.vms.model import VmTrace, events_of
 
 Split = Literal["train", "valid", "test"]
 
 EVENT_COLUMNS = ("vmid", "cpu", "memory", "time", "type")
-LIFETIME_COLUMNS = ("vmid", "cpu", "mem", "at", "lt")
 SPLITS: dict[Split, tuple[int, int]] = {
     "train": (0, 50_000),
     "valid": (50_000, 70_000),
     "test": (70_000, 110_000),
 }
 """Machines of the lifetime table at which runs may start, as published with SPANE."""
-_LEAST = 0.001
-
-
-@dataclass(frozen=True)
-class _Machine:
-    cpu: float
-    mem: float
-    arrival: float
-    line: int
-
-
-def read_lifetimes(path: Path) -> VmTrace:
-    """The machines of a lifetime table, in its order, which must be that of arrival."""
-    rows = read_table(path, required=LIFETIME_COLUMNS)
-    _need_rows(path, rows)
-    seen: set[str] = set()
-    arrival = np.zeros(len(rows))
-    lifetime = np.zeros(len(rows))
-    cpu, mem = np.zeros(len(rows)), np.zeros(len(rows))
-    for place, row in enumerate(rows):
-        vmid = row.text("vmid")
-        if vmid in seen:
-            raise row.fail("vmid", f"the machine {vmid!r} appears twice")
-        seen.add(vmid)
-        cpu[place], mem[place] = _amount(row, "cpu"), _amount(row, "mem")
-        arrival[place], lifetime[place] = row.number("at"), row.number("lt")
-        if place and arrival[place] < arrival[place - 1]:
-            raise row.fail("at", "earlier than the row before: the table must be in order of arrival")
-    return VmTrace(path.stem, cpu, mem, arrival, lifetime, events_of(arrival, lifetime))
 
 
 def read_events(path: Path) -> VmTrace:
     """The machines of an event table; the events keep the order of its rows."""
-    rows = read_table(path, required=EVENT_COLUMNS)
-    _need_rows(path, rows)
+    rows = read_filled_table(path, required=EVENT_COLUMNS)
     number: dict[str, int] = {}
-    machines: list[_Machine] = []
+    machines: list[tuple[float, float, float]] = []
     events: list[int] = []
     ended: dict[int, float] = {}
     before = -np.inf
@@ -81,7 +49,7 @@ def read_events(path: Path) -> VmTrace:
                 raise row.fail("vmid", f"the machine {vmid!r} is created twice")
             number[vmid] = len(machines)
             events.append(len(machines))
-            machines.append(_Machine(_amount(row, "cpu"), _amount(row, "memory"), moment, row.line))
+            machines.append((machine_amount(row, "cpu"), machine_amount(row, "memory"), moment))
         elif vmid in number:
             machine = number[vmid]
             if machine in ended:
@@ -92,50 +60,17 @@ def read_events(path: Path) -> VmTrace:
         # one.
     if not machines:
         raise InputError("no machine is created", file=path)
-    arrival = np.array([machine.arrival for machine in machines])
+    cpu, mem, arrival = np.array(machines).T.copy()
     lifetime = np.array([ended.get(place, np.inf) for place in range(len(machines))]) - arrival
-    return VmTrace(
-        path.stem,
-        np.array([machine.cpu for machine in machines]),
-        np.array([machine.mem for machine in machines]),
-        arrival,
-        lifetime,
-        np.array(events, dtype=np.int32),
-    )
+    return VmTrace(path.stem, cpu, mem, arrival, lifetime, np.array(events, dtype=np.int32))
 
 
 def read_trace(path: Path) -> VmTrace:
     """Either table, told apart by its header."""
-    header = read_lines(path)[0]
-    return read_events(path) if "type" in header else read_lifetimes(path)
-
-
-def event_rows(trace: VmTrace) -> list[tuple[int, float, float, float, int]]:
-    """The trace as rows of an event table: vmid, cpu, memory, time, type."""
-    ends = trace.arrival + trace.lifetime
-    rows = []
-    for event in trace.events.tolist():
-        machine = event if event >= 0 else -1 - event
-        moment = trace.arrival[machine] if event >= 0 else ends[machine]
-        rows.append(
-            (machine, float(trace.cpu[machine]), float(trace.mem[machine]), float(moment), int(event < 0))
-        )
-    return rows
-
-
-def lifetime_rows(trace: VmTrace) -> list[tuple[int, float, float, float, float]]:
-    """The trace as rows of a lifetime table: vmid, cpu, mem, at, lt; machines that never end are left out."""
-    kept = np.flatnonzero(np.isfinite(trace.lifetime)).tolist()
-    return [
-        (
-            place,
-            float(trace.cpu[machine]),
-            float(trace.mem[machine]),
-            float(trace.arrival[machine]),
-            float(trace.lifetime[machine]),
-        )
-        for place, machine in enumerate(kept)
-    ]
+    if "type" in read_lines(path)[0]:
+        return read_events(path)
+    machines = read_lifetimes(path)
+    return VmTrace(path.stem, *machines, events_of(machines.arrival, machines.lifetime))
 
 
 def read_starts(path: Path, machines: int) -> I64:
@@ -174,15 +109,3 @@ def run_end(split: Split, start: int, machines: int) -> int:
         if start < border:
             return border
     return machines
-
-
-def _amount(row: Row, column: str) -> float:
-    value = row.number(column, minimum=_LEAST)
-    if value > MOST:
-        raise row.fail(column, f"{value:g} is above {MOST:,.0f}")
-    return value
-
-
-def _need_rows(path: Path, rows: Sequence[Row]) -> None:
-    if not rows:
-        raise InputError("there is a header and no row", file=path)

@@ -23,12 +23,13 @@ from proreus.learning.es import check_search
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.encoding.place import FEATURES
-from proreus.worlds.vms.play import VmRuns, planned_runs, total_waits, wait_times
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.play import total_waits, wait_times
+from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import LEARNED
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.columns import VmLanes
 from proreus.worlds.vms.simulation.outcome import trimmed_mean
+from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions, VmsWorld, with_servers
 from proreus.worlds.vms.training.trace import RULES, TrainingTrace, evenly
 
@@ -98,7 +99,7 @@ class VmsGoal:
         if not self._validation:
             starts = evenly(*self._trace.part("valid"), self._config.validation_starts, 0.5)
             self._validation = [planned_runs(self._work, size, starts) for size in self._sizes]
-            rules = [make_vm_policy(name) for name in RULES]
+            rules = [rule_policy(name) for name in RULES]
             self._best_rule = [min(map(trimmed_mean, wait_times(plan, rules))) for plan in self._validation]
         (waits,), _ = self._waits([mean], self._validation)
         return {

@@ -9,12 +9,13 @@ import numpy as np
 
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
-from proreus.worlds.vms.play import VmRuns, planned_runs, play_runs
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.play import play_runs
+from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.outcome import measures_of
+from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
 from proreus.worlds.vms.training.trace import RULES, TrainingTrace, evenly, training_trace
@@ -96,7 +97,7 @@ class VmsSchool:
 
     @cached_property
     def _best_rule(self) -> float:
-        found = [self._result(make_vm_policy(name)) for name in RULES]
+        found = [self._result(rule_policy(name)) for name in RULES]
         return max(found) if self.options.full == "end" else min(found)
 
     def _result(self, policy: VmRulePolicy) -> float:

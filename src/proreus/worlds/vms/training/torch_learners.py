@@ -46,9 +46,10 @@ class VmsDDQNConfig(DDQNConfig):
 
 
 def _learner(
-    algorithm: str, kind: str, configs: Configs, learn: Callable[..., Iterator[Update]]
+    names: tuple[str, str, str], configs: Configs, learn: Callable[..., Iterator[Update]]
 ) -> GradientLearner:
-    """One of the three; `learn` takes a config, lanes and a saved state."""
+    """One of the three: (algorithm, kind of policy, about); `learn` takes a config, lanes, a saved state."""
+    algorithm, kind, about = names
 
     def train(
         scenarios: Sequence[VmScenario], asked: Configs, workers: Workers, saved: Arrays | None
@@ -81,6 +82,8 @@ def _learner(
         kind=kind,
         encoding=VERSION,
         gain="% better than the best rule",
+        about=about,
+        example=f"--scenario recovering@5 --out runs/{algorithm}",
         needs="torch",
         not_on_ray="learns in one process; es spreads over Ray",
         train=train,
@@ -89,7 +92,11 @@ def _learner(
     )
 
 
-QMIX = _learner("qmix", "agents", (QMIXConfig(), LaneLessons()), qmix)
+QMIX = _learner(
+    ("qmix", "agents", "servers as agents that bid, and a mixer of their values"),
+    (QMIXConfig(), LaneLessons()),
+    qmix,
+)
 # It scales what it learns from by itself, and was seen to learn more steadily from the scenario's reward.
-PPO = _learner("ppo", "actor", (PPOConfig(), LaneLessons(ending_cost=0.0)), ppo)
-DDQN = _learner("ddqn", "q", (VmsDDQNConfig(), VmsLessons()), ddqn)
+PPO = _learner(("ppo", "actor", "a network that bids"), (PPOConfig(), LaneLessons(ending_cost=0.0)), ppo)
+DDQN = _learner(("ddqn", "q", "a network that values every place"), (VmsDDQNConfig(), VmsLessons()), ddqn)

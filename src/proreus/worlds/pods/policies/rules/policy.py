@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
 from proreus.model.decision import Decision, Place, from_action
 from proreus.model.pod import GPU_WHOLE
-from proreus.policies.protocol import Explanation, verdicts
+from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context, pod_kinds
+from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, find_feasible
 from proreus.worlds.pods.policies.rules.columns import KUBE, PLUGINS, RANDOM, ROTATING, Rule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
@@ -24,7 +25,6 @@ from proreus.worlds.pods.state.observation import PodObservation
 # Above this many cells, or when classes hardly repeat, a cache costs more than it saves.
 _CACHE_CELLS = 32_000_000
 _CACHE_REPEATS = 4
-_RUNS_REMEMBERED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +74,10 @@ class RuleOptions:
 
 @dataclass
 class RulePolicy:
-    """A rule as a policy. Its memory (cache, rotation, random state) belongs to one run."""
+    """A rule as a policy. Its memory (cache, rotation, random state) is of the run that it saw last."""
 
     options: RuleOptions
-    _memory: dict[int, tuple[State, Rule]] = field(default_factory=dict, init=False, repr=False)
+    _bound: tuple[State, Rule] | None = field(default=None, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -86,17 +86,17 @@ class RulePolicy:
 
     def rule_for(self, compiled: Compiled, state: State) -> Rule:
         """The rule with its memory of the run that `state` belongs to."""
-        known = self._memory.get(id(state))
-        if known is None:
-            if len(self._memory) >= _RUNS_REMEMBERED:
-                self._memory.pop(next(iter(self._memory)))
-            # The state is kept with its memory, so that no other state can take its id.
-            known = self._memory[id(state)] = (state, _bind(self.options, compiled))
-        return known[1]
+        if self._bound is None or self._bound[0] is not state:
+            self._bound = (state, _bind(self.options, compiled))
+        return self._bound[1]
+
+    def fresh(self, seed: int) -> RulePolicy:
+        """The same rule, for another run."""
+        return RulePolicy(replace(self.options, seed=seed))
 
     def scores_computed(self) -> int:
         """How many node scores the latest run computed: shows what the cache saves."""
-        return int(next(reversed(self._memory.values()))[1].rescored[0])
+        return 0 if self._bound is None else int(self._bound[1].rescored[0])
 
     def decide(self, observation: PodObservation) -> Decision:
         """The rule's choice for the pod at hand."""
@@ -116,13 +116,7 @@ class RulePolicy:
         decision = self.decide(observation)
         # Asking must not change what a later decision would be.
         rule.cursor[:], rule.rng[:] = cursor, rng
-        return Explanation(
-            policy=self.name,
-            pod=observation.subject.name,
-            decision=decision,
-            verdicts=verdicts(observation, scores),
-            note=self._note(observation),
-        )
+        return explained(self, observation, decision, scores, self._note(observation))
 
     def _scores(self, observation: PodObservation, rule: Rule) -> dict[int, dict[str, float]]:
         """Node -> weighted scores, for the nodes the rule looks at."""

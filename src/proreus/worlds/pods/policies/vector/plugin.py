@@ -13,9 +13,9 @@ if no node is named, least-requested decides alone, as of the start of the sessi
 session everything then goes to the same node until it is full. Equal scores go to the node with most CPU,
 then to the first in order.
 
-The original asks once per (task, node) pair. The answer is a function of the vector and the model's
-version, and the vector is the same for all nodes of a task: this plugin asks once, unless told to ask for
-every pair.
+The simulator's own plugin asks once per (task, node) pair. The answer is a function of the vector and the
+model's version, and the vector is the same for all nodes of a task: this plugin asks once, unless told to ask
+for every pair.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from proreus.kernels.arrays import F64, Bool
 from proreus.model.decision import Decision, Delay, Place
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, COL_MEMORY
-from proreus.policies.protocol import Explanation, NodeVerdict
+from proreus.policies.protocol import Explanation, Verdict
 from proreus.worlds.pods.encoding.decision import document_vector
+from proreus.worlds.pods.policies.explaining import told
 from proreus.worlds.pods.state.observation import PodObservation
 
 Predict = Callable[[F64], int]
@@ -49,6 +50,10 @@ class VolcanoPlugin:
         self._every_pair = every_pair
         self._session: tuple[int, float] | None = None
         self._in_use = np.zeros((0, 3))
+
+    def fresh(self, seed: int) -> VolcanoPlugin:
+        """The same predictions, for another run."""
+        return VolcanoPlugin(self.name, self._predict, every_pair=self._every_pair)
 
     def decide(self, observation: PodObservation) -> Decision:
         """Ask, score, take the best node; delay where the task may go nowhere."""
@@ -96,7 +101,7 @@ class VolcanoPlugin:
         action = self._predict(document_vector(observation))
         totals = self._totals(observation, action)
         verdicts = tuple(
-            NodeVerdict(
+            Verdict(
                 node.name, "" if codes[n] == 0 else "refused", {"total": float(totals[n])}, float(totals[n])
             )
             for n, node in enumerate(observation.compiled.workload.nodes)
@@ -104,7 +109,8 @@ class VolcanoPlugin:
         note = (
             f"The service answered action {action}; least-requested decides where that names no legal node."
         )
-        return Explanation(self.name, observation.subject.name, decision, verdicts, note)
+        words = told(observation, decision)
+        return Explanation(self.name, observation.subject.name, decision, verdicts, note, words)
 
 
 def plugin_scores(action: int, nodes: int) -> F64:

@@ -22,13 +22,12 @@ from proreus.model.node import Node, Pace
 from proreus.model.pod import Pod
 from proreus.model.resources import Resources
 from proreus.model.workload import Workload
-from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.decision import document_vector
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import VectorModel, draw_of
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
-from proreus.worlds.pods.simulation.outcome import Outcome
+from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.state.observation import PodObservation
@@ -164,12 +163,12 @@ class MaskedModel:
         action, _ = self._model.decide(document_vector(observation), len(mask), mask, -1.0)
         return Place(action)
 
-    def explain(self, observation: PodObservation) -> Explanation:
-        """The decision alone: what the vector says of a node says nothing of why it is legal."""
-        return Explanation(self.name, observation.subject.name, self.decide(observation), (), "")
+    def fresh(self, seed: int) -> MaskedModel:
+        """Itself: it remembers nothing."""
+        return self
 
 
-def drive(model: VectorModel, compiled: Compiled, way: Way) -> Outcome:
+def drive(model: VectorModel, compiled: Compiled, way: Way) -> PodsOutcome:
     """An episode as a service would serve it."""
     if way == "masked":
         return simulate(compiled, MaskedModel(model))

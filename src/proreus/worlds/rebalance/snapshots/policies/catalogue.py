@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from proreus.kernels.arrays import I64
-from proreus.model.errors import UsageError, unknown_name
+from proreus.model.errors import UsageError
+from proreus.policies.catalogue import Catalogue, Rule
 from proreus.worlds.rebalance.snapshots.policies.policy import (
+    Choose,
     SnapshotPlanner,
     SnapshotPolicy,
-    fitting_rule,
-    greedy_rule,
-    hotspot_rule,
-    nothing_rule,
-    random_rule,
+    SnapshotRule,
+    any_migration,
+    fitting,
+    greedy,
+    hottest,
+    nothing,
 )
 from proreus.worlds.rebalance.snapshots.policies.rules import BEST_FIT, FIRST_FIT
 from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, search_plan
@@ -22,32 +25,19 @@ from proreus.worlds.rebalance.snapshots.state import Machines
 _EXACT_SECONDS = 60.0
 """What `exact` may take where the name says nothing: exact@600 gives it ten minutes."""
 
-SNAPSHOT_POLICIES: dict[str, Callable[[str, int], SnapshotPolicy]] = {
-    "nothing": lambda name, seed: nothing_rule(name),
-    "random": random_rule,
-    "hotspot": lambda name, seed: hotspot_rule(name),
-    "first_fit": lambda name, seed: fitting_rule(name, FIRST_FIT),
-    "best_fit": lambda name, seed: fitting_rule(name, BEST_FIT),
-    "greedy_fragment": lambda name, seed: greedy_rule(name),
-    "search": lambda name, seed: _searching(name, seed),  # annealing over whole plans
-    "exact": lambda name, seed: _exact(name, seed),  # mixed-integer programming; exact@600: for 600 seconds
-}
+
+def _rule(what: str, chooser: Callable[[int], Choose]) -> Rule:
+    return Rule(what, lambda name, options, seed: SnapshotRule(name, chooser, seed))
 
 
-def make_snapshot_policy(name: str, seed: int = 0) -> SnapshotPolicy:
-    """The policy of that name; a UsageError names the nearest one known."""
-    plain = name.partition("@")[0]
-    if plain not in SNAPSHOT_POLICIES or (plain != name and plain != "exact"):
-        raise unknown_name("policy", name, SNAPSHOT_POLICIES)
-    return SNAPSHOT_POLICIES[plain](name, seed)
+def _searching(name: str, options: None, seed: int) -> SnapshotPolicy:
+    def plan(machines: Machines, budget: int, seed: int) -> tuple[I64, str]:
+        return search_plan(machines, budget, SearchOptions(seed=seed)), ""
+
+    return SnapshotPlanner(name, plan, seed)
 
 
-def _searching(name: str, seed: int) -> SnapshotPolicy:
-    options = SearchOptions(seed=seed)
-    return SnapshotPlanner(name, lambda machines, budget: (search_plan(machines, budget, options), ""))
-
-
-def _exact(name: str, seed: int) -> SnapshotPolicy:
+def _exact(name: str, options: None, seed: int) -> SnapshotPolicy:
     text = name.partition("@")[2]
     try:
         seconds = float(text) if text else _EXACT_SECONDS
@@ -56,7 +46,7 @@ def _exact(name: str, seed: int) -> SnapshotPolicy:
     if not 0.0 < seconds < 1e6:
         raise UsageError(f"policy {name!r}: after @ come seconds, such as exact@600")
 
-    def plan(machines: Machines, budget: int) -> tuple[I64, str]:
+    def plan(machines: Machines, budget: int, seed: int) -> tuple[I64, str]:
         from proreus.worlds.rebalance.snapshots.policies.exact import (
             solve,  # the solver comes with the extra `solve`
         )
@@ -73,4 +63,28 @@ def _exact(name: str, seed: int) -> SnapshotPolicy:
             f"{100 * found.gap:.2f} % after {seconds:g} s (exact@600 gives it ten minutes)"
         )
 
-    return SnapshotPlanner(name, plan)
+    return SnapshotPlanner(name, plan, seed)
+
+
+SNAPSHOT_POLICIES = Catalogue(
+    world="rebalance",
+    what="snapshots",
+    rules={
+        "nothing": _rule("migrates nothing", nothing),
+        "random": _rule("any legal migration, by lot", any_migration),
+        "hotspot": _rule("the largest of the fullest machine goes to the emptiest", hottest),
+        "first_fit": _rule("from the machine that gains most to the first that fits", fitting(FIRST_FIT)),
+        "best_fit": _rule("from the machine that gains most to the tightest fit", fitting(BEST_FIT)),
+        "greedy_fragment": _rule("the migration that shrinks the fragments most", greedy),
+        "search": Rule("annealing over whole plans", _searching),
+        "exact": Rule(
+            "mixed-integer programming; exact@600: for 600 seconds", _exact, takes="seconds for the solver"
+        ),
+    },
+    main=("hotspot", "greedy_fragment", "search"),
+)
+
+
+def make_snapshot_policy(name: str, seed: int = 0) -> SnapshotPolicy:
+    """The policy of that name, as `Catalogue.make` finds it."""
+    return SNAPSHOT_POLICIES.make(name, None, seed)

@@ -4,11 +4,12 @@ follow."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TypeAlias
 
 from proreus.kernels.arrays import I64
 from proreus.kernels.rng import seeded
-from proreus.worlds.rebalance.snapshots.model import Migrate, Migration, Stop
+from proreus.policies.protocol import Policy
+from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
 from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
 from proreus.worlds.rebalance.snapshots.policies.rules import (
     Choice,
@@ -19,26 +20,23 @@ from proreus.worlds.rebalance.snapshots.policies.rules import (
 )
 from proreus.worlds.rebalance.snapshots.state import Machines, SnapshotObservation
 
-
-class SnapshotPolicy(Protocol):
-    """Decides about snapshots, one migration at a time."""
-
-    @property
-    def name(self) -> str:
-        """The name in tables and reports."""
-        ...
-
-    def decide(self, observation: SnapshotObservation) -> Migration:
-        """What to migrate next, or to stop."""
-        ...
+SnapshotPolicy: TypeAlias = Policy[SnapshotObservation, Migration]
+"""Decides what to migrate next, or to stop."""
+Choose = Callable[[Machines], Choice]
 
 
 class SnapshotRule:
     """A rule that chooses the next migration from the placement alone."""
 
-    def __init__(self, name: str, choose: Callable[[Machines], Choice]) -> None:
+    def __init__(self, name: str, chooser: Callable[[int], Choose], seed: int = 0) -> None:
+        """chooser: from a seed to a function that chooses, with what it remembers of one run."""
         self.name = name
-        self._choose = choose
+        self._chooser = chooser
+        self._choose = chooser(seed)
+
+    def fresh(self, seed: int) -> SnapshotRule:
+        """The same rule, for another run."""
+        return SnapshotRule(self.name, self._chooser, seed)
 
     def decide(self, observation: SnapshotObservation) -> Migration:
         """The rule's choice; stop where it has none."""
@@ -46,47 +44,54 @@ class SnapshotRule:
         return Stop() if vm < 0 else Migrate(int(vm), int(machine), int(numa))
 
 
+Plan = Callable[[Machines, int, int], tuple[I64, str]]
+"""From machines, budget and seed to (the migrations, what is known of how good they are)."""
+
+
 class SnapshotPlanner:
     """Plans every migration when it is first asked, and then makes one after the other."""
 
-    def __init__(self, name: str, plan: Callable[[Machines, int], tuple[I64, str]]) -> None:
-        """plan: (the migrations, what is known of how good they are)."""
+    def __init__(self, name: str, plan: Plan, seed: int = 0) -> None:
         self.name = name
         self.remark = ""
         """What the planner says of its plan, once there is one."""
-        self._make_plan = plan
+        self._make_plan, self._seed = plan, seed
         self._plan: list[list[int]] | None = None
+
+    def fresh(self, seed: int) -> SnapshotPlanner:
+        """The same planner, without a plan."""
+        return SnapshotPlanner(self.name, self._make_plan, seed)
 
     def decide(self, observation: SnapshotObservation) -> Migration:
         """The next migration of the plan."""
         if self._plan is None:
-            plan, self.remark = self._make_plan(observation.machines, observation.budget)
+            plan, self.remark = self._make_plan(observation.machines, observation.budget, self._seed)
             self._plan = plan.tolist()
         return Migrate(*self._plan.pop(0)) if self._plan else Stop()
 
 
-def nothing_rule(name: str) -> SnapshotPolicy:
+def nothing(seed: int) -> Choose:
     """Moves nothing."""
-    return SnapshotRule(name, lambda machines: (-1, -1, -1))
+    return lambda machines: (-1, -1, -1)
 
 
-def random_rule(name: str, seed: int) -> SnapshotPolicy:
+def any_migration(seed: int) -> Choose:
     """Any legal migration, by lot."""
     rng = seeded(seed)
-    return SnapshotRule(name, lambda machines: random_move(machines, rng))
+    return lambda machines: random_move(machines, rng)
 
 
-def fitting_rule(name: str, how: int) -> SnapshotPolicy:
+def fitting(how: int) -> Callable[[int], Choose]:
     """Relieves the machine that gains most, and lets fit alone choose the place."""
-    return SnapshotRule(name, lambda machines: fitting_move(machines, how))
+    return lambda seed: lambda machines: fitting_move(machines, how)
 
 
-def hotspot_rule(name: str) -> SnapshotPolicy:
+def hottest(seed: int) -> Choose:
     """The largest of the fullest machine goes to the emptiest."""
-    return SnapshotRule(name, hottest_move)
+    return hottest_move
 
 
-def greedy_rule(name: str) -> SnapshotPolicy:
+def greedy(seed: int) -> Choose:
     """The migration that shrinks the fragments most."""
     known: list[tuple[I64, I64]] = []
 
@@ -95,4 +100,4 @@ def greedy_rule(name: str) -> SnapshotPolicy:
             known.append(kinds_of(machines))  # kinds do not change as virtual machines move
         return greedy_move(machines, *known[0])
 
-    return SnapshotRule(name, choose)
+    return choose

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
+from proreus.policies.protocol import Explanation, Policy
+from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
 from proreus.worlds.rebalance.windows.encoding import FEATURES
 from proreus.worlds.rebalance.windows.policies.columns import MoveRule
+from proreus.worlds.rebalance.windows.policies.explaining import explained
 from proreus.worlds.rebalance.windows.policies.rules import choose_move
-from proreus.worlds.rebalance.windows.state import Hosting
+from proreus.worlds.rebalance.windows.state import WindowObservation
+
+WindowPolicy: TypeAlias = Policy[WindowObservation, Migration]
+"""Moves pods between windows, one at a time, until it stops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +35,14 @@ class MovePolicy:
     weights: F64 = field(default_factory=lambda: np.zeros(len(FEATURES)))
     """[features] of a learned scorer."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_rule", self.new_rule())
+    @cached_property
+    def rule(self) -> MoveRule:
+        """The rule of this policy's run, its random state included."""
+        return self.new_rule()
+
+    def fresh(self, seed: int) -> MovePolicy:
+        """The same rule, for another run."""
+        return replace(self, seed=seed)
 
     def new_rule(self) -> MoveRule:
         """The rule for a kernel, its random choices from the start."""
@@ -42,7 +56,15 @@ class MovePolicy:
             )
         )
 
-    def decide(self, hosting: Hosting) -> int:
-        """The next move as pod * nodes + node, or pods * nodes to stop."""
-        rule: MoveRule = self._rule  # type: ignore[attr-defined]
-        return int(choose_move(hosting, rule))
+    def decide(self, observation: WindowObservation) -> Migration:
+        """The next move, or to stop."""
+        nodes, pods = observation.hosting.pods.size, observation.hosting.where.size
+        action = int(choose_move(observation.hosting, self.rule))
+        return Stop() if action == pods * nodes else Migrate(*divmod(action, nodes))
+
+    def explain(self, observation: WindowObservation) -> Explanation:
+        """The decision and what every legal move was worth; asking changes nothing."""
+        before = self.rule.rng.copy()
+        decision = self.decide(observation)
+        self.rule.rng[:] = before
+        return explained(self.name, self.rule, observation, decision)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from proreus.contract.simulation import Outcome
 from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure, by_name
 from proreus.worlds.rebalance.windows.simulation.columns import (
@@ -17,7 +18,8 @@ from proreus.worlds.rebalance.windows.simulation.columns import (
     UNDER,
     UNMET,
 )
-from proreus.worlds.rebalance.windows.simulation.world import RewardWeights
+from proreus.worlds.rebalance.windows.simulation.layout import layout_now
+from proreus.worlds.rebalance.windows.simulation.world import DeployWorld, RewardWeights
 
 MEASURES = by_name(
     Measure("violations", "%", "lower", "Requests served above the threshold", "violations"),
@@ -28,7 +30,8 @@ MEASURES = by_name(
     Measure("under_steps", "%", "lower", "Steps of nodes that are nearly idle", "idle"),
     Measure("unmet", "1/window", "lower", "Pods' resources with less than asked, a window", "unmet"),
     Measure("reward", "", "higher", "Reward a window", "reward"),
-    Measure("decisions_per_s", "1/s", "higher", "Windows a second, all decisions included", "rate"),
+    Measure("windows_per_s", "1/s", "higher", "Windows a second, all decisions included", "rate"),
+    Measure("decisions_per_s", "1/s", "higher", "The same under its old name", "old rate"),
 )
 
 
@@ -67,6 +70,16 @@ def window_figures(outcomes: F64, first: int) -> list[WindowFigures]:
         )
         for place, row in enumerate(outcomes)
     ]
+
+
+def outcome_of(outcomes: F64, world: DeployWorld, first: int) -> Outcome:
+    """What a run from window `first` on came to; outcomes [windows, OUTCOMES]."""
+    return Outcome(
+        measures=measures_of(outcomes, world.options.weights),
+        columns=tuple(WindowFigures.__dataclass_fields__),
+        rows=[tuple(asdict(figures).values()) for figures in window_figures(outcomes, first)],
+        export=lambda: layout_now(world),
+    )
 
 
 def measures_of(outcomes: F64, weights: RewardWeights) -> dict[str, float]:

@@ -38,7 +38,7 @@ _SHARING = {"proportional": PROPORTIONAL, "smallest_first": SMALLEST_FIRST}
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """What a window costs; the defaults are those of the environment in the notes."""
+    """What a window costs; the defaults are those of VMAgent's DeployEnv."""
 
     over: float = 0.6
     """Per step of a node over the threshold."""
@@ -136,12 +136,22 @@ def new_run(windows: RequestWindows, options: DeployOptions) -> Run:
 class DeployWorld:
     """Between two windows: any number of moves within the budget, then `stop` serves the next window."""
 
-    def __init__(self, windows: RequestWindows, options: DeployOptions | None = None) -> None:
+    def __init__(
+        self,
+        windows: RequestWindows,
+        options: DeployOptions | None = None,
+        stream: Stream | None = None,
+    ) -> None:
+        """`stream`: the requests as columns, where another world has them already."""
         self.windows = windows
         self.options = options or DeployOptions()
-        self.stream = compile_stream(windows, self.options)
+        self.stream = stream or compile_stream(windows, self.options)
         self.run = new_run(windows, self.options)
         self.begin(0, windows.windows)
+
+    def sibling(self) -> DeployWorld:
+        """Another run over the same requests, which shares nothing that changes."""
+        return DeployWorld(self.windows, self.options, self.stream)
 
     @property
     def hosting(self) -> Hosting:

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.model.errors import InputError, UsageError
-from proreus.reading.table import Row, read_table
+from proreus.model.errors import UsageError
+from proreus.reading.lifetimes import read_lifetimes
+from proreus.reading.table import Row, read_filled_table
 from proreus.reading.textfile import read_lines
 from proreus.worlds.rebalance.windows.model import WINDOW, Deployment, RequestWindows, round_robin, windows_of
-from proreus.worlds.vms.traces.huawei import read_lifetimes
 
 _NODES, _PODS, _TOTAL, _STANDING = 10, 50, 100.0, 5.0
-"""Of the environment in the notes: ten nodes of 100/100, five pods on each, which ask for 5/5 at rest."""
+"""Of VMAgent's DeployEnv: ten nodes of 100/100, five pods on each, which ask for 5/5 at rest."""
 _MONITOR_NODE = (4.0, 8.0)
 """Cores and GiB of the nodes that were monitored."""
 MONITOR_SCALE = (8.0, 20.0)
@@ -66,11 +66,9 @@ def read_requests(path: Path, deployment: Deployment | EvenSpread) -> RequestWin
     The table is one of requests, or of windows: `window_start,pod,cpu,mem,requests`, as cleaning writes both.
     """
     moment = "window_start" if _is_of_windows(path) else "time"
-    rows = read_table(
+    rows = read_filled_table(
         path, required=(moment, "pod", "cpu", "mem"), optional=("requests", "window_start", "time")
     )
-    if not rows:
-        raise InputError("there is a header and no row", file=path)
     moments = np.array([row.number(moment) for row in rows])
     amounts = np.array([[row.number("cpu"), row.number("mem")] for row in rows])
     # Cleaning writes a pod's window when it closes, so pods may take turns in being ahead.
@@ -107,7 +105,7 @@ def _is_of_windows(path: Path) -> bool:
 
 def read_huawei_stream(path: Path) -> RequestWindows:
     """Machines of the Huawei trace as requests: each asks for its cores and memory in its first window."""
-    trace = read_lifetimes(path)
+    machines = read_lifetimes(path)
     deployment = Deployment(
         tuple(f"node{n + 1}" for n in range(_NODES)),
         tuple(f"pod{p + 1}" for p in range(_PODS)),
@@ -115,16 +113,14 @@ def read_huawei_stream(path: Path) -> RequestWindows:
         np.full((_PODS, 2), _STANDING),
         np.arange(_PODS) * _NODES // _PODS,
     )
-    amount = np.stack([trace.cpu, trace.mem], axis=1)
-    window = np.floor(trace.arrival / WINDOW).astype(np.int64)
-    return windows_of("huawei", deployment, window, round_robin(len(trace), _PODS), amount)
+    amount = np.stack([machines.cpu, machines.mem], axis=1)
+    window = np.floor(machines.arrival / WINDOW).astype(np.int64)
+    return windows_of("huawei", deployment, window, round_robin(len(amount), _PODS), amount)
 
 
 def read_monitor(path: Path, scale: tuple[float, float] = MONITOR_SCALE) -> RequestWindows:
     """Samples of pods every five minutes: what a pod used is what it asks for in that window."""
-    rows = read_table(path, required=("time_utc", "node", "pod", "mem_bytes", "cpu_cores"))
-    if not rows:
-        raise InputError("there is a header and no row", file=path)
+    rows = read_filled_table(path, required=("time_utc", "node", "pod", "mem_bytes", "cpu_cores"))
     nodes = {name: n for n, name in enumerate(dict.fromkeys(row.text("node") for row in rows))}
     home = {row.text("pod"): nodes[row.text("node")] for row in rows}
     pods = {name: p for p, name in enumerate(home)}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -89,8 +89,8 @@ class WindowsGoal:
 
     def __init__(self, config: MovesESConfig, scenarios: Sequence[WindowScenario], pool: Executor) -> None:
         self._config, self._pool = config, pool
-        self._train = [replace(scenario, part="train") for scenario in scenarios]
-        self._valid = [replace(scenario, part="valid") for scenario in scenarios]
+        self._train = [scenario.of_part("train") for scenario in scenarios]
+        self._valid = [scenario.of_part("valid") for scenario in scenarios]
         self.start = starting_point()
 
     def draw(self, random: np.random.Generator) -> Drawn:
@@ -153,8 +153,7 @@ def play_stretch(
     first, last = _stretch(config, scenario, world.windows.windows, seed, offset)
     world.begin(first, last)
     outcomes = np.zeros((last - first, OUTCOMES))
-    use = np.zeros((last - first, world.hosting.pods.size))
-    play_windows(world.stream, world.run, policy.new_rule(), outcomes, use)
+    play_windows(world.stream, world.run, policy.new_rule(), outcomes)
     total = outcomes.sum(axis=0)
     bad = (total[OVER_REQUESTS] + total[HIT]) / max(total[REQUESTS], 1.0)
     return float(100.0 * bad), float(total[MOVES] / (last - first))

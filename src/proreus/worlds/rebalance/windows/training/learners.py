@@ -8,12 +8,11 @@ from concurrent.futures import Executor
 from proreus.learning.learner import EvolutionLearner
 from proreus.worlds.rebalance.windows.encoding import VERSION
 from proreus.worlds.rebalance.windows.policies.catalogue import KIND
-from proreus.worlds.rebalance.windows.scenarios import WindowScenario, load_kernels
+from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.training.goal import MovesESConfig, WindowsGoal
 
 
 def _goal(scenarios: Sequence[WindowScenario], config: MovesESConfig, pool: Executor) -> WindowsGoal:
-    load_kernels()
     return WindowsGoal(config, scenarios, pool)
 
 
@@ -24,6 +23,8 @@ ES = EvolutionLearner(
     kind=KIND,
     encoding=VERSION,
     gain="gain over hotspot",
+    about="evolution strategy over a linear scorer of moves",
+    example="--scenarios windows/serial,windows/parallel --out runs/moves",
     needs="cmaes",
     goal=_goal,
     threads=True,

@@ -1,0 +1,149 @@
+"""What a run and a comparison came to, as values for notebooks: rows, a table as text, a frame, a plot."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from proreus.compare.comparison import Comparison
+from proreus.compare.exports import row_cells
+from proreus.compare.outputs import Outputs, write_outputs
+from proreus.compare.plots import ranking_figure, series_figure
+from proreus.compare.tables import scenario_tables
+from proreus.contract.world import Played, World
+from proreus.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Cells = dict[str, Any]
+
+
+def measures_table(title: str, world: World, found: Mapping[str, float]) -> Table:
+    """The measures of a run for the terminal."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("measure")
+    table.add_column("value", justify="right")
+    table.add_column("unit")
+    for name, measure in world.measures.items():
+        if name in found:
+            table.add_row(name, f"{found[name]:,.2f}", measure.unit)
+    return table
+
+
+@dataclass(frozen=True, repr=False)
+class Simulated:
+    """One run of one policy."""
+
+    world: World
+    scenario: str
+    policy: str
+    seed: int
+    played: Played
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """By name."""
+        return self.played.measures
+
+    @property
+    def rows(self) -> list[Cells]:
+        """One for each measure, with its unit and which way is better."""
+        known = self.world.measures
+        return [
+            {"measure": name, "value": self.measures[name], "unit": one.unit, "better": one.better}
+            for name, one in known.items()
+            if name in self.measures
+        ]
+
+    @property
+    def log(self) -> list[Cells]:
+        """One for each thing that was decided about, as --log writes them."""
+        outcome = self.played.outcome
+        return [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows]
+
+    def to_pandas(self) -> Any:
+        """`rows` as a DataFrame; pandas is imported for it alone."""
+        return frame_of(self.rows)
+
+    def plot(self) -> Figure:
+        """How the run went, in the world's first quantities."""
+        if self.played.picture is None:
+            raise UsageError("this run was not recorded: simulate(..., record=True)")
+        return series_figure(f"{self.policy} on {self.scenario}", self.world, self.played.picture.recording)
+
+    def to_json(self) -> Cells:
+        """As `proreus simulate --json` writes it."""
+        return {
+            "world": self.world.name,
+            "scenario": self.scenario,
+            "policy": self.policy,
+            "seed": self.seed,
+            "measures": self.measures,
+        }
+
+    def __repr__(self) -> str:
+        return as_text([measures_table(f"{self.policy} on {self.scenario}", self.world, self.measures)])
+
+
+@dataclass(frozen=True, repr=False)
+class Compared:
+    """Policies over scenarios and seeds."""
+
+    comparison: Comparison
+
+    @property
+    def rows(self) -> list[Cells]:
+        """One for each scenario, policy and measure, as `proreus compare --json` writes them."""
+        return [row_cells(row) for row in self.comparison.rows]
+
+    @property
+    def runs(self) -> list[Cells]:
+        """One for each run, with its measures."""
+        return [
+            {"scenario": one.scenario, "policy": one.policy, "seed": one.seed, **one.measures}
+            for one in self.comparison.results
+        ]
+
+    def to_pandas(self) -> Any:
+        """`rows` as a DataFrame; pandas is imported for it alone."""
+        return frame_of(self.rows)
+
+    def plot(self, scenario: str | None = None) -> Figure:
+        """The policies of a scenario in order, with their intervals."""
+        known = {one.name: one for one in self.comparison.request.scenarios}
+        name = scenario or next(iter(known))
+        if name not in known:
+            raise UsageError(f"scenario {name!r} is not in this comparison: {', '.join(known)}")
+        return ranking_figure(self.comparison, known[name])
+
+    def report(self, folder: Path | str, command: str = "") -> Outputs:
+        """Write the HTML report, tables and plots."""
+        return write_outputs(self.comparison, Path(folder), command or "proreus.compare(...) in Python")
+
+    def __repr__(self) -> str:
+        return as_text(scenario_tables(self.comparison))
+
+
+def frame_of(rows: Sequence[Cells]) -> Any:
+    """Rows as a DataFrame."""
+    try:
+        import pandas
+    except ImportError:
+        raise UsageError("to_pandas() needs pandas: pip install pandas") from None
+    return pandas.DataFrame(rows)
+
+
+def as_text(tables: Sequence[Table], width: int = 160) -> str:
+    """Tables as plain text."""
+    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False)
+    for table in tables:
+        console.print(table)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in text.rstrip().splitlines())

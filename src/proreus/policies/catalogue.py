@@ -1,0 +1,111 @@
+"""Policies by name: a world's rules, its shipped checkpoint, runs and checkpoints on disk, strangers.
+
+A world has one `Catalogue` for each kind of scenario. A name is, in this order: a rule (`hotspot@0.6` where
+it takes a figure), `learned`, the path of a checkpoint or of a training run, a policy that an installed
+package offers (entry points of the group `proreus.policies`), `file.py:Name` or `package.module:Name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from proreus.model.errors import InputError, UsageError, unknown_name
+from proreus.policies.checkpoint import CARD, Checkpoint, is_checkpoint, load_checkpoint, read_card
+from proreus.policies.foreign import find_policy
+from proreus.policies.protocol import Policy
+
+LEARNED = "learned"
+AnyPolicy = Policy[Any, Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A policy that needs no training."""
+
+    what: str
+    """What it does, for lists."""
+    make: Callable[[str, Any, int], AnyPolicy]
+    """From the name as it was given, the options and a seed."""
+    takes: str = ""
+    """What may follow an @ in its name; "": nothing."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of checkpoint, as its card names it."""
+
+    encoding: str
+    """The version of the features that it must have been trained on."""
+    make: Callable[[str, Checkpoint, Path, Any, int], AnyPolicy]
+    """From a name, the checkpoint, its folder (for errors), the options and a seed."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The policies that play one kind of scenario."""
+
+    world: str
+    rules: Mapping[str, Rule]
+    main: tuple[str, ...]
+    """The default of --policies; the first one is that of --policy."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    shipped: Path | None = None
+    """The checkpoint called `learned`."""
+    options: type[Any] | None = None
+    """The dataclass of flags that policies read, where there are any."""
+    what: str = ""
+    """What they play, where a world has several kinds: "windows of requests"."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Names of policies for the world's other kind of scenario -> what that is."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that ship with the package."""
+        return (*self.rules, *((LEARNED,) if self.shipped is not None else ()))
+
+    def describe(self) -> Iterable[tuple[str, str]]:
+        """(name, what it does) of each."""
+        yield from ((name, rule.what) for name, rule in self.rules.items())
+        if self.shipped is not None:
+            yield LEARNED, "the checkpoint that ships with the package"
+
+    def make(self, name: str, options: Any = None, seed: int = 0) -> AnyPolicy:
+        """The policy of that name; a UsageError names the nearest one known."""
+        chosen = options if options is not None or self.options is None else self.options()
+        plain, at, _ = name.partition("@")
+        rule = self.rules.get(plain)
+        if rule is not None and (rule.takes or not at):
+            return rule.make(name, chosen, seed)
+        folder = self._checkpoint(name)
+        if folder is not None:
+            return self._learned(name, folder, chosen, seed)
+        if plain in self.elsewhere:
+            raise UsageError(
+                f"policy {name!r} is for {self.elsewhere[plain]}; for {self.what} there are "
+                f"{', '.join(self.names)}"
+            )
+        found = find_policy(name, seed)
+        if found is not None:
+            return found
+        raise unknown_name("policy", name, self.names)
+
+    def _checkpoint(self, name: str) -> Path | None:
+        """Where the checkpoint of that name lies; the path of a training run stands for its best one."""
+        if name == LEARNED and self.shipped is not None:
+            return self.shipped
+        return next((folder for folder in (Path(name), Path(name) / "best") if is_checkpoint(folder)), None)
+
+    def _learned(self, name: str, folder: Path, options: Any, seed: int) -> AnyPolicy:
+        card = read_card(folder / CARD)
+        kind = self.kinds.get(card.kind) if card.world == self.world else None
+        if kind is None:
+            where = f"over {self.what} " if self.what and card.world == self.world else ""
+            raise InputError(
+                f"a {card.kind!r} policy for {card.world!r} cannot play {where}in the {self.world} world",
+                file=folder / CARD,
+                field="kind" if card.world == self.world else "world",
+            )
+        return kind.make(name, load_checkpoint(folder, kind.encoding), folder, options, seed)

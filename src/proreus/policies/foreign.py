@@ -1,0 +1,137 @@
+"""Policies and scenarios of one's own, from outside the package.
+
+`./mine.py:MyPolicy` names an attribute of a file, `package.module:MyPolicy` one of an installed module, and a
+plain name may be an entry point of the group `proreus.policies`. What is found there may be a class, a
+function that makes a policy, or a policy. Whatever goes wrong in it is told as its error and not as ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from proreus.model.errors import ProreusError, UsageError, WorkError
+from proreus.policies.protocol import Explanation
+
+GROUP = "proreus.policies"
+
+
+def find_policy(name: str, seed: int) -> ForeignPolicy | None:
+    """The stranger's policy of that name; None where the name is no reference to one."""
+    for entry in entry_points(group=GROUP, name=name):
+        with told_as_its_own(f"policy {name}"):
+            return ForeignPolicy(name, entry.load(), seed)
+    if ":" not in name:
+        return None
+    return ForeignPolicy(name, attribute_of(name, "policy"), seed)
+
+
+def attribute_of(reference: str, what: str) -> Any:
+    """What `file.py:Name` or `package.module:Name` refers to."""
+    place, _, attribute = reference.rpartition(":")
+    if not place or not attribute.isidentifier():
+        raise UsageError(f"{what} {reference!r}: write it as file.py:Name or package.module:Name")
+    with told_as_its_own(f"{what} {reference}"):
+        module = _module_of(place, what, reference)
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        raise UsageError(f"{what} {reference!r}: there is no {attribute!r} in {place}") from None
+
+
+def _module_of(place: str, what: str, reference: str) -> ModuleType:
+    if not place.endswith(".py"):
+        try:
+            return importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
+                raise UsageError(f"{what} {reference!r}: there is no module {place!r}") from None
+            raise
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise UsageError(f"{what} {reference!r}: there is no file {place}")
+    # A name of its own for each file: two files called mine.py are two modules, one loaded twice is one.
+    name = f"proreus_own_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None, "a .py file has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+class ForeignPolicy:
+    """A policy from outside the package as one of ours; it needs a `decide` and nothing else."""
+
+    def __init__(self, name: str, found: Any, seed: int) -> None:
+        self.name = name
+        self._found = found
+        with told_as_its_own(f"policy {name}"):
+            self._policy = _made(found, seed)
+        if not callable(getattr(self._policy, "decide", None)):
+            raise UsageError(f"policy {name!r}: {type(self._policy).__name__} has no method `decide`")
+        if callable(getattr(self._policy, "explain", None)):
+            self.explain = self._explain  # only where it has one: whoever asks looks for the attribute
+
+    def decide(self, observation: Any, /) -> Any:
+        """The stranger's decision."""
+        with told_as_its_own(f"policy {self.name}"):
+            return self._policy.decide(observation)
+
+    def fresh(self, seed: int) -> ForeignPolicy:
+        """Made anew, so that nothing is remembered; an object that was given ready-made stays as it is."""
+        return ForeignPolicy(self.name, self._found, seed)
+
+    @property
+    def remark(self) -> str:
+        """What it says of what it did."""
+        return str(getattr(self._policy, "remark", ""))
+
+    def _explain(self, observation: Any, /) -> Explanation:
+        with told_as_its_own(f"policy {self.name}"):
+            explanation = self._policy.explain(observation)
+        if not isinstance(explanation, Explanation):
+            raise WorkError(f"policy {self.name}: explain returned {type(explanation).__name__}")
+        return explanation
+
+
+def _made(found: Any, seed: int) -> Any:
+    """A policy from a class or a function, with the seed where it takes one; or the policy itself."""
+    if not (inspect.isclass(found) or inspect.isroutine(found)):
+        fresh: Callable[[int], Any] | None = getattr(found, "fresh", None)
+        return found if fresh is None else fresh(seed)
+    try:
+        takes_seed = "seed" in inspect.signature(found).parameters
+    except ValueError:  # something built in, which has no signature
+        takes_seed = False
+    make: Callable[..., Any] = found
+    return make(seed=seed) if takes_seed else make()
+
+
+@contextmanager
+def told_as_its_own(whose: str) -> Iterator[None]:
+    """An error in a stranger's code, in one line with the place where it happened."""
+    try:
+        yield
+    except ProreusError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        at = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if len(frames) > 1 else ""
+        raise WorkError(f"{whose}: {type(error).__name__}: {error}{at}") from error

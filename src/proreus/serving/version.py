@@ -1,0 +1,31 @@
+"""What is told of one version of a model: by the store, on the command line, and through the doors.
+
+Plain data of the standard library: to look at a store nobody needs what the doors are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class VersionAnswer:
+    """One version of the model."""
+
+    version: int
+    state: str
+    """live, kept or rejected"""
+    note: str
+    """Where it came from; why it was rejected."""
+    created: str
+    scores: Mapping[str, float]
+    parent: int | None
+    """The version it was improved from."""
+    sha256: str
+    """Of the weights."""
+    bytes: int
+    kind: str
+    """"vector-scorer" or "vector-mlp"."""
+    steps: int
+    """Decisions that it learned from."""

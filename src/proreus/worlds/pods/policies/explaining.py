@@ -1,0 +1,66 @@
+"""Policies that place pods: their type, and what they all say of nodes that may not take a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias, assert_never
+
+from proreus.model.decision import Decision, Delay, Place, Preempt, Reject
+from proreus.policies.protocol import Explanation, Policy, Verdict
+from proreus.worlds.pods.state.filters import FILTERS
+from proreus.worlds.pods.state.observation import PodObservation
+
+PodPolicy: TypeAlias = Policy[PodObservation, Decision]
+
+
+def explained(
+    policy: PodPolicy,
+    observation: PodObservation,
+    decision: Decision,
+    scores: Mapping[int, dict[str, float]],
+    note: str,
+) -> Explanation:
+    """The decision with every node's verdict, given the scores of those that were looked at."""
+    return Explanation(
+        policy=policy.name,
+        subject=observation.subject.name,
+        decision=decision,
+        verdicts=verdicts(observation, scores),
+        note=note,
+        told=told(observation, decision),
+    )
+
+
+def verdicts(observation: PodObservation, scores: Mapping[int, dict[str, float]]) -> tuple[Verdict, ...]:
+    """Every node's verdict, given the scores of those that were looked at."""
+    found = []
+    for n, code in enumerate(observation.refusals().tolist()):
+        plugin, says, _ = FILTERS.get(code, ("", "", False))
+        of_node = scores.get(n, {})
+        found.append(
+            Verdict(
+                place=observation.compiled.workload.nodes[n].name,
+                refused_by=f"{plugin}: {says}" if code else "",
+                scores=of_node,
+                total=sum(of_node.values()),
+            )
+        )
+    return tuple(found)
+
+
+def told(observation: PodObservation, decision: Decision) -> str:
+    """What becomes of the pod, in words."""
+    workload = observation.compiled.workload
+    match decision:
+        case Place(node=node):
+            return f"goes to {workload.nodes[node].name}"
+        case Preempt(node=node):
+            victims = observation.victims(node)
+            evicted = [workload.pods[p].name for p in victims[0]] if victims else []
+            return f"evicts {', '.join(evicted)} from {workload.nodes[node].name} and goes there"
+        case Delay():
+            return "has to wait: no node may take it"
+        case Reject():
+            return "is rejected"
+        case _:
+            assert_never(decision)

@@ -1,0 +1,51 @@
+"""Every flag of every command is still there, takes what it took and has the default that it had."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+pytest.importorskip("torch", reason="training needs the extra `learn`")
+pytest.importorskip("cmaes", reason="training needs the extra `learn`")
+
+from tests.cli.runner import Proreus
+from tests.surface.help_text import promises
+from tests.surface.pinning import assert_pinned
+
+VERBS = ("simulate", "compare", "train", "curve", "serve", "bench", "models", "data", "demo")
+WORLDS = ("pods", "vms", "rebalance")
+LEARNERS = {"pods": ("es", "ppo", "ddqn"), "vms": ("es", "qmix", "ppo", "ddqn"), "rebalance": ("es",)}
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    *((verb,) for verb in VERBS),
+    *product(("simulate", "compare", "train"), WORLDS),
+    *(("train", world, "--algo", name) for world, names in LEARNERS.items() for name in names),
+    *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance")),
+    *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
+    *product(("serve",), ("rest", "grpc", "all")),
+    *product(("data",), ("list", "clean")),
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command_keeps_its_flags(words: tuple[str, ...], proreus: Proreus) -> None:
+    ended = proreus(*words, "--help")
+    assert (ended.code, ended.err) == (0, "")
+    found = promises(ended.out)
+    assert "-h" in found, ended.out
+    name = "-".join(word for word in words if word != "--algo")
+    assert_pinned(f"help/{name}", {"usage": _usage(ended.out), "flags": found})
+
+
+def _usage(text: str) -> str:
+    line = next(line for line in text.splitlines() if line.startswith("usage: "))
+    return line.removeprefix("usage: ").strip()
+
+
+def test_the_help_of_all_names_every_verb(proreus: Proreus) -> None:
+    ended = proreus("--help")
+    assert ended.code == 0
+    named = [line.split()[0] for line in ended.out.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert set(VERBS) <= set(named)
+    for word in ("--version", "-V", "version"):
+        assert proreus(word).out.startswith("proreus ")
