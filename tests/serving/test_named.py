@@ -111,7 +111,7 @@ def test_what_cannot_be_meant_is_refused_by_field(doors: Doors, path: str, value
     assert (reply.status, reply.json["field"]) == (400, field), reply.json
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", POLICIES.names)
 def test_every_policy_of_the_catalogue_can_answer(name: str) -> None:
     named = NamedDecisions(name, 60.0, Measurements())
     request = msgspec.convert(REQUEST, DecideRequest)

@@ -29,7 +29,7 @@ ENDED = ("done", "running", "rejected", "failed")
 
 DRAWING_OR_ROTATING = ("random", "round_robin", "kube", "kube_plus")
 
-every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
+every_policy = pytest.mark.parametrize("policy", sorted(POLICIES.names))
 
 
 @every_policy
@@ -79,7 +79,7 @@ def test_no_feasible_pod_is_left_behind(policy: str, workload: Workload) -> None
 
 
 @MORE
-@given(workload=workloads(), policy=st.sampled_from(sorted(POLICIES)))
+@given(workload=workloads(), policy=st.sampled_from(sorted(POLICIES.names)))
 def test_measures_equal_what_the_stays_add_up_to(workload: Workload, policy: str) -> None:
     """Allocation averages, waits, completion times and counts, recomputed from the ledger."""
     watched = Watched(compile_workload(workload))
