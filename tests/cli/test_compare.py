@@ -92,9 +92,8 @@ def test_data_list_without_a_folder(proreus: Proreus, tmp_path: Path) -> None:
     ended = proreus("data", "list", "--json", "d.json")
     assert (ended.code, ended.err) == (0, "")
     found = json.loads((tmp_path / "d.json").read_text())["datasets"]
-    assert [row["name"] for row in found] == [
-        name for known in registered() for name in world(known).datasets
-    ]
+    names = [name for known in registered() for name in world(known).datasets]
+    assert [row["name"] for row in found] == names
     assert all(list(row) == ["name", "here", "what", "licence"] and row["here"] is False for row in found)
 
 

@@ -32,6 +32,7 @@ WORLD = World(
     words=Words(
         noun="pods",
         place="node",
+        subject="pod",
         does={
             "gpu_allocation_peak": "allocates {} of the GPUs",
             "jct_mean": "completes a pod in {} on average",

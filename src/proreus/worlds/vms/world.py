@@ -36,6 +36,7 @@ WORLD = World(
     words=Words(
         noun="machines",
         place="server",
+        subject="machine",
         does={
             "total_wait": "lets the machines of a run wait {} in all",
             "placements": "places {} before one fits nowhere",
