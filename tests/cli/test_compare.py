@@ -94,7 +94,8 @@ def test_data_list_without_a_folder(proreus: Proreus, tmp_path: Path) -> None:
     found = json.loads((tmp_path / "d.json").read_text())["datasets"]
     names = [name for known in registered() for name in world(known).datasets]
     assert [row["name"] for row in found] == names
-    assert all(list(row) == ["name", "here", "what", "licence"] and row["here"] is False for row in found)
+    keys = ["name", "here", "what", "licence", "world"]
+    assert all(list(row) == keys and row["here"] is False for row in found)
 
 
 def test_data_list_with_some_data(proreus: Proreus, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def _explain(world: World, simulation: AnySimulation, policy: Any, arguments: An
     while (observation := simulation.next_decision()) is not None:
         seen[simulation.subject()] = None
         if simulation.subject() == asked:
-            console.print(explanation_table(policy.explain(observation), observation))
+            console.print(explanation_table(policy.explain(observation), observation, world.words.place))
         step(simulation, policy)
     if asked not in seen:
         raise unknown_name(world.words.subject, asked, seen)

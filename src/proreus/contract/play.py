@@ -122,7 +122,7 @@ def recorded(simulation: AnySimulation, policy: AnyPolicy, advance: Advance | No
     if not isinstance(simulation, Pictured):
         return None
     looks = looks_at(simulation, policy, advance)
-    measured = [look for look in looks if look.series]
+    measured = [look for look in looks if look.series] or looks  # a world may have no curves at all
     times = np.array([look.time for look in measured])
     series = {key: np.array([look.series[key] for look in measured]) for key in looks[-1].series}
     shown = spaced(len(measured), _COLUMNS)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from proreus.model.decision import Delay, Place, Preempt
 from proreus.model.workload import Workload
+from proreus.policies.protocol import Explains
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
@@ -141,6 +142,7 @@ def test_looking_does_not_change_the_run(policy: str, workload: Workload) -> Non
     compiled = compile_workload(workload)
     undisturbed = simulate(compiled, make_policy(policy))
     watched_policy = make_policy(policy)
+    assert isinstance(watched_policy, Explains)
 
     def look(observation: PodObservation) -> None:
         observation.refusals()

@@ -6,6 +6,7 @@ import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,6 +151,6 @@ def test_scenarios_come_back_from_json(source: Source, options: PodsOptions) -> 
         {"kind": "generated", "source": {"preset": "gpu"}, "options": {"drop": True}},
     ],
 )
-def test_what_is_no_scenario_is_refused(entry: object) -> None:
+def test_what_is_no_scenario_is_refused(entry: Any) -> None:
     with pytest.raises(ValueError, match="not a scenario"):
         scenario_from_json(entry)
