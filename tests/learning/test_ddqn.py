@@ -26,12 +26,12 @@ from proreus.learning.update import Update
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.workload import Workload
 from proreus.policies.networks.q import network_of
-from proreus.policies.protocol import Policy
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.env import PodsEnv
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.q_policy import QPolicy
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
@@ -118,7 +118,7 @@ def best_by_search() -> int:
     return best
 
 
-def placed_by(policy: Policy) -> int:
+def placed_by(policy: PodPolicy) -> int:
     """How much of the CPU a policy puts to use, in cores."""
     outcome = simulate(compile_workload(placement_problem()), policy, STAY)
     return round(float(outcome.curves.allocation["cpu"][-1]) * sum(CAPACITIES) / 100)

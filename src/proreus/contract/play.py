@@ -122,10 +122,11 @@ def recorded(simulation: AnySimulation, policy: AnyPolicy, advance: Advance | No
     if not isinstance(simulation, Pictured):
         return None
     looks = looks_at(simulation, policy, advance)
-    times = np.array([look.time for look in looks])
-    series = {key: np.array([look.series[key] for look in looks]) for key in looks[0].series}
-    shown = spaced(len(looks), _COLUMNS)
-    use = np.array([looks[at].use for at in shown], dtype=np.float32)
+    measured = [look for look in looks if look.series] or looks  # a world may have no curves at all
+    times = np.array([look.time for look in measured])
+    series = {key: np.array([look.series[key] for look in measured]) for key in looks[-1].series}
+    shown = spaced(len(measured), _COLUMNS)
+    use = np.array([measured[at].use for at in shown], dtype=np.float32)
     return Picture(
         Recording(times, series),
         heat_map(use, times[shown]),
@@ -146,7 +147,8 @@ def looks_at(simulation: Any, policy: AnyPolicy, advance: Advance | None = None)
             advance(stride - 1)
         going = step(simulation, policy)
         look = simulation.look()
-        if look is not None and (going or not every_move):
+        # The end is a moment of its own only where something happened since the last decision.
+        if look is not None and (going or (look.time, look.count) > (looks[-1].time, looks[-1].count)):
             looks.append(look)
         if not going:
             return looks

@@ -33,9 +33,10 @@ from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
 from proreus.policies.checkpoint import load_checkpoint
 from proreus.policies.networks.q import QNetwork, best_legal
+from proreus.policies.protocol import Explains
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
-from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies import learned
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
@@ -95,9 +96,10 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(whole: Path, tmp_path: Pa
 
 
 def test_the_best_checkpoint_plays_and_explains_like_any_policy(whole: Path) -> None:
-    card = load_checkpoint(whole / "best").card
+    card = load_checkpoint(whole / "best", VERSION).card
     assert (card.kind, card.algorithm, card.trained_on) == ("q", "ddqn", ("gpu@5",))
     policy = make_policy(str(whole))
+    assert isinstance(policy, Explains)
     compiled = compile_workload(SCENARIO.source.load(7))
     seen = []
     outcome = simulate(compiled, policy, SCENARIO.options, inspect=lambda o: seen.append(policy.explain(o)))
@@ -202,7 +204,7 @@ def test_episodes_are_what_their_seeds_make_them() -> None:
 def test_a_wrong_checkpoint_is_refused(
     change: Callable[[dict[str, Any]], None], message: str, whole: Path
 ) -> None:
-    checkpoint = load_checkpoint(whole / "best")
+    checkpoint = load_checkpoint(whole / "best", VERSION)
     tensors = {name: tensor.copy() for name, tensor in checkpoint.tensors.items()}
     change(tensors)
     with pytest.raises(InputError, match=message):

@@ -14,6 +14,7 @@ from proreus.learning.gradient_run import STATE, GradientRun, Report
 from proreus.learning.learner import Task, descend
 from proreus.learning.runs import read_journal
 from proreus.model.errors import InputError, UsageError
+from proreus.policies.protocol import Explains
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
@@ -136,6 +137,7 @@ def test_the_start_follows_the_rule() -> None:
 def test_a_checkpoint_plays_and_explains_like_any_policy(tmp_path: Path) -> None:
     train(tmp_path, stop_after=2)
     policy = make_policy(str(tmp_path))  # the run stands for its best checkpoint
+    assert isinstance(policy, Explains)
     compiled = compile_workload(SCENARIO.source.load(7))
     seen = []
     outcome = simulate(compiled, policy, SCENARIO.options, inspect=lambda o: seen.append(policy.explain(o)))

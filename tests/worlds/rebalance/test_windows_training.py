@@ -16,6 +16,7 @@ from proreus.workers.processes import Workers, pool_of
 from proreus.worlds.rebalance.windows.encoding import FEATURES
 from proreus.worlds.rebalance.windows.model import RequestWindows
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
+from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 from proreus.worlds.rebalance.windows.training.goal import (
@@ -59,7 +60,8 @@ def test_a_resumed_run_ends_where_an_unbroken_one_does(tmp_path: Path) -> None:
         again.close()
     unbroken = list(evolve(CONFIG, WindowsGoal(CONFIG, [SMALL], InlinePool())))[-1]
     assert last.fitness == unbroken.fitness and (last.mean == unbroken.mean).all()
-    assert make_move_policy(str(tmp_path / "run")).weights.shape == (len(FEATURES),)
+    policy = make_move_policy(str(tmp_path / "run"))
+    assert isinstance(policy, MovePolicy) and policy.weights.shape == (len(FEATURES),)
     assert again.summary()["validation"] == unbroken.validation
 
 

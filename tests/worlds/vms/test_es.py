@@ -17,10 +17,11 @@ from proreus.learning.es import Generation, evolve
 from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers, pool_of
 from proreus.worlds.vms.encoding.place import FEATURES
-from proreus.worlds.vms.play import planned_runs, wait_times
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.play import wait_times
+from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import LEARNED
 from proreus.worlds.vms.policies.policy import VmRulePolicy
+from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal
 from proreus.worlds.vms.training.trace import TrainingTrace, evenly
@@ -45,7 +46,7 @@ def searched(config: VmsESConfig, pool: Executor, past: list[tuple[float, ...]])
 def test_without_weights_the_scorer_is_first_fit() -> None:
     runs = planned_runs(WORK, OPTIONS, np.arange(0, 3_000, 100))
     blank = VmRulePolicy("blank", LEARNED, weights=np.zeros(len(FEATURES)))
-    scored, ruled = wait_times(runs, [blank, make_vm_policy("first_fit")])
+    scored, ruled = wait_times(runs, [blank, rule_policy("first_fit")])
     assert scored.tolist() == ruled.tolist() and ruled.sum() > 0
 
 
@@ -56,7 +57,7 @@ def test_the_search_learns_to_wait_less_than_it_started_with(pool: Executor) -> 
     assert all(one.counts["decisions"] > 0 and (one.mean != 0).any() for one in generations)
     runs = planned_runs(WORK, OPTIONS, evenly(0, 2_700, 90, 0.3))
     learned = VmRulePolicy("learned", LEARNED, weights=generations[-1].mean)
-    new, old = wait_times(runs, [learned, make_vm_policy("random")])
+    new, old = wait_times(runs, [learned, rule_policy("random")])
     assert np.log1p(new).mean() < np.log1p(old).mean() - 0.1
 
 

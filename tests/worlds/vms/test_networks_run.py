@@ -22,7 +22,7 @@ from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.policies.checkpoint import load_checkpoint
 from proreus.workers.processes import Workers
 from proreus.worlds.vms.encoding.rows import VERSION
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.training import judge
@@ -100,7 +100,7 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(algorithm: str, tmp_path:
     assert (card.world, card.algorithm, card.trained_on) == ("vms", algorithm, ("waiting@2",))
     # The journal holds the gain that the best checkpoint has where it plays as a policy.
     judged = max(entry["validation"]["waiting@2"] for entry in read_journal(whole) if entry["validation"])
-    assert judged == pytest.approx(SCHOOL.gain(make_vm_policy(str(whole))))
+    assert judged == pytest.approx(SCHOOL.gain(rule_policy(str(whole))))
     assert list(card.scores.values()) == [pytest.approx(judged)]
 
 
@@ -109,7 +109,7 @@ def test_the_best_rule_gains_nothing_over_itself(full: str) -> None:
     name = {"wait": "waiting", "end": "recovering", "reject": "rejecting"}[full]
     lessons = replace(LESSONS, limit=0, validation_starts=20)
     school = replace(SCHOOL, options=with_servers(SCENARIOS[name], 2), lessons=lessons)
-    gains = {rule: school.gain(make_vm_policy(rule)) for rule in ("first_fit", "best_fit", "balance_fit")}
+    gains = {rule: school.gain(rule_policy(rule)) for rule in ("first_fit", "best_fit", "balance_fit")}
     assert max(gains.values()) == 0.0 and min(gains.values()) < 0.0, gains
 
 

@@ -78,5 +78,5 @@ def play(
 def _with_rate(outcome: Outcome, part: tuple[int, int], seconds: float) -> Outcome:
     """`decisions_per_s` is the old name of the rate of windows: it goes with the next release."""
     rate = (part[1] - part[0]) / max(seconds, 1e-9)
-    measures = {**outcome.measures, "windows_per_s": rate, "decisions_per_s": rate}
+    measures = {**outcome.measures, "decisions_per_s": rate, "windows_per_s": rate}
     return Outcome(measures, outcome.columns, outcome.rows, outcome.export)
