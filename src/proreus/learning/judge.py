@@ -1,13 +1,14 @@
-"""How good a policy is on held-out seeds, as a gain over the strongest rule of the scenario, in any world."""
+"""How good a policy is on the validation part, as a gain over the scenario's strongest rule, in any world."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from proreus.contract.scenario import Part
 from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure
 
@@ -18,6 +19,10 @@ class Measurable(Protocol):
     @property
     def name(self) -> str:
         """The name in tables and reports."""
+        ...
+
+    def of_part(self, part: Part) -> Self:
+        """The same on another part of the data: train, valid and test never meet."""
         ...
 
     def yardstick(self) -> tuple[str, tuple[str, ...]]:
@@ -38,16 +43,13 @@ class Judge(Generic[S, P]):
     rule: Callable[[str], P]
     """The rule of that name."""
     measures: Mapping[str, Measure]
-    first_seed: int
-    """Of those that are held out."""
     _found: dict[tuple[S, int, str], float] = field(default_factory=dict)
     _yardsticks: dict[S, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def gains(self, make: Callable[[], P], scenarios: Sequence[S], seeds: int) -> dict[str, float]:
         """Scenario -> mean gain over its strongest rule, in the measure's unit; `make`: one for each run."""
-        held_out = range(self.first_seed, self.first_seed + seeds)
-        gains = {}
-        for scenario in scenarios:
+        held_out, gains = range(seeds), {}
+        for scenario in (scenario.of_part("valid") for scenario in scenarios):
             if scenario not in self._yardsticks:
                 self._yardsticks[scenario] = scenario.yardstick()
             measure, rules = self._yardsticks[scenario]

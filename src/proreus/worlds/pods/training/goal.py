@@ -32,9 +32,11 @@ from proreus.worlds.pods.policies.learned import linear_tensors
 from proreus.worlds.pods.policies.rules.columns import LINEAR, ORDERED
 from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
 from proreus.worlds.pods.scenarios import Scenario
-from proreus.worlds.pods.training.judge import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED, compiled_workload
+from proreus.worlds.pods.training.judge import compiled_workload
 
 START_RULE = "fgd"
+Cell = tuple[Scenario, int]
+"""A scenario of a part, and a seed."""
 _KINDS, _FEATURES = len(POD_KINDS), len(PAIR_FEATURES)
 
 
@@ -87,57 +89,62 @@ class PodsGoal:
     """Runs weight vectors on workers and compares them with the starting rule."""
 
     def __init__(self, config: ESConfig, scenarios: Sequence[Scenario], pool: Executor) -> None:
-        self._pool, self._scenarios, self._config = pool, scenarios, config
-        self._usual = _usual_demand(scenarios)
-        self._rule: dict[tuple[int, int], float] = {}
+        self._pool, self._config = pool, config
+        self._train = [scenario.of_part("train") for scenario in scenarios]
+        self._valid = [scenario.of_part("valid") for scenario in scenarios]
+        self._usual = _usual_demand(self._train)
+        self._rule: dict[Cell, float] = {}
         self.start = starting_point(config)
 
     def draw(self, random: np.random.Generator) -> list[int]:
         """A training seed for each scenario."""
-        return [int(FIRST_TRAINING_SEED + random.integers(self._config.train_seeds)) for _ in self._scenarios]
+        return [int(random.integers(self._config.train_seeds)) for _ in self._train]
 
     def fitness(self, members: Sequence[F64], drawn: list[int]) -> tuple[list[float], dict[str, int]]:
         """Mean gain over the starting rule, per member."""
-        return [float(np.mean(row)) for row in self._gains(members, list(enumerate(drawn)))], {}
+        return [
+            float(np.mean(row)) for row in self._gains(members, list(zip(self._train, drawn, strict=True)))
+        ], {}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """Gain of one vector by scenario, on the validation seeds."""
         count = self._config.validation_seeds
-        cells = [(s, FIRST_VALIDATION_SEED + k) for s in range(len(self._scenarios)) for k in range(count)]
-        gains = self._gains([mean], cells)[0]
+        gains = self._gains([mean], [(scenario, seed) for scenario in self._valid for seed in range(count)])[
+            0
+        ]
         return {
             scenario.name: float(np.mean(gains[s * count : (s + 1) * count]))
-            for s, scenario in enumerate(self._scenarios)
+            for s, scenario in enumerate(self._valid)
         }
 
     def tensors(self, mean: F64) -> Arrays:
         """The scorer."""
         return dict(linear_tensors(as_scorer(mean, self._usual)))
 
-    def _gains(self, members: Sequence[F64], cells: Sequence[tuple[int, int]]) -> list[list[float]]:
+    def _gains(self, members: Sequence[F64], cells: Sequence[Cell]) -> list[list[float]]:
         missing = [cell for cell in cells if cell not in self._rule]
         for cell, value in zip(missing, self._run([(*cell, None) for cell in missing]), strict=True):
             self._rule[cell] = value
         values = iter(self._run([(*cell, member) for member in members for cell in cells]))
         return [[next(values) - self._rule[cell] for cell in cells] for _ in members]
 
-    def _run(self, jobs: Sequence[tuple[int, int, F64 | None]]) -> list[float]:
+    def _run(self, jobs: Sequence[tuple[Scenario, int, F64 | None]]) -> list[float]:
         futures = [
             self._pool.submit(
                 run_candidate,
-                self._scenarios[s],
+                scenario,
                 seed,
                 None if vector is None else as_scorer(vector, self._usual),
                 self._config.measure,
             )
-            for s, seed, vector in jobs
+            for scenario, seed, vector in jobs
         ]
         return [future.result() for future in futures]
 
 
 def _usual_demand(scenarios: Sequence[Scenario]) -> F64:
     """The mean demand of the training scenarios: where the learned shifts are zero."""
-    demands = [demand_context(compiled_workload(scenario, FIRST_TRAINING_SEED)) for scenario in scenarios]
+    demands = [demand_context(compiled_workload(scenario, 0)) for scenario in scenarios]
     return np.asarray(np.mean(demands, axis=0), dtype=np.float64)
 
 

@@ -14,10 +14,9 @@ from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.scenarios import Scenario
 from proreus.worlds.pods.simulation.outcome import MEASURES
-from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.state.compile import Compiled
 from proreus.worlds.pods.training.lanes import Reward
 
-FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED = 1000, 2000
 _REMEMBERED = 96
 
 
@@ -43,19 +42,19 @@ class Lessons:
 @lru_cache(maxsize=_REMEMBERED)
 def compiled_workload(scenario: Scenario, seed: int) -> Compiled:
     """The scenario's workload for a seed, compiled; kept for the next time it is asked for."""
-    return compile_workload(scenario.source.load(seed))
+    return scenario.load(seed)
 
 
 def training_workloads(scenarios: Sequence[Scenario], lessons: Lessons) -> list[Compiled]:
     """The workloads that episodes are drawn from: every scenario with every training seed."""
     if len({scenario.options for scenario in scenarios}) != 1:
         raise UsageError("the scenarios treat pods that find no room in different ways: train on one kind")
-    seeds = range(FIRST_TRAINING_SEED, FIRST_TRAINING_SEED + lessons.train_seeds)
-    return [compiled_workload(scenario, seed) for scenario in scenarios for seed in seeds]
+    parts, seeds = [scenario.of_part("train") for scenario in scenarios], range(lessons.train_seeds)
+    return [compiled_workload(scenario, seed) for scenario in parts for seed in seeds]
 
 
 def _measured(scenario: Scenario, seed: int, policy: PodPolicy) -> Mapping[str, float]:
     return simulate(compiled_workload(scenario, seed), policy, scenario.options).measures
 
 
-JUDGE: Judge[Scenario, PodPolicy] = Judge(_measured, make_policy, MEASURES, FIRST_VALIDATION_SEED)
+JUDGE: Judge[Scenario, PodPolicy] = Judge(_measured, make_policy, MEASURES)

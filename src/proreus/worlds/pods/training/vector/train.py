@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from proreus.contract.scenario import seed_of
 from proreus.kernels.arrays import F32
 from proreus.learning.gradient_run import GradientRun
 from proreus.learning.optimiser import linear
@@ -24,9 +25,10 @@ from proreus.model.errors import UsageError
 from proreus.model.experience import Experience
 from proreus.worlds.pods.policies.vector.model import SCORER, VECTOR_ENCODING, VectorModel, Weights, model_of
 from proreus.worlds.pods.policies.vector.scorer import MEMORY, initial_parameters, part
-from proreus.worlds.pods.training.judge import FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED
 from proreus.worlds.pods.training.vector.course import Course, Way, gains, play
 from proreus.worlds.pods.training.vector.recorded_ppo import VectorPPO, VectorPPOSettings
+
+_TRAINING, _VALIDATION = (seed_of(part, 0, 1000) for part in ("train", "valid"))
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def train_vector(
 
 def judge(model: VectorModel, cluster: Course, seeds: int) -> dict[str, float]:
     """Mean gains in percent over the strongest rule, on validation seeds."""
-    held_out = range(FIRST_VALIDATION_SEED, FIRST_VALIDATION_SEED + seeds)
+    held_out = range(_VALIDATION, _VALIDATION + seeds)
     # Nodes that look the same to a model without a memory are told apart by a draw, or by a mask.
     ways: tuple[Way, ...] = ("likeliest",) if cluster.nodes else ("drawn", "masked")
     found: dict[str, float] = {}
@@ -160,7 +162,7 @@ def _model(learner: VectorPPO) -> VectorModel:
 def _episodes(
     model: VectorModel, cluster: Course, config: VectorRunConfig, random: np.random.Generator
 ) -> list[Experience]:
-    seeds = FIRST_TRAINING_SEED + random.integers(config.train_seeds, size=config.episodes)
+    seeds = _TRAINING + random.integers(config.train_seeds, size=config.episodes)
     return [
         play(model, cluster.compiled(int(seed)), random, masked=not cluster.nodes and k % 2 == 0)
         for k, seed in enumerate(seeds)

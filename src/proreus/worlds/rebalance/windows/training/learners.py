@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 
 from proreus.learning.learner import EvolutionLearner
+from proreus.model.errors import UsageError
 from proreus.worlds.rebalance.windows.encoding import VERSION
 from proreus.worlds.rebalance.windows.policies.catalogue import KIND
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
@@ -13,6 +14,9 @@ from proreus.worlds.rebalance.windows.training.goal import MovesESConfig, Window
 
 
 def _goal(scenarios: Sequence[WindowScenario], config: MovesESConfig, pool: Executor) -> WindowsGoal:
+    for scenario in scenarios:
+        if not hasattr(scenario, "windows"):
+            raise UsageError(f"es learns from windows of requests, and {scenario.name!r} is none of them")
     return WindowsGoal(config, scenarios, pool)
 
 
