@@ -97,7 +97,10 @@ def _parsed(learner: Learner, world: World, words: Sequence[str]) -> Any:
     algo = Annotated[Literal[names], tyro.conf.arg(help=about)]  # type: ignore[valid-type]
     settings = {item for config in learner.configs for item in vars(config)}
     several = ",".join(world.trains_on) if len(world.trains_on) > 1 else ""
-    many = Annotated[str, tyro.conf.arg(help="What to train on, separated by commas.")]
+    many = Annotated[
+        str,
+        tyro.conf.arg(help="Scenarios to train on, separated by commas; of recorded work, the first part."),
+    ]
     kept = "The folder of the run: settings, journal, checkpoints, TensorBoard files."
     out = Annotated[Path, tyro.conf.arg(metavar="DIR", help=kept)]
     more: list[tuple[str, Any, Any]] = [

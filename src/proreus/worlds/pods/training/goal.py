@@ -102,16 +102,14 @@ class PodsGoal:
 
     def fitness(self, members: Sequence[F64], drawn: list[int]) -> tuple[list[float], dict[str, int]]:
         """Mean gain over the starting rule, per member."""
-        return [
-            float(np.mean(row)) for row in self._gains(members, list(zip(self._train, drawn, strict=True)))
-        ], {}
+        gains = self._gains(members, list(zip(self._train, drawn, strict=True)))
+        return [float(np.mean(row)) for row in gains], {}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """Gain of one vector by scenario, on the validation seeds."""
         count = self._config.validation_seeds
-        gains = self._gains([mean], [(scenario, seed) for scenario in self._valid for seed in range(count)])[
-            0
-        ]
+        cells = [(scenario, seed) for scenario in self._valid for seed in range(count)]
+        gains = self._gains([mean], cells)[0]
         return {
             scenario.name: float(np.mean(gains[s * count : (s + 1) * count]))
             for s, scenario in enumerate(self._valid)

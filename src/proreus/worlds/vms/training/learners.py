@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 
 from proreus.learning.learner import EvolutionLearner
-from proreus.model.errors import UsageError
 from proreus.worlds.vms.encoding.place import VERSION
 from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal
-from proreus.worlds.vms.training.trace import training_trace
+from proreus.worlds.vms.training.trace import the_one, training_trace
 
 
 def _goal(scenarios: Sequence[VmScenario], config: VmsESConfig, pool: Executor) -> VmsGoal:
-    if len(scenarios) != 1:
-        raise UsageError("es: train on one scenario; its settings have sizes of cluster")
-    return VmsGoal(config, training_trace(scenarios[0]), scenarios[0].options, pool)
+    scenario = the_one(scenarios)
+    return VmsGoal(config, training_trace(scenario), scenario.options, pool)
 
 
 ES = EvolutionLearner(

@@ -25,6 +25,7 @@ from proreus.worlds.vms.policies.columns import BIDDING
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.training.judge import LaneLessons, VmsLessons, school_of
+from proreus.worlds.vms.training.trace import the_one
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def _learner(
     ) -> Iterator[Update]:
         del workers  # these networks are small: the lanes play in one thread
         config, lessons = asked
-        (scenario,) = scenarios
+        scenario = the_one(scenarios)
         with one_torch_thread():
             check_device(algorithm, config.device)
             if hasattr(config, "capacity"):
@@ -67,7 +68,7 @@ def _learner(
             yield from learn(config, school_of(scenario, lessons).lanes(count), saved)
 
     def judge(scenarios: Sequence[VmScenario], asked: Configs, tensors: Arrays) -> dict[str, float]:
-        (scenario,) = scenarios
+        scenario = the_one(scenarios)
         try:
             policy = VmRulePolicy("candidate", BIDDING, bidder=bidder_of(kind, tensors, SIZES))
         except ValueError as error:

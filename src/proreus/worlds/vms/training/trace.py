@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -64,6 +65,13 @@ def training_trace(scenario: VmScenario) -> TrainingTrace:
             f"scenario {scenario.name!r}: training is on the load of the trace itself, without x"
         )
     return TrainingTrace(scenario.file)
+
+
+def the_one(scenarios: Sequence[VmScenario]) -> VmScenario:
+    """The scenario that is trained on."""
+    if len(scenarios) != 1:
+        raise UsageError("train on one scenario of virtual machines at a time")
+    return scenarios[0]
 
 
 def evenly(first: int, last: int, count: int, offset: float) -> I64:
