@@ -27,6 +27,12 @@ PPO = (
     *("--lanes", "8", "--validation-seeds", "1", "--rollout-steps", "16", "--evaluate-every", "20"),
     *("--steps", "25600"),
 )
+FEW = ("--population", "4", "--generations", "3", "--evaluate-every", "2")
+MACHINES = ("train", "vms", "--scenario", "waiting@2", *FEW, "--starts", "4", "--validation-starts", "4")
+WINDOWS = (
+    *("train", "rebalance", *FEW, "--deployments", "1", "--train-seeds", "2", "--validation-seeds", "1"),
+    *("--stretch", "12"),
+)
 COMPARISON = ("compare", "pods", "--scenario", "gpu@6", "--policies", "fgd,random", "--seeds", "3")
 
 # A process and network namespace: nothing of Ray can reach the outside, or outlive the script.
@@ -106,6 +112,16 @@ def test_an_evolution_that_loses_a_ray_worker_goes_on_without_ray(
     assert proreus(*EVOLUTION, "--out", "unbroken").code == 0
     assert untimed(run) == untimed(tmp_path / "unbroken")
     assert weights(run, "best") == weights(tmp_path / "unbroken", "best")
+
+
+@pytest.mark.parametrize("words", [MACHINES, WINDOWS], ids=["vms", "rebalance"])
+def test_an_evolution_is_the_same_over_ray(words: tuple[str, ...], proreus: Proreus, tmp_path: Path) -> None:
+    """Threads here, or tasks of a cluster: members are rated alike."""
+    told = command(*words, "--ray", "local", "--processes", "2", "--out", "out")
+    assert alone(tmp_path / "ray", '"$@"', *told).code == 0
+    assert proreus(*words, "--processes", "2", "--out", "here").code == 0
+    assert untimed(tmp_path / "ray/out") == untimed(tmp_path / "here")
+    assert weights(tmp_path / "ray/out", "best") == weights(tmp_path / "here", "best")
 
 
 def test_ppo_that_loses_a_ray_actor_goes_on_without_ray(proreus: Proreus, tmp_path: Path) -> None:
