@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from proreus.contract.heat import heat_map
-from proreus.contract.play import RATE, looks_at, replay_of_looks
+from proreus.contract.play import RATE, looks_at, replay_of_looks, step, step_by_step
 from proreus.contract.world import Hear, Picture, Played, Recording
 from proreus.kernels.compiled import compiled
 from proreus.model.errors import IllegalDecision
@@ -68,10 +68,18 @@ def simulate(
     inspect: Callable[[PodObservation], None] | None = None,
 ) -> PodsOutcome:
     """Run `policy` to the end. `watch` hears the count of decisions, `inspect` sees each observation."""
-    world = PodsWorld(compiled_workload, options)
+    return _run(PodsWorld(compiled_workload, options), policy, watch, inspect)
+
+
+def _run(
+    world: PodsWorld,
+    policy: PodPolicy,
+    watch: Callable[[int], None] | None = None,
+    inspect: Callable[[PodObservation], None] | None = None,
+) -> PodsOutcome:
     rule = None
     if isinstance(policy, RulePolicy) and inspect is None:
-        rule = policy.rule_for(compiled_workload, world.state)
+        rule = policy.rule_for(world.compiled, world.state)
     if rule is not None:
         # Loads the kernel's machine code, so that the rate is that of decisions alone.
         run_rule(world.cluster, world.state, world.run, world.scratch, rule, 0)
@@ -81,7 +89,7 @@ def simulate(
     else:
         _run_stepwise(world, policy, watch, inspect)
     seconds = time.perf_counter() - begin
-    _log.info("%s over %s: %.3f s", policy.name, compiled_workload.workload.name, seconds)
+    _log.info("%s over %s: %.3f s", policy.name, world.compiled.workload.name, seconds)
     outcome = world.outcome()
     rate = outcome.measures["decisions"] / seconds if seconds > 0 else 0.0
     return replace(outcome, measures={**outcome.measures, RATE: rate})
@@ -105,10 +113,11 @@ def _run_stepwise(
     inspect: Callable[[PodObservation], None] | None,
 ) -> None:
     count = 0
-    while (observation := world.next_decision()) is not None:
-        if inspect is not None:
+    while True:
+        if inspect is not None and (observation := world.next_decision()) is not None:
             inspect(observation)
-        world.apply(policy.decide(observation))
+        if not step(world, policy):
+            return
         count += 1
         if watch is not None and count % _STRETCH == 0:
             watch(count)
@@ -124,14 +133,17 @@ def play(
     picture: bool = False,
 ) -> Played:
     """A run of the policy over the compiled workload, as `contract.world.Play` says."""
-    pods, fresh = len(work.workload.pods), policy.fresh(seed)
+    world, fresh = scenario.start(work, seed), policy.fresh(seed)
+    if not isinstance(world, PodsWorld):  # a stranger's scenario
+        return step_by_step(scenario, work, policy, seed, hear=hear, picture=picture)
+    pods = len(world.compiled.workload.pods)
     watch = None if hear is None else lambda count: hear(count, max(pods, count))
-    outcome = simulate(work, fresh, scenario.options, watch=watch)
-    drawn = _picture(scenario, work, outcome, policy.fresh(seed)) if picture else None
+    outcome = _run(world, fresh, watch)
+    drawn = _picture(scenario.start(work, seed), outcome, policy.fresh(seed)) if picture else None
     return Played(outcome, drawn, remark_of(fresh))
 
 
-def _picture(scenario: Scenario, work: Compiled, outcome: PodsOutcome, policy: PodPolicy) -> Picture:
+def _picture(world: PodsWorld, outcome: PodsOutcome, policy: PodPolicy) -> Picture:
     """The curves and the heat map that the kernels kept, and a second run for the replay."""
     curves = outcome.curves
     series = {f"{resource}-allocation": values for resource, values in curves.allocation.items()}
@@ -141,8 +153,7 @@ def _picture(scenario: Scenario, work: Compiled, outcome: PodsOutcome, policy: P
         "running": curves.running,
     }
     # Where nobody leaves, the load that has arrived says more than the time.
-    by_load = scenario.options.drop_failures and curves.arrived.size > 0 and curves.arrived[-1] > 0
-    world = PodsWorld(work, scenario.options)
+    by_load = world.options.drop_failures and curves.arrived.size > 0 and curves.arrived[-1] > 0
     looks = looks_at(world, policy, _advance(world, policy))
     return Picture(
         Recording(curves.time, series, curves.arrived if by_load else None),

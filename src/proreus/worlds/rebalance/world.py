@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from proreus.contract.scenario import Scenario
-from proreus.contract.world import Hear, Played, Quantity, Words, World
+from proreus.contract.world import Hear, Play, Played, Quantity, Words, World
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import AnyPolicy, Catalogue
 from proreus.worlds.rebalance.flags import RebalanceFlags
+from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.play import play as play_snapshot
 from proreus.worlds.rebalance.snapshots.play import warm_up_policy
 from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES
@@ -33,7 +34,8 @@ from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 def _policies(scenario: Scenario | None) -> Catalogue:
     """Windows and snapshots have policies of their own; each catalogue knows whose the others are."""
     own, other = MOVE_POLICIES, SNAPSHOT_POLICIES
-    if isinstance(scenario, SnapshotScenario):
+    # Not by its class: a scenario of one's own may be of either kind, and what decides says of which.
+    if scenario is not None and scenario.headings.deciding[0] in OF_SNAPSHOTS:
         own, other = other, own
     return replace(own, elsewhere={name: other.what for name in other.names if name not in own.names})
 
@@ -47,9 +49,8 @@ def _play(
     hear: Hear | None = None,
     picture: bool = False,
 ) -> Played:
-    if isinstance(scenario, SnapshotScenario):
-        return play_snapshot(scenario, work, policy, seed, hear=hear, picture=picture)
-    return play_windows(scenario, work, policy, seed, hear=hear, picture=picture)
+    play: Play = play_snapshot if isinstance(work, Snapshot) else play_windows
+    return play(scenario, work, policy, seed, hear=hear, picture=picture)
 
 
 def _scenario(entry: Mapping[str, Any], data: Path | None) -> WindowScenario | SnapshotScenario:

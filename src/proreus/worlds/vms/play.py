@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from proreus.contract.play import RATE, recorded, walk, with_measure
+from proreus.contract.play import RATE, recorded, step_by_step, walk, with_measure
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.compiled import compiled
@@ -38,14 +38,17 @@ def play(
     picture: bool = False,
 ) -> Played:
     """All runs of the seed, as `contract.world.Play` says."""
-    fresh, runs = policy.fresh(seed), work.starts.size
-    watch = None if hear is None else lambda done: hear(done, runs)
-    found, seconds = play_runs(work, fresh, watch)
-    outcome = work.outcome(list(found))
+    started, fresh = scenario.start(work, seed), policy.fresh(seed)
+    if not isinstance(started, VmSimulation):  # a stranger's scenario
+        return step_by_step(scenario, work, policy, seed, hear=hear, picture=picture)
+    runs, count = started.runs, started.runs.starts.size
+    watch = None if hear is None else lambda done: hear(done, count)
+    found, seconds = play_runs(runs, fresh, watch)
+    outcome = runs.outcome(list(found))
     outcome = with_measure(outcome, RATE, outcome.measures["decisions"] / max(seconds, 1e-9))
     drawn = None
     if picture:
-        simulation, again = VmSimulation(work.first()), policy.fresh(seed)
+        simulation, again = VmSimulation(runs.first()), policy.fresh(seed)
         drawn = recorded(simulation, again, _advance(simulation.world, again))
     return Played(outcome, drawn, remark_of(fresh))
 

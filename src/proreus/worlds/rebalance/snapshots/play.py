@@ -55,7 +55,7 @@ def play(
     warm_up_policy(policy.name)
     fresh = policy.fresh(seed)
     noted = Noted(fresh)
-    outcome = play_snapshot(SnapshotWorld(work, scenario.options), noted)
+    outcome = play_snapshot(scenario.start(work, seed), noted)
     again = Again(policy.name, noted.decisions)
-    drawn = recorded(SnapshotWorld(work, scenario.options), again) if picture else None
+    drawn = recorded(scenario.start(work, seed), again) if picture else None
     return Played(outcome, drawn, remark_of(fresh))

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from proreus.contract.play import recorded, walk
+from proreus.contract.play import recorded, step_by_step, walk
 from proreus.contract.simulation import Outcome
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64
@@ -62,16 +62,17 @@ def play(
     picture: bool = False,
 ) -> Played:
     """The seed's part of the windows, as `contract.world.Play` says."""
-    part, fresh = scenario.played_part(work, seed), policy.fresh(seed)
+    simulation, fresh = scenario.start(work, seed), policy.fresh(seed)
+    if not isinstance(simulation, WindowSimulation):  # a stranger's scenario
+        return step_by_step(scenario, work, policy, seed, hear=hear, picture=picture)
+    part = simulation.part
     if isinstance(fresh, MovePolicy):
-        world = work.sibling()
-        outcomes, seconds = play_part(world, fresh, part)
-        outcome = outcome_of(outcomes, world, part[0])
+        outcomes, seconds = play_part(simulation.world, fresh, part)
+        outcome = outcome_of(outcomes, simulation.world, part[0])
     else:
-        simulation = WindowSimulation(work, part)
         _, seconds = walk(simulation, fresh, hear)
         outcome = simulation.outcome()
-    drawn = recorded(WindowSimulation(work, part), policy.fresh(seed)) if picture else None
+    drawn = recorded(scenario.start(work, seed), policy.fresh(seed)) if picture else None
     return Played(_with_rate(outcome, part, seconds), drawn, remark_of(fresh))
 
 

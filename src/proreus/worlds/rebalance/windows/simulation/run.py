@@ -21,7 +21,7 @@ class WindowSimulation:
     """Windows [first, last) of a deployment, every pod where it stood at the start."""
 
     def __init__(self, world: DeployWorld, part: tuple[int, int]) -> None:
-        self.world, self._first = world.sibling(), part[0]
+        self.world, self.part, self._first = world.sibling(), part, part[0]
         self.world.begin(*part)
         self._outcomes: list[F64] = []
         self._moves: list[tuple[int, int, int]] = []
