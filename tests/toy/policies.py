@@ -78,4 +78,5 @@ POLICIES = Catalogue(
     },
     main=("shortest", "fast", "random"),
     kinds={"linear": Kind(VERSION, _linear)},
+    shipped=Path(__file__).parent / "pretrained" / "toy",
 )

@@ -89,7 +89,16 @@ def compare(request: CompareRequest, progress: Progress | None = None) -> Compar
             if policy not in request.own:  # a wrong name is told before anything is loaded
                 world.policies(scenario).make(policy, request.options)
     tasks = [
-        Task(scenario, seed, request.policies, request.options, home, seed == request.seeds[0], request.own)
+        Task(
+            scenario,
+            seed,
+            request.policies,
+            request.options,
+            name,
+            home,
+            seed == request.seeds[0],
+            request.own,
+        )
         for scenario in request.scenarios
         for seed in request.seeds
     ]

@@ -140,8 +140,8 @@ def frame_of(rows: Sequence[Cells]) -> Any:
     return pandas.DataFrame(rows)
 
 
-def as_text(tables: Sequence[Table], width: int = 110) -> str:
-    """Tables as plain text."""
+def as_text(tables: Sequence[Table], width: int = 300) -> str:
+    """Tables as plain text, each as wide as it needs: a notebook scrolls, and a figure cut short is none."""
     console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False)
     for table in tables:
         console.print(table)

@@ -84,7 +84,7 @@ def outcome_of(outcomes: F64, world: DeployWorld, first: int) -> Outcome:
 
 def measures_of(outcomes: F64, weights: RewardWeights) -> dict[str, float]:
     """The measures of a run; outcomes [windows, OUTCOMES]."""
-    total, windows = outcomes.sum(axis=0).tolist(), len(outcomes)
+    total, windows = outcomes.sum(axis=0).tolist(), max(len(outcomes), 1)
     requests, steps = max(total[REQUESTS], 1.0), max(total[STEPS], 1.0)
     cost = weights.over * total[OVER] + weights.under * total[UNDER]
     cost += weights.unmet * total[UNMET] + weights.migrated * total[MIGRATED]
