@@ -14,6 +14,7 @@ from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
 import proreus.envs
 from proreus.contract.lanes import Choices, Lanes
 from proreus.envs.lanes import LanesEnv
+from proreus.envs.sb3 import FlatObservation
 from proreus.model.errors import IllegalDecision
 from proreus.worlds import WORLDS
 from tests.toy import TOY
@@ -42,7 +43,7 @@ def made(name: str) -> gymnasium.Env[Any, Any]:
 def test_checkers_find_nothing_to_complain_about(name: str) -> None:
     """Warnings are errors in these tests."""
     check_env(made(name))
-    check_env_of_sb3(made(name))
+    check_env_of_sb3(FlatObservation(made(name)))  # as `envs.sb3` hands it to an `MlpPolicy`
 
 
 @pytest.mark.parametrize("name", IDS)

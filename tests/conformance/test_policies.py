@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from proreus.model.errors import UsageError
 from proreus.policies.checkpoint import CARD
 from proreus.worlds import registered, world
-from tests.cli.runner import Ended, Proreus, assert_refused
+from tests.cli.runner import Proreus, assert_refused
 from tests.conformance.cases import SHIPPED, Case, every_kind, every_rule, once, told, work_of
 from tests.conformance.strangers import STRANGER
 
@@ -111,13 +113,14 @@ def test_a_strangers_mistakes_are_told_as_its_own(
         for ended in (simulated, compared):
             assert_refused(ended, 1, f"policy {whose}", *says)
             assert ended.err.count(whose) == 1, "it is named once"
-
-    def simulated_with(name: str) -> Ended:
-        return proreus("simulate", case.world.name, *played, "--policy", name)
-
-    assert_refused(simulated_with(f"{mine}:Speechless"), 2, "Speechless", "`decide`")
-    assert_refused(simulated_with(f"{mine}:Absent"), 2, "there is no 'Absent'")
-    assert_refused(simulated_with("absent.py:First"), 2, "there is no file absent.py")
-    assert_refused(simulated_with("absent_module:First"), 2, "there is no module 'absent_module'")
-    assert_refused(simulated_with(f"{mine}:no-name"), 2, "file.py:Name")
-    assert_refused(simulated_with("no_such_rule"), 2, "unknown policy 'no_such_rule'")
+    speechless = proreus("simulate", case.world.name, *played, "--policy", f"{mine}:Speechless")
+    assert_refused(speechless, 2, "Speechless", "`decide`")
+    for name, says in (
+        (f"{mine}:Absent", "there is no 'Absent'"),
+        ("absent.py:First", "there is no file absent.py"),
+        ("absent_module:First", "there is no module 'absent_module'"),
+        (f"{mine}:no-name", "file.py:Name"),
+        ("no_such_rule", "unknown policy 'no_such_rule'"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(says)):
+            case.make(name)

@@ -109,15 +109,12 @@ class LanesEnv(gymnasium.Env[Observed, np.int64]):
         return np.ones_like(legal) if self._over else legal
 
     def _observed(self) -> Observed:
-        choices = self._choices
-        if self._over:
-            choices = Choices(*(np.zeros_like(array) for array in choices))
-        rows, context, legal = (array[0] for array in choices)
-        return {
-            "rows": np.clip(rows, -_MOST, _MOST).astype(np.float32),
-            "context": np.clip(context, -_MOST, _MOST).astype(np.float32),
-            "action_mask": legal.astype(np.int8),
+        seen = {
+            "rows": np.clip(self._choices.rows[0], -_MOST, _MOST).astype(np.float32),
+            "context": np.clip(self._choices.context[0], -_MOST, _MOST).astype(np.float32),
+            "action_mask": self._choices.legal[0].astype(np.int8),
         }
+        return {name: np.zeros_like(array) for name, array in seen.items()} if self._over else seen
 
 
 def _made(reference: str, settings: dict[str, Any]) -> Lanes:

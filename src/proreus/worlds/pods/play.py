@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from proreus.contract.heat import heat_map
 from proreus.contract.play import RATE, looks_at, replay_of_looks, step, step_by_step
+from proreus.contract.scenario import Scenario
 from proreus.contract.world import Hear, Picture, Played, Recording
 from proreus.kernels.compiled import compiled
 from proreus.model.errors import IllegalDecision
@@ -26,7 +27,6 @@ from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.rules.choose import choose
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
-from proreus.worlds.pods.scenarios import Scenario
 from proreus.worlds.pods.simulation.columns import DECISIONS, Run
 from proreus.worlds.pods.simulation.kernel import APPLIED, FINISHED, advance, apply
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
@@ -139,7 +139,9 @@ def play(
     pods = len(world.compiled.workload.pods)
     watch = None if hear is None else lambda count: hear(count, max(pods, count))
     outcome = _run(world, fresh, watch)
-    drawn = _picture(scenario.start(work, seed), outcome, policy.fresh(seed)) if picture else None
+    drawn = None
+    if picture:
+        drawn = _picture(PodsWorld(world.compiled, world.options), outcome, policy.fresh(seed))
     return Played(outcome, drawn, remark_of(fresh))
 
 

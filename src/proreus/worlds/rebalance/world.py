@@ -41,7 +41,7 @@ def _policies(scenario: Scenario | None) -> Catalogue:
 
 
 def _play(
-    scenario: WindowScenario | SnapshotScenario,
+    scenario: Scenario,
     work: Any,
     policy: AnyPolicy,
     seed: int,

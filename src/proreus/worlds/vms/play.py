@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from proreus.contract.play import RATE, recorded, step_by_step, walk, with_measure
+from proreus.contract.scenario import Scenario
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.compiled import compiled
@@ -18,7 +19,6 @@ from proreus.policies.protocol import remark_of
 from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.policy import VmPolicy, VmRulePolicy
 from proreus.worlds.vms.policies.rules import choose_place
-from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.simulation.columns import DECIDING, PLACED, STATUS, WAIT, Lanes, Work
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, put
 from proreus.worlds.vms.simulation.outcome import RunFigures
@@ -29,7 +29,7 @@ _ALL = 2**62
 
 
 def play(
-    scenario: VmScenario,
+    scenario: Scenario,
     work: VmRuns,
     policy: VmPolicy,
     seed: int,

@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from proreus.contract.play import recorded, step_by_step, walk
+from proreus.contract.scenario import Scenario
 from proreus.contract.simulation import Outcome
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64
@@ -15,7 +16,6 @@ from proreus.policies.protocol import remark_of
 from proreus.worlds.rebalance.windows.policies.columns import MoveRule
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy
 from proreus.worlds.rebalance.windows.policies.rules import choose_move
-from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import END, NOW, OUTCOMES, Run, Stream
 from proreus.worlds.rebalance.windows.simulation.kernel import close_window, migrate
 from proreus.worlds.rebalance.windows.simulation.outcome import outcome_of
@@ -53,7 +53,7 @@ def play_part(world: DeployWorld, policy: MovePolicy, part: tuple[int, int]) -> 
 
 
 def play(
-    scenario: WindowScenario,
+    scenario: Scenario,
     work: DeployWorld,
     policy: WindowPolicy,
     seed: int,
