@@ -64,9 +64,8 @@ def play_runs(
     """(every run with that policy, in order; the seconds it took); `watch` hears how many are done."""
     if not isinstance(policy, VmRulePolicy):
         simulation = VmSimulation(runs)
-        _, seconds = walk(
-            simulation, policy, None if watch is None else lambda _, __: watch(len(simulation.ended))
-        )
+        hear = None if watch is None else lambda decided, of: watch(len(simulation.ended))
+        _, seconds = walk(simulation, policy, hear)
         return tuple(simulation.ended), seconds
     world, rule = VmsWorld(runs.work, runs.options, int(runs.limits.max())), policy.new_rule()
     # Loads the kernel's machine code, so that the time is that of decisions alone.
