@@ -5,6 +5,17 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples every time and no clock: what fails here fails everywhere, busy machine or not.
+settings.register_profile(
+    "proreus",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("proreus")
 
 pytest_plugins = ("tests.trace_fixtures",)
 

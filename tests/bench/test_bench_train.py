@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from proreus.bench import train, train_peers
-from proreus.worlds.pods.policies.networks import to_vector
 from proreus.worlds.pods.policies.scorer import forward, new_work
 from proreus.worlds.pods.state.compile import compile_workload
 from proreus.worlds.pods.traces.generate import generate
+from tests.worlds.pods.flat_networks import to_vector
 
 
 @pytest.mark.parametrize("nodes", [3])

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from proreus.worlds.vms.simulation.outcome import MEASURES, RunFigures
 from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import EVENT_COLUMNS, event_rows
+from proreus.worlds.vms.traces.huawei import EVENT_COLUMNS
 from tests.cli.runner import Proreus, assert_refused
 from tests.real_data import real_data
+from tests.worlds.vms.tables import event_rows
 
 QUICK = ("--scenario", "recovering@2", "--starts", "3", "--limit", "80")
 
@@ -36,11 +37,6 @@ def test_a_simulation_prints_writes_and_logs(proreus: Proreus, tmp_path: Path) -
     assert {k: v for k, v in again.items() if k != "decisions_per_s"} == {
         k: v for k, v in content["measures"].items() if k != "decisions_per_s"
     }
-
-
-def test_servers_can_be_watched(proreus: Proreus) -> None:
-    ended = proreus("simulate", "vms", *QUICK, "--policy", "learned", "--watch", "1000")
-    assert ended.code == 0 and "80 placed" in ended.out and "▕" in ended.out
 
 
 def test_one_run_from_a_given_start(proreus: Proreus, tmp_path: Path) -> None:

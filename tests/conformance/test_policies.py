@@ -115,12 +115,12 @@ def test_a_strangers_mistakes_are_told_as_its_own(
             assert ended.err.count(whose) == 1, "it is named once"
     speechless = proreus("simulate", case.world.name, *played, "--policy", f"{mine}:Speechless")
     assert_refused(speechless, 2, "Speechless", "`decide`")
-    for name, says in (
+    for named, message in (
         (f"{mine}:Absent", "there is no 'Absent'"),
         ("absent.py:First", "there is no file absent.py"),
         ("absent_module:First", "there is no module 'absent_module'"),
         (f"{mine}:no-name", "file.py:Name"),
         ("no_such_rule", "unknown policy 'no_such_rule'"),
     ):
-        with pytest.raises(UsageError, match=re.escape(says)):
-            case.make(name)
+        with pytest.raises(UsageError, match=re.escape(message)):
+            case.make(named)

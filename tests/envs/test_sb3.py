@@ -106,7 +106,16 @@ def test_maskable_ppo_makes_no_illegal_choice(flat: bool) -> None:
 
 def test_dqn_learns_without_masks() -> None:
     env = make_sb3_env(illegal="delay", max_steps=50, **TINY)
-    DQN("MlpPolicy", env, learning_starts=20, buffer_size=200, seed=0).learn(100)
+    model = DQN("MlpPolicy", env, learning_starts=20, buffer_size=200, seed=0)
+    before = [weights.detach().clone() for weights in model.q_net.parameters()]
+    model.learn(100)
+    changed = [not torch.equal(a, b) for a, b in zip(before, model.q_net.parameters(), strict=True)]
+    assert all(changed)
+    seen = model.replay_buffer
+    assert seen is not None and seen.size() == 100
+    masks, actions = seen.observations[:100, 0, :10], seen.actions[:100, 0, 0]
+    chosen = masks[np.arange(100), actions]
+    assert {0.0, 1.0} == set(chosen.tolist()), "illegal choices were made, and none of them ended the run"
 
 
 def test_the_example_runs_and_prints_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proreus.model.decision import Delay, Place, Preempt, Reject, action_count, from_action, to_action
@@ -26,7 +26,6 @@ from proreus.model.workload import DisruptionBudget, Workload
 SPEC = PodSpec(Resources())
 
 
-@settings(deadline=None, derandomize=True, database=None)
 @given(st.integers(1, 6000), st.data())
 def test_numbers_and_decisions_are_one_to_one(nodes: int, data: st.DataObject) -> None:
     action = data.draw(st.integers(0, action_count(nodes) - 1))

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proreus.model.resources import BASE_COLUMNS, COL_DISK, COL_PODS, Resources, parse_quantity
@@ -57,7 +57,6 @@ def test_quantities(text: object, scale: int, expected: int) -> None:
     assert parse_quantity(text, scale=scale) == expected
 
 
-@settings(deadline=None, derandomize=True, database=None)
 @given(
     digits=st.decimals(0, 1000, places=3),
     suffix=st.sampled_from(sorted(SUFFIXES)),

@@ -68,7 +68,7 @@ def outcome(lines: list[str], options: CleaningOptions, block_bytes: int) -> dic
         return {"rows": rows, "windows": windows, "report": report, "names": cleaning.pod_names()}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(dirty_logs(), st.integers(1, 3), st.sampled_from([1, 40, 300]))
 def test_a_request_log_is_cleaned_as_the_plain_reference_cleans_it(
     lines: list[str], pods: int, block_bytes: int
@@ -93,7 +93,7 @@ def test_a_request_log_is_cleaned_as_the_plain_reference_cleans_it(
     assert dropped == dict(expected.dropped)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     dirty_logs(),
     st.integers(1, 400),
@@ -111,7 +111,7 @@ def test_the_size_of_chunks_does_not_matter(
     assert outcome(lines, options, block_bytes) == outcome(lines, options, 1 << 20)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(dirty_logs(), st.sampled_from(["drop", "zero"]), st.sampled_from(["rebase", "drop"]))
 def test_rows_are_conserved_and_values_stay_in_bounds(lines: list[str], bad: Any, clock: Any) -> None:
     repairs = RepairOptions(bad_values=bad, clock=clock, longest_gap=1e6, most_dropped=1.0)
@@ -125,7 +125,7 @@ def test_rows_are_conserved_and_values_stay_in_bounds(lines: list[str], bad: Any
     assert all(0 <= cpu <= 500 and 0 <= mem <= 500 for _, _, _, cpu, mem in found["rows"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(dirty_logs())
 def test_clean_data_is_left_as_it_is(lines: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -148,7 +148,7 @@ def test_clean_data_is_left_as_it_is(lines: list[str]) -> None:
         assert busy[0] == busy[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 30), min_size=3, max_size=60),
     st.data(),

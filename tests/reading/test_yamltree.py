@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proreus.model.errors import InputError
-from proreus.reading.yamltree import Entry, Mapping, Scalar, read_documents
+from proreus.reading.tree import Entry, Mapping, Scalar
+from proreus.reading.yamltree import read_documents
 
 Write = Callable[[str, str | bytes], Path]
 

@@ -40,7 +40,7 @@ def found(folder: Path, since: int = 0) -> dict[int, Experience]:
     return dict(LogReader(folder, since).poll())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(sizes=SIZES, segment=st.sampled_from([1, 700, 1 << 20]), since=st.integers(0, 9))
 def test_records_come_back_bit_for_bit_in_order(sizes: list[int], segment: int, since: int) -> None:
     with a_folder() as folder:
@@ -50,7 +50,7 @@ def test_records_come_back_bit_for_bit_in_order(sizes: list[int], segment: int, 
         assert all(same(back[k], records[k]) for k in back)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=SIZES, data=st.data())
 def test_a_tail_torn_at_any_byte_costs_nothing_that_was_whole(sizes: list[int], data: st.DataObject) -> None:
     with a_folder() as folder:
@@ -72,7 +72,7 @@ def test_a_tail_torn_at_any_byte_costs_nothing_that_was_whole(sizes: list[int], 
         assert all(same(back[k], record) for k, record in enumerate([*records, after]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=st.lists(st.integers(1, 6), min_size=2, max_size=6), data=st.data())
 def test_a_damaged_byte_costs_one_record_at_most(sizes: list[int], data: st.DataObject) -> None:
     with a_folder() as folder:

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proreus.serving.protos import decision_pb2 as decision
@@ -94,13 +94,13 @@ def code_of(call: Any) -> grpc.StatusCode:
     return grpc.StatusCode.OK
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 @given(path=st.sampled_from(UNARY), data=st.binary(max_size=300) | mutated())
 def test_any_bytes_get_an_answer_or_a_refusal(channel: Any, path: str, data: bytes) -> None:
     assert code_of(lambda: channel.unary_unary(path)(data, timeout=20)) in FINE
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(path=st.sampled_from(STREAMS), parts=st.lists(st.binary(max_size=100) | mutated(), max_size=4))
 def test_any_stream_of_bytes_gets_answers_or_a_refusal(channel: Any, path: str, parts: list[bytes]) -> None:
     assert code_of(lambda: list(channel.stream_stream(path)(iter(parts), timeout=20))) in FINE

@@ -62,7 +62,7 @@ def broken(weights: Weights, experiences: Sequence[Experience], settings: Mappin
     raise WorkError("no idea what to do with this")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     number=st.integers(0, 100), size=st.integers(1, 200), block=st.integers(1, 40), every=st.integers(2, 9)
 )

@@ -52,7 +52,6 @@ def test_everything_described_behaves_as_described(schema: Any, path: str, metho
 
     @settings(
         max_examples=EXAMPLES if takes_input else 2,
-        deadline=None,
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=list(HealthCheck),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proreus.serving.checks import as_mask
@@ -29,7 +29,7 @@ def clients(doors: Doors) -> Iterator[tuple[RestClient, GrpcClient]]:
         yield rest, grpc
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(state=states, mask=masks, deterministic=st.none() | st.booleans(), top_k=st.none() | st.integers(1, 8))
 def test_both_doors_answer_as_the_core_does(
     doors: Doors,
@@ -51,7 +51,7 @@ def test_both_doors_answer_as_the_core_does(
         assert grpc.act(state) == answer.action
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(block=st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=1, max_size=20))
 def test_batches_are_the_same_over_both_doors(
     doors: Doors, clients: tuple[RestClient, GrpcClient], block: list[list[float]]

@@ -24,10 +24,11 @@ from proreus.serving.doors.rest_server import listen
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.online.log import LogReader
 from proreus.serving.running import RunningService
-from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_mlp
+from proreus.worlds.pods.policies.vector.model import checkpoint_of
 from tests.cli.runner import Ended, assert_refused
 from tests.serving.door_cases import Doors, fresh_checkpoint
 from tests.serving.service_process import ServiceProcess
+from tests.worlds.pods.vector_models import fresh_mlp
 
 SIZES = ("--state_dim", "6", "--action_dim", "8", "--policy", "first_fit", "--no-learn")
 

@@ -14,8 +14,9 @@ from proreus.model.files import write_atomically
 from proreus.policies.checkpoint import WEIGHTS
 from proreus.serving.models import versions
 from proreus.serving.models.versions import CURRENT, ModelStore
-from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_mlp, fresh_scorer
+from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 from tests.serving.serving_cases import ACTIONS, STATE, a_store
+from tests.worlds.pods.vector_models import fresh_mlp
 
 
 def test_the_first_version_is_live_and_later_ones_wait_to_be_promoted(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from proreus.bench.train import EPOCHS, MINIBATCHES, new_batch
 from proreus.contract.claim import BenchRow, claim
 from proreus.learning.device import Device, uses_cuda
-from proreus.workers.processes import available_cores
+from proreus.workers.cores import available_cores
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces.generate import generate
 from proreus.worlds.pods.training.fused_ppo import Learner, PPOConfig, Progress

@@ -126,17 +126,14 @@ def parse_named(
     return name, parse(kind, f"proreus {verb} {name}", rest, description)
 
 
-def _one_line(boxed: str) -> str:
-    """tyro's framed complaint without its frame, rule lines and hints."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", boxed)
-    lines: list[str] = []
-    for raw in plain.splitlines():
-        line = raw.strip().strip("│╭╮╰╯").strip()
-        if re.fullmatch(r"[─\s]*", line):
-            if lines:
-                break  # below the first rule come usage hints
-            continue
-        if raw.strip().startswith("╭"):
-            continue  # the title of the frame
-        lines.append(line)
-    return " ".join(lines) or "the command could not be read"
+def _one_line(said: str) -> str:
+    """tyro's complaint in one line: what stands between its title and the hints below it.
+
+    However it is framed: a line without a letter or digit is a rule, and the first line is the title.
+    """
+    plain = re.sub(r"\x1b\[[0-9;]*m|[\u2500-\u257f]", "", said)
+    lines = [line.strip() for line in plain.splitlines()]
+    told = [line if re.search(r"\w", line) else "" for line in lines[1:]] or lines
+    first = next((place for place, line in enumerate(told) if line), 0)
+    last = next((place for place, line in enumerate(told) if place > first and not line), len(told))
+    return " ".join(told[first:last]) or "the command could not be read"

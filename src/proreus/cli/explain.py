@@ -10,43 +10,56 @@ from rich.table import Table
 from proreus.policies.protocol import Explanation, Verdict
 
 _MOST_SHOWN = 40
+_MOST_SCORES = 8
+_OTHERS = "others"
 
 
-def explanation_table(explanation: Explanation, observation: Any) -> Table:
-    """The verdicts, with scores that differ as columns and those that do not as a remark."""
+def explanation_table(explanation: Explanation, observation: Any, place: str) -> Table:
+    """A row for each `place` ("node"); scores that differ are columns, those that do not are a remark."""
     now = getattr(observation, "now", None)
     when = "" if now is None else f"t={now:g} s: "
     told = explanation.told or str(explanation.decision)
     table = Table(title=f"{when}{explanation.subject} {told} ({explanation.policy})", title_justify="left")
     varying, constant = _split_scores(explanation)
-    table.add_column("place", no_wrap=True)
+    table.add_column(place, no_wrap=True)
     for name in varying:
         table.add_column(name, justify="right", overflow="fold")
     table.add_column("total", justify="right", no_wrap=True)
     table.add_column("refused by", overflow="fold")
     ranked = sorted(explanation.verdicts, key=lambda v: (bool(v.refused_by), not v.scores, -v.total))
     for found in ranked[:_MOST_SHOWN]:
-        cells = [_score(found.scores[name]) if name in found.scores else "" for name in varying]
+        cells = [_cell(found, name, [*varying, *constant]) for name in varying]
         table.add_row(found.place, *cells, _total(found), found.refused_by)
     notes = [explanation.note]
     if constant:
         same = ", ".join(f"{name} {_score(value)}" for name, value in constant.items())
         notes.append(f"The same everywhere: {same}.")
     if len(ranked) > _MOST_SHOWN:
-        notes.append(f"{len(ranked) - _MOST_SHOWN} more not shown.")
+        notes.append(f"{len(ranked) - _MOST_SHOWN} more {place}s not shown.")
     table.caption = " ".join(notes)
     table.caption_justify = "left"
     return table
 
 
 def _split_scores(explanation: Explanation) -> tuple[list[str], dict[str, float]]:
-    """Scores that differ between places (as columns) and those that do not (as a remark)."""
+    """Scores that differ between places (as columns, the most telling ones) and those that do not."""
     values: dict[str, set[float]] = {}
     for verdict in explanation.verdicts:
         for name, value in verdict.scores.items():
             values.setdefault(name, set()).add(value)
     constant = {name: seen.pop() for name, seen in values.items() if len(seen) == 1}
-    return [name for name in values if name not in constant], constant
+    varying = {name: max(seen) - min(seen) for name, seen in values.items() if name not in constant}
+    if len(varying) <= _MOST_SCORES:
+        return list(varying), constant
+    widest = sorted(varying, key=lambda name: -varying[name])[: _MOST_SCORES - 1]
+    return [*(name for name in varying if name in widest), _OTHERS], constant
+
+
+def _cell(verdict: Verdict, name: str, shown: list[str]) -> str:
+    """A score; of "others" the sum of all that have no column."""
+    if name == _OTHERS and verdict.scores:
+        return _score(sum(value for other, value in verdict.scores.items() if other not in shown))
+    return _score(verdict.scores[name]) if name in verdict.scores else ""
 
 
 def _total(verdict: Verdict) -> str:

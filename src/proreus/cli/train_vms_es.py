@@ -10,7 +10,7 @@ from proreus.cli.train_vms import VmsAlgo, VmsTrainArguments, asked_of, training
 from proreus.cli.training import finish, interrupted_and_saved, kept_work_named, shown
 from proreus.cli.worlds import WorldCommand
 from proreus.model.errors import UsageError
-from proreus.workers.processes import available_cores
+from proreus.workers.cores import available_cores
 from proreus.workers.threads import Threads
 from proreus.worlds.vms.training.goal import VmsESConfig, evolve_vms
 from proreus.worlds.vms.training.run import VmsEvolutionRun

@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from proreus.workers.processes import available_cores
+from proreus.workers.cores import available_cores
 
 
 def describe_machine() -> str:

@@ -13,7 +13,7 @@ from proreus.model.node import Effect, Taint, Toleration
 from proreus.model.pod import NodeAffinity, NodeTerm, PodAffinity, PodTerm, SpreadConstraint
 from proreus.model.selectors import Operator, Requirement, Selector
 from proreus.reading.table import shown
-from proreus.reading.yamltree import Entry
+from proreus.reading.tree import Entry
 
 NOTHING = Selector((Requirement("", Operator.IN, ()),))
 """Selects no pod: what an absent label selector means in affinity terms and constraints."""

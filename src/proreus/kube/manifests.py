@@ -28,7 +28,8 @@ from proreus.model.pod import Pod, PodSpec, SpreadConstraint
 from proreus.model.selectors import Selector
 from proreus.model.workload import DisruptionBudget, Workload
 from proreus.reading.table import parse_number, shown
-from proreus.reading.yamltree import Entry, read_documents
+from proreus.reading.tree import Entry
+from proreus.reading.yamltree import read_documents
 
 ARRIVAL = "proreus.io/arrival"
 DURATION = "proreus.io/duration"

@@ -9,7 +9,7 @@ from proreus.kube.constraints import read_taint
 from proreus.kube.pods import read_amounts, to_resources
 from proreus.model.node import Node
 from proreus.model.resources import GPU
-from proreus.reading.yamltree import Entry
+from proreus.reading.tree import Entry
 
 GPU_MODEL_LABELS = ("proreus.io/gpu-model", "nvidia.com/gpu.product")
 """Labels that name the model of a node's GPUs; the first one present counts."""

@@ -20,7 +20,7 @@ from proreus.kube.constraints import (
 )
 from proreus.model.pod import GPU_WHOLE, UNSTATED_CPU, UNSTATED_MEMORY, GpuRequest, PodSpec
 from proreus.model.resources import CPU, DISK, EPHEMERAL, GPU, MEMORY, NETWORK, PODS, Resources
-from proreus.reading.yamltree import Entry
+from proreus.reading.tree import Entry
 
 GPU_MILLI = "proreus.io/gpu-milli"
 GPU_COUNT = "proreus.io/gpu-count"

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from proreus.kernels.arrays import F64, I64, Bool
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
 class Experience:
     """Consecutive decisions, in the order in which they were made. B of them over vectors of length S."""
 
-    states: F64
+    states: NDArray[np.float64]
     """[B, S]"""
-    actions: I64
+    actions: NDArray[np.int64]
     """[B]"""
-    rewards: F64
+    rewards: NDArray[np.float64]
     """[B]"""
-    dones: Bool
+    dones: NDArray[np.bool_]
     """[B]: the episode ended with this decision."""
-    log_probs: F64
+    log_probs: NDArray[np.float64]
     """[B]: logarithm of the chance that the action had when it was decided; NaN where unknown."""
-    greedy: Bool
+    greedy: NDArray[np.bool_]
     """[B]: the likeliest action was taken, not a drawn one; such decisions say nothing about the others."""
     model_version: int
     """That decided; 0 where unknown."""
     actions_dim: int
     """A: how many actions there were."""
-    masks: Bool | None = None
+    masks: NDArray[np.bool_] | None = None
     """[B, A]: which actions were allowed; None: all."""
 
     def __len__(self) -> int:

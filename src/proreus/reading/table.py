@@ -1,7 +1,7 @@
 """Strict tables: a header that is checked, cells that are parsed by type, errors that name the cell.
 
 Called by the CSV readers (`openb`, `alibaba2025`) and, for rows without a header, by `gavel`;
-`yamltree` shares its idea of a number.
+`tree` shares its idea of a number.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ def shown(cell: str) -> str:
     return repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "…")
 
 
-def parse_number(text: str, *, minimum: float = 0.0) -> float:
-    """A finite number of at least `minimum`; ValueError says what is wrong with the text."""
+def parse_number(text: str, *, minimum: float = 0.0, told: str = "") -> float:
+    """A finite number of at least `minimum`; ValueError says what is wrong with the text, told as it is."""
+    told = told or shown(text)
     if _NOT_FINITE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a finite number")
+        raise ValueError(f"{told} is not a finite number")
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a number")
+        raise ValueError(f"{told} is not a number")
     value = float(text)
     if not math.isfinite(value) or value > LARGEST:
-        raise ValueError(f"{shown(text)} is too large")
+        raise ValueError(f"{told} is too large")
     if value < minimum:
-        raise ValueError(f"{shown(text)} " + ("is negative" if minimum == 0 else f"is below {minimum:g}"))
+        raise ValueError(f"{told} " + ("is negative" if minimum == 0 else f"is below {minimum:g}"))
     return value
 
 

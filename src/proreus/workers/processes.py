@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from proreus.model.errors import UsageError
+from proreus.workers.cores import available_cores
 
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
@@ -24,13 +25,6 @@ _ONE_THREAD = (
     "NUMEXPR_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
-
-
-def available_cores() -> int:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from proreus.workers.cores import available_cores
 
 
 class Threads:
     """Runs numbered tasks; task i always runs on thread i modulo the number of threads."""
 
     def __init__(self, count: int = 0) -> None:
-        self.count = count or os.cpu_count() or 1
+        self.count = count or available_cores()
         self._pool = ThreadPoolExecutor(self.count - 1, "learner") if self.count > 1 else None
 
     def each(self, task: Callable[[int, int], None], tasks: int) -> None:

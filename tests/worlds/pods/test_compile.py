@@ -20,7 +20,7 @@ from tests.oracles.kube_builders import app, near, node, pod, runs
 from tests.oracles.kube_state import pod_term_matches, round_robin_by_zone
 from tests.worlds.pods.strategies import workloads
 
-USUAL = settings(deadline=None, derandomize=True, max_examples=40, database=None)
+USUAL = settings(max_examples=40)
 
 
 def test_pods_with_equal_specs_are_one_class() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, from_action
@@ -23,7 +23,7 @@ from tests.oracles.kube_preemption import dry_run
 from tests.worlds.pods.strategies import workloads
 from tests.worlds.pods.watched import Choose, Watched, assert_unchanged, frozen
 
-USUAL = settings(deadline=None, derandomize=True, max_examples=60, database=None)
+USUAL = settings(max_examples=60)
 
 
 def any_legal_action(seed: int) -> Choose:
@@ -148,7 +148,7 @@ def test_the_mask_is_what_apply_accepts(workload: Workload, seed: int, moment: f
         world = replayed(compiled, history)
         observation = world.next_decision()
         if observation is None:
-            return
+            reject()
         allowed = bool(observation.action_mask()[action])
         decision = from_action(action, len(workload.nodes))
         if allowed:

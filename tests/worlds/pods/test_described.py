@@ -53,7 +53,7 @@ def test_gpus_that_are_not_there_are_an_error(now: NodeNow) -> None:
         observe([now], POD)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(workloads())
 def test_a_description_has_the_room_of_the_world_it_describes(workload: Workload) -> None:
     compiled = compile_workload(workload)

@@ -37,7 +37,7 @@ from tests.oracles.kube_state import ClusterState, Running
 from tests.oracles.packing import TypicalPod, can_host, device_mask, fragmentation, tightest, typical_pods
 from tests.worlds.pods.strategies import workloads
 
-USUAL = settings(deadline=None, derandomize=True, max_examples=80, database=None)
+USUAL = settings(max_examples=80)
 Number = float | Fraction
 
 

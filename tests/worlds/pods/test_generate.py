@@ -107,7 +107,7 @@ def test_gpu_preset_arrives_up_to_its_load_and_stays() -> None:
     assert len({node.gpu_model for node in workload.nodes}) > 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     nodes=st.integers(1, 40),
     pods=st.integers(0, 120),

@@ -60,7 +60,7 @@ def agree_on(observation: PodObservation, rule: Rule, reference: ReferenceKube) 
             assert names == (reference.victims(pod, n) if result.resolvable else None), workload.nodes[n].name
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(workloads(most_pods=16), st.sampled_from(VERSIONS), st.integers(0, 3), st.data())
 def test_same_choices_over_random_histories(
     workload: Workload, version: KubeVersion, seed: int, data: st.DataObject

@@ -49,7 +49,7 @@ RULES = {
     "binpack": BINPACK,
 }
 TIES = {"ordered": ORDERED, "random": RANDOM, "rotating": ROTATING}
-USUAL = settings(deadline=None, derandomize=True, max_examples=30, database=None)
+USUAL = settings(max_examples=30)
 
 every_rule = pytest.mark.parametrize("rule", sorted(RULES))
 

@@ -23,7 +23,7 @@ from tests.oracles.packing import PackingOracle
 from tests.oracles.pods_world import ReferenceWorld, Rules
 from tests.worlds.pods.strategies import workloads
 
-USUAL = settings(deadline=None, derandomize=True, max_examples=50, database=None)
+USUAL = settings(max_examples=50)
 
 
 def by_rule(rule: str, workload: Workload) -> Callable[[ReferenceWorld, Pod], Decision]:

@@ -20,7 +20,7 @@ from proreus.worlds.pods.state.fragmentation import node_fragment, typical_deman
 from tests.oracles.kube_builders import node, pod
 from tests.oracles.packing import device_mask, fragmentation, tightest, typical_pods
 
-USUAL = settings(deadline=None, derandomize=True, max_examples=150, database=None)
+USUAL = settings(max_examples=150)
 SIZE = 12
 
 

@@ -263,7 +263,7 @@ tasks_drawn = st.lists(
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=60, database=None)
+@settings(max_examples=60)
 @given(hosts=hosts, drawn=tasks_drawn)
 def test_the_kernel_is_the_obvious_loop(
     hosts: list[tuple[Pace, int, int]], drawn: list[tuple[float, int, int, int, int]]

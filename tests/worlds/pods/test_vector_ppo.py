@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
 from proreus.worlds.pods.policies.vector.mlp import TENSORS
-from proreus.worlds.pods.policies.vector.model import VectorModel, Weights, fresh_mlp, fresh_scorer, model_of
+from proreus.worlds.pods.policies.vector.model import VectorModel, Weights, fresh_scorer, model_of
 from proreus.worlds.pods.policies.vector.scorer import LAYOUT, MEMORY, PARAMETERS
 from proreus.worlds.pods.training.vector.gradient import gradient_of
 from proreus.worlds.pods.training.vector.recorded_ppo import (
@@ -28,6 +28,7 @@ from proreus.worlds.pods.training.vector.recorded_ppo import (
 )
 from tests.oracles.vector_networks import ScorerNetwork, network_of
 from tests.serving.serving_cases import ACTIONS, STATE, an_experience, played, true_worth
+from tests.worlds.pods.vector_models import fresh_mlp
 
 LEARN: dict[str, Any] = {"learning_rate": 3e-3, "target_kl": 0.05, "threads": 1}
 

@@ -91,7 +91,7 @@ VM = ["cluster_list", 1, "vm_instance", 0]
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
-        (["cluster_list"], None, "has no 'cluster_list'"),
+        (["cluster_list"], None, "cluster_list: the field is missing"),
         (["cluster_list"], {}, "cluster_list: a list is needed here"),
         ([*HOST, "node_id"], 3, r"host_info\[0\].node_id: a text is needed here"),
         ([*HOST, "numa", 0, "free_cpu"], -1, r"numa\[0\].free_cpu: -1 is negative"),

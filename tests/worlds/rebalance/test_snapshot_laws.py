@@ -14,20 +14,19 @@ from proreus.model.errors import IllegalDecision
 from proreus.worlds.rebalance.decision import Migrate, Stop
 from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
+from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
-from proreus.worlds.rebalance.snapshots.policies.policy import (
-    SnapshotPlanner,
-    SnapshotPolicy,
-    fitting_rule,
-    greedy_rule,
-    hotspot_rule,
-    nothing_rule,
-    random_rule,
-)
-from proreus.worlds.rebalance.snapshots.policies.rules import BEST_FIT, FIRST_FIT, greedy_move, random_move
+from proreus.worlds.rebalance.snapshots.policies.policy import SnapshotPlanner, SnapshotPolicy
+from proreus.worlds.rebalance.snapshots.policies.rules import greedy_move, random_move
 from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, search_plan
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
-from proreus.worlds.rebalance.snapshots.state import fragment_cores, fragment_drop, fragment_rate, free_cores
+from proreus.worlds.rebalance.snapshots.state import (
+    fill_movers,
+    fragment_cores,
+    fragment_drop,
+    fragment_rate,
+    free_cores,
+)
 from tests.oracles.snapshot import PlainSnapshot, snapshots
 
 SIZE = 8
@@ -36,18 +35,14 @@ SIZE = 8
 def policies(seed: int) -> list[SnapshotPolicy]:
     """One of each, new."""
     quick = SearchOptions(effort=1, starts=1, seed=seed)
+    names = ("nothing", "random", "first_fit", "best_fit", "hotspot", "greedy_fragment")
     return [
-        nothing_rule("nothing"),
-        random_rule("random", seed),
-        fitting_rule("first_fit", FIRST_FIT),
-        fitting_rule("best_fit", BEST_FIT),
-        hotspot_rule("hotspot"),
-        greedy_rule("greedy_fragment"),
-        SnapshotPlanner("search", lambda machines, budget: (search_plan(machines, budget, quick), "")),
+        *(make_snapshot_policy(name, seed) for name in names),
+        SnapshotPlanner("search", lambda machines, budget, _: (search_plan(machines, budget, quick), "")),
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(snapshots(), st.booleans(), st.integers(0, 99))
 def test_masks_gains_and_fragments_are_those_of_a_recount(
     snapshot: Snapshot, within: bool, seed: int
@@ -62,7 +57,9 @@ def test_masks_gains_and_fragments_are_those_of_a_recount(
             -1, len(snapshot.machines), 2
         )
         assert [tuple(move) for move in np.argwhere(masks).tolist()] == legal
-        assert observation.movers().tolist() == masks.any(axis=(1, 2)).tolist()
+        movers = np.zeros(len(snapshot.vms), dtype=np.bool_)
+        fill_movers(machines, movers)
+        assert movers.tolist() == masks.any(axis=(1, 2)).tolist()
         assert fragment_cores(machines) == plain.fragments()
         assert whole_pieces(machines) == plain.pieces()
         for move in legal:
@@ -81,7 +78,7 @@ def test_masks_gains_and_fragments_are_those_of_a_recount(
                 assert machines.free[p].tolist() == [[plain.free(p, k, r) for r in (0, 1)] for k in (0, 1)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(snapshots(), st.integers(0, 6), st.integers(0, 99), st.booleans())
 def test_every_policy_keeps_capacity_budget_and_virtual_machines(
     snapshot: Snapshot, budget: int, seed: int, within: bool
@@ -95,8 +92,8 @@ def test_every_policy_keeps_capacity_budget_and_virtual_machines(
         outcome = world.outcome()
         assert (world.machines.free >= 0).all() and (world.machines.free <= snapshot.total).all()
         assert free_cores(world.machines) == cores
-        assert len(outcome.log) <= budget
-        assert outcome.measures["moves"] == len(outcome.log)
+        assert len(outcome.rows) <= budget
+        assert outcome.measures["moves"] == len(outcome.rows)
         stayed = ~snapshot.movable
         assert (world.machines.machine[stayed] == snapshot.machine[stayed]).all()
         if within:
@@ -106,10 +103,10 @@ def test_every_policy_keeps_capacity_budget_and_virtual_machines(
         if policy.name in ("nothing", "first_fit", "best_fit", "greedy_fragment", "search"):
             assert reduction >= 0
         if policy.name == "nothing":
-            assert not outcome.log
+            assert not outcome.rows
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(snapshots())
 def test_the_greedy_rule_is_the_best_of_all_single_migrations(snapshot: Snapshot) -> None:
     world = SnapshotWorld(snapshot, SnapshotOptions(1, SIZE))
@@ -125,7 +122,7 @@ def test_the_greedy_rule_is_the_best_of_all_single_migrations(snapshot: Snapshot
         assert tuple(found) == ranked[0][2]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(snapshots(), st.integers(0, 9))
 def test_the_same_seed_gives_the_same_plan(snapshot: Snapshot, seed: int) -> None:
     machines = SnapshotWorld(snapshot, SnapshotOptions(4, SIZE)).machines
@@ -135,7 +132,7 @@ def test_the_same_seed_gives_the_same_plan(snapshot: Snapshot, seed: int) -> Non
     assert Counter(machines.machine.tolist()) == Counter(snapshot.machine.tolist())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(snapshots(vms=4))
 def test_an_illegal_migration_changes_nothing(snapshot: Snapshot) -> None:
     world = SnapshotWorld(snapshot, SnapshotOptions(3, SIZE))

@@ -32,7 +32,7 @@ def carried_out(machines: Machines, plan: np.typing.NDArray[np.int64]) -> int:
     return whole_pieces(own)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(snapshots(machines=3, vms=6), st.integers(1, 3), st.booleans())
 def test_search_and_solver_against_trying_everything(snapshot: Snapshot, budget: int, within: bool) -> None:
     machines = machines_of(snapshot, SIZE, within_clusters=within)
@@ -48,7 +48,7 @@ def test_search_and_solver_against_trying_everything(snapshot: Snapshot, budget:
     assert len(solution.plan) <= budget
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(snapshots(machines=3, vms=6), st.integers(1, 3))
 def test_the_solver_alone_gives_legal_plans_and_true_bounds(snapshot: Snapshot, budget: int) -> None:
     machines = machines_of(snapshot, SIZE, within_clusters=False)

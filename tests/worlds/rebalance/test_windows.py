@@ -100,7 +100,7 @@ def expected(world: DeployWorld) -> dict[str, int]:
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.randoms(use_true_random=False))
 def test_every_law_holds_whatever_is_moved(world: DeployWorld, random: Any) -> None:
     deployment, options = world.windows.deployment, world.options

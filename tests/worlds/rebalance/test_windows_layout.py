@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from proreus.model.errors import InputError
+from proreus.reading.jsontree import entry_of
 from proreus.worlds.rebalance.windows.model import Deployment
 from proreus.worlds.rebalance.windows.simulation.layout import layout_now, layout_of
 from proreus.worlds.rebalance.windows.simulation.world import DeployWorld
@@ -37,15 +38,20 @@ NOTES: dict[str, Any] = {
 }
 
 
+def deployment(layout: dict[str, Any]) -> Deployment:
+    """The deployment of a layout that is in no file."""
+    return deployment_from(entry_of(layout, Path("layout.json")))
+
+
 def test_the_example_of_the_notes_comes_out_as_it_stands_there() -> None:
-    assert layout_of(deployment_from(NOTES)) == NOTES
-    assert list(layout_of(deployment_from(NOTES))["node1"]) == list(NOTES["node1"])
+    assert layout_of(deployment(NOTES)) == NOTES
+    assert list(layout_of(deployment(NOTES))["node1"]) == list(NOTES["node1"])
 
 
 def test_two_pods_share_cpu_by_request_and_take_memory_as_asked() -> None:
     layout = json.loads(json.dumps(NOTES))
     layout["node1"]["pods"].append({"pod_name": "pod2", "request_cpu": 150, "request_mem": 10})
-    found = layout_of(deployment_from(layout))["node1"]
+    found = layout_of(deployment(layout))["node1"]
     assert [pod["assigned_cpu"] for pod in found["pods"]] == [25, 75]
     assert [pod["assigned_mem"] for pod in found["pods"]] == [60, 10]
     assert (found["remain_cpu"], found["remain_mem"]) == (0, 30)
@@ -112,7 +118,7 @@ def test_a_bad_layout_is_named(change: dict[str, Any], message: str, tmp_path: P
 def test_what_is_no_json_is_named(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text("{")
-    with pytest.raises(InputError, match="not JSON"):
+    with pytest.raises(InputError, match="not valid JSON"):
         read_layout(file)
 
 
@@ -121,14 +127,14 @@ def test_requests_of_a_table_go_to_their_pods_or_in_turn(tmp_path: Path) -> None
     layout["node1"]["pods"].append({"pod_name": "pod2", "request_cpu": 1, "request_mem": 1})
     file = tmp_path / "requests.csv"
     file.write_text("time,pod,cpu,mem\n0,pod2,1,2\n10,,3,4\n20,,5,6\n700,pod1,7,8\n")
-    windows = read_requests(file, deployment_from(layout))
+    windows = read_requests(file, deployment(layout))
     assert windows.windows == 3
     assert windows.first.tolist() == [0, 1, 3, 3, 3, 4, 4]
     assert windows.amount[:, 0].tolist() == [3, 1, 5, 7]
     for row, message in (("5,pod9,1,1", "pod9"), ("5,pod1,-1,1", "cpu"), ("x,,1,1", "time")):
         file.write_text(f"time,pod,cpu,mem\n{row}\n")
         with pytest.raises(InputError, match=message):
-            read_requests(file, deployment_from(layout))
+            read_requests(file, deployment(layout))
 
 
 def test_real_files_become_windows() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES, encode_servers
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 9), st.booleans())
 def test_the_kernel_agrees_with_plain_numpy(seed: int, lanes: int, servers: int, double: bool) -> None:
     random, size = np.random.default_rng(seed), (40.0, 90.0)

@@ -17,8 +17,6 @@ from proreus.worlds.vms.traces.generate import FLAVOURS, generate_vms
 from proreus.worlds.vms.traces.huawei import (
     EVENT_COLUMNS,
     SPLITS,
-    event_rows,
-    lifetime_rows,
     read_events,
     read_starts,
     read_trace,
@@ -26,6 +24,7 @@ from proreus.worlds.vms.traces.huawei import (
 )
 from tests.real_data import real_data
 from tests.worlds.vms.strategies import Case, cases
+from tests.worlds.vms.tables import event_rows, lifetime_rows
 
 
 def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> Path:
@@ -40,7 +39,7 @@ def assert_same(one: VmTrace, other: VmTrace) -> None:
     np.testing.assert_allclose(one.lifetime, other.lifetime)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(cases())
 def test_events_and_lifetimes_say_the_same(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
     folder = tmp_path_factory.mktemp("tables")

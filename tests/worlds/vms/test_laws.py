@@ -6,21 +6,22 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.worlds.vms.model import ServerShape
-from proreus.worlds.vms.play import planned_runs, play_runs
+from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import VM_POLICIES, make_vm_policy
 from proreus.worlds.vms.simulation.columns import FIRST, MACHINE
+from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, compile_trace, with_servers
 from proreus.worlds.vms.state.servers import NOWHERE, UNITS, give_back
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings
 from tests.worlds.vms.strategies import Case, cases
 
-RULES = sorted(set(VM_POLICIES) - {"learned"})
+RULES = sorted(set(VM_POLICIES.rules))
 
 
 def played(case: Case) -> Iterator[VmsWorld]:
@@ -42,7 +43,7 @@ def running(world: VmsWorld) -> list[tuple[int, int]]:
     return [(int(tally[FIRST]) + place, int(where[place])) for place in known if where[place] != NOWHERE]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(cases())
 def test_what_is_free_and_what_runs_add_up_on_every_numa_node(case: Case) -> None:
     for world in played(case):
@@ -60,7 +61,7 @@ def test_what_is_free_and_what_runs_add_up_on_every_numa_node(case: Case) -> Non
         np.testing.assert_allclose(servers.shown[0], servers.free[0] / UNITS, rtol=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(cases())
 def test_the_mask_is_what_a_look_at_every_server_says(case: Case) -> None:
     for world in played(case):
@@ -74,11 +75,10 @@ def test_the_mask_is_what_a_look_at_every_server_says(case: Case) -> None:
             assert servers.room[0, flavour] == node.sum()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases())
 def test_when_all_have_left_the_cluster_is_as_at_the_start(case: Case) -> None:
-    if not np.isfinite(case.trace.lifetime).all() or not case.options.release or case.options.growth:
-        return
+    assume(np.isfinite(case.trace.lifetime).all() and case.options.release and not case.options.growth)
     *_, world = played(case)
     for machine, place in running(world):
         flavour = int(world.work.flavour[machine])
@@ -86,7 +86,7 @@ def test_when_all_have_left_the_cluster_is_as_at_the_start(case: Case) -> None:
     assert (world.lanes.servers.free[0] == world.lanes.servers.capacity).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(), st.sampled_from(RULES), st.integers(0, 5))
 def test_same_seed_same_log_and_rules_in_the_kernel_decide_as_call_by_call(
     case: Case, name: str, seed: int
@@ -103,7 +103,7 @@ def test_same_seed_same_log_and_rules_in_the_kernel_decide_as_call_by_call(
     assert world.figures() == first[0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases())
 def test_an_illegal_place_changes_nothing(case: Case) -> None:
     for world in played(case):

@@ -31,7 +31,7 @@ def assert_alike(world: VmsWorld, plain: PlainRun) -> None:
         assert [[int(amount * UNITS) for amount in node] for node in server.free] == free[number].tolist()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases())
 def test_every_step_is_that_of_the_plain_world(case: Case) -> None:
     world = VmsWorld(compile_trace(case.trace, case.options.double), case.options)
@@ -49,7 +49,7 @@ def test_every_step_is_that_of_the_plain_world(case: Case) -> None:
         step += 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases())
 def test_a_run_does_not_depend_on_the_one_before(case: Case) -> None:
     work = compile_trace(case.trace, case.options.double)

@@ -23,22 +23,25 @@ from proreus.model.errors import IllegalDecision, InputError, UsageError, unknow
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, GIB
 from proreus.model.workload import Workload
+from proreus.reading.catalogue import data_dir
 from proreus.worlds.pods import rewards
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.decision import LARGEST_FEATURE, PodsEncoder, document_vector, legal_actions
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.rewards import Reward
+from proreus.worlds.pods.scenarios import Scenario, parse_scenario
 from proreus.worlds.pods.simulation.columns import FAILED, REJECTED
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.state.observation import PodObservation
-from proreus.worlds.pods.traces.generate import PRESETS, Departures, generate
+from proreus.worlds.pods.traces.generate import PRESETS, generate
 
 Encoding = Literal["features", "document000"]
 Illegal = Literal["raise", "delay"]
 Source: TypeAlias = str | Workload | Callable[[int], Workload]
-"""A preset of the generator, one workload for every episode, or a function from a seed to a workload."""
+"""A scenario's name as the command line has it, one workload for every episode, or a function from a seed to
+a workload."""
 Observed: TypeAlias = Any
 """What the observation space of the chosen encoding holds: a dict of arrays, or one vector."""
 
@@ -325,9 +328,7 @@ class _Judge:
 
 
 def _workload_maker(scenario: Source, generator: Mapping[str, Any]) -> Callable[[int], Workload]:
-    if isinstance(scenario, str):
-        if scenario not in PRESETS:
-            raise unknown_name("scenario", scenario, PRESETS)
+    if isinstance(scenario, str) and scenario in PRESETS:
         preset = scenario
         return lambda seed: generate(preset, seed, **generator)
     if generator:
@@ -335,13 +336,17 @@ def _workload_maker(scenario: Source, generator: Mapping[str, Any]) -> Callable[
     if isinstance(scenario, Workload):
         fixed = scenario
         return lambda seed: fixed
-    return scenario
+    return _named(scenario).source.load if isinstance(scenario, str) else scenario
 
 
 def _usual_options(scenario: Source) -> PodsOptions:
     """Where pods never leave, one that finds no room is dropped, as in the published experiment."""
-    staying = isinstance(scenario, str) and PRESETS[scenario].departures is Departures.NEVER
-    return PodsOptions(drop_failures=staying)
+    return _named(scenario).options if isinstance(scenario, str) else PodsOptions()
+
+
+def _named(name: str) -> Scenario:
+    """The scenario of that name; its files lie in the folder of PROREUS_DATA."""
+    return parse_scenario(name, None if name.partition("@")[0] in PRESETS else data_dir(None))
 
 
 def _space(encoding: Encoding, nodes: int) -> spaces.Space[Any]:

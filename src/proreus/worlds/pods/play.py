@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from proreus.contract.heat import heat_map
-from proreus.contract.play import RATE, looks_at, replay_of_looks, step, step_by_step
-from proreus.contract.scenario import Scenario
+from proreus.contract.play import RATE, for_two_runs, looks_at, replay_of_looks, step
 from proreus.contract.world import Hear, Picture, Played, Recording
 from proreus.kernels.compiled import compiled
 from proreus.model.errors import IllegalDecision
@@ -27,6 +26,7 @@ from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.rules.choose import choose
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
+from proreus.worlds.pods.scenarios import Scenario
 from proreus.worlds.pods.simulation.columns import DECISIONS, Run
 from proreus.worlds.pods.simulation.kernel import APPLIED, FINISHED, advance, apply
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
@@ -68,18 +68,10 @@ def simulate(
     inspect: Callable[[PodObservation], None] | None = None,
 ) -> PodsOutcome:
     """Run `policy` to the end. `watch` hears the count of decisions, `inspect` sees each observation."""
-    return _run(PodsWorld(compiled_workload, options), policy, watch, inspect)
-
-
-def _run(
-    world: PodsWorld,
-    policy: PodPolicy,
-    watch: Callable[[int], None] | None = None,
-    inspect: Callable[[PodObservation], None] | None = None,
-) -> PodsOutcome:
+    world = PodsWorld(compiled_workload, options)
     rule = None
     if isinstance(policy, RulePolicy) and inspect is None:
-        rule = policy.rule_for(world.compiled, world.state)
+        rule = policy.rule_for(compiled_workload, world.state)
     if rule is not None:
         # Loads the kernel's machine code, so that the rate is that of decisions alone.
         run_rule(world.cluster, world.state, world.run, world.scratch, rule, 0)
@@ -89,7 +81,7 @@ def _run(
     else:
         _run_stepwise(world, policy, watch, inspect)
     seconds = time.perf_counter() - begin
-    _log.info("%s over %s: %.3f s", policy.name, world.compiled.workload.name, seconds)
+    _log.info("%s over %s: %.3f s", policy.name, compiled_workload.workload.name, seconds)
     outcome = world.outcome()
     rate = outcome.measures["decisions"] / seconds if seconds > 0 else 0.0
     return replace(outcome, measures={**outcome.measures, RATE: rate})
@@ -113,11 +105,10 @@ def _run_stepwise(
     inspect: Callable[[PodObservation], None] | None,
 ) -> None:
     count = 0
-    while True:
-        if inspect is not None and (observation := world.next_decision()) is not None:
+    while (observation := world.next_decision()) is not None:
+        if inspect is not None:
             inspect(observation)
-        if not step(world, policy):
-            return
+        step(world, policy)
         count += 1
         if watch is not None and count % _STRETCH == 0:
             watch(count)
@@ -133,19 +124,14 @@ def play(
     picture: bool = False,
 ) -> Played:
     """A run of the policy over the compiled workload, as `contract.world.Play` says."""
-    world, fresh = scenario.start(work, seed), policy.fresh(seed)
-    if not isinstance(world, PodsWorld):  # a stranger's scenario
-        return step_by_step(scenario, work, policy, seed, hear=hear, picture=picture)
-    pods = len(world.compiled.workload.pods)
+    pods, (first, again) = len(work.workload.pods), for_two_runs(policy, seed, RulePolicy)
     watch = None if hear is None else lambda count: hear(count, max(pods, count))
-    outcome = _run(world, fresh, watch)
-    drawn = None
-    if picture:
-        drawn = _picture(PodsWorld(world.compiled, world.options), outcome, policy.fresh(seed))
-    return Played(outcome, drawn, remark_of(fresh))
+    outcome = simulate(work, first, scenario.options, watch=watch)
+    drawn = _picture(scenario, work, outcome, again()) if picture else None
+    return Played(outcome, drawn, remark_of(first))
 
 
-def _picture(world: PodsWorld, outcome: PodsOutcome, policy: PodPolicy) -> Picture:
+def _picture(scenario: Scenario, work: Compiled, outcome: PodsOutcome, policy: PodPolicy) -> Picture:
     """The curves and the heat map that the kernels kept, and a second run for the replay."""
     curves = outcome.curves
     series = {f"{resource}-allocation": values for resource, values in curves.allocation.items()}
@@ -155,7 +141,8 @@ def _picture(world: PodsWorld, outcome: PodsOutcome, policy: PodPolicy) -> Pictu
         "running": curves.running,
     }
     # Where nobody leaves, the load that has arrived says more than the time.
-    by_load = world.options.drop_failures and curves.arrived.size > 0 and curves.arrived[-1] > 0
+    by_load = scenario.options.drop_failures and curves.arrived.size > 0 and curves.arrived[-1] > 0
+    world = PodsWorld(work, scenario.options)
     looks = looks_at(world, policy, _advance(world, policy))
     return Picture(
         Recording(curves.time, series, curves.arrived if by_load else None),

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from proreus.contract.own import playing
 from proreus.contract.scenario import Scenario
-from proreus.contract.world import Hear, Play, Played, Quantity, Words, World
+from proreus.contract.world import Quantity, Words, World
 from proreus.model.errors import UsageError
-from proreus.policies.catalogue import AnyPolicy, Catalogue
+from proreus.policies.catalogue import Catalogue
 from proreus.worlds.rebalance.flags import RebalanceFlags
-from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.play import play as play_snapshot
 from proreus.worlds.rebalance.snapshots.play import warm_up_policy
 from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES
@@ -40,19 +40,6 @@ def _policies(scenario: Scenario | None) -> Catalogue:
     return replace(own, elsewhere={name: other.what for name in other.names if name not in own.names})
 
 
-def _play(
-    scenario: Scenario,
-    work: Any,
-    policy: AnyPolicy,
-    seed: int,
-    *,
-    hear: Hear | None = None,
-    picture: bool = False,
-) -> Played:
-    play: Play = play_snapshot if isinstance(work, Snapshot) else play_windows
-    return play(scenario, work, policy, seed, hear=hear, picture=picture)
-
-
 def _scenario(entry: Mapping[str, Any], data: Path | None) -> WindowScenario | SnapshotScenario:
     try:
         name = str(entry["name"])
@@ -78,7 +65,7 @@ WORLD = World(
     scenario=_scenario,
     presets=("windows/serial", "windows/parallel", "snapshot-small", "snapshot", "snapshot-large"),
     policies=_policies,
-    play=_play,
+    play=playing(SnapshotScenario, play_snapshot, playing(WindowScenario, play_windows)),
     measures={**OF_WINDOWS, **OF_SNAPSHOTS},
     quantities=(
         Quantity("violations", "Requests above the threshold", "%", "violations"),

@@ -1,6 +1,6 @@
 """`proreus/VirtualMachines-v0`: the world of virtual machines for Gymnasium, one placement per step.
 
-`SchedEnv` has the names of the notes: `obs` is what is free on every NUMA node, `req` (also `feat`) what the
+`SchedEnv` has VMAgent's names: `obs` is what is free on every NUMA node, `req` (also `feat`) what the
 request takes, `avail` where it may go; an action is server * 2 + NUMA node, -1 is first fit and -2 (true)
 best fit. For many environments at once use `worlds.vms.batch.BatchedVms`, which learners step without
 Gymnasium.
@@ -24,10 +24,13 @@ from gymnasium import spaces
 
 from proreus.kernels.arrays import F32, Bool
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.reading.catalogue import data_dir
 from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace
+from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
 from proreus.worlds.vms.simulation.screen import server_lines
 from proreus.worlds.vms.simulation.world import (
-    SCENARIOS,
+    BEST_FIT_ACTION,
+    FIRST_FIT_ACTION,
     Full,
     Reward,
     VmsOptions,
@@ -40,7 +43,6 @@ from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import UNITS, first_place, tightest_place
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import Split, read_trace, run_end, split_range
-from proreus.worlds.vms.training.lanes import BEST_FIT_ACTION, FIRST_FIT_ACTION
 
 Illegal = Literal["raise", "first_fit"]
 Rows = Literal["machines", "events"]
@@ -72,7 +74,7 @@ class SchedSettings:
     illegal: Illegal = "raise"
     """What an illegal action does: raise IllegalDecision, or count as first fit where there are no masks."""
     rows: Rows = "machines"
-    """What a start counts: machines, or rows of the event table as in the notes."""
+    """What a start counts: machines, or rows of the event table as in VMAgent."""
     part: Split = "train"
     """The part of the trace from which starts are drawn where none is given. Episodes of train and valid end
     with their part; a `start` beyond it ends with the part in which it lies. SPANE's length is kept as it is:
@@ -95,9 +97,7 @@ class SchedSettings:
 
     def options(self, scenario: str) -> VmsOptions:
         """The world's options: the scenario's with these changes."""
-        if scenario not in SCENARIOS:
-            raise unknown_name("scenario", scenario, SCENARIOS)
-        options = SCENARIOS[scenario]
+        options = _named(scenario).options
         if self.servers is not None:
             options = with_servers(options, self.servers)
         changes: dict[str, Any] = {
@@ -151,7 +151,7 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
                 raise unknown_name("setting", name, known)
         self.settings = SchedSettings(**settings)
         self.options = self.settings.options(scenario)
-        self.trace = _trace_of(trace)
+        self.trace = _trace_of(_named(scenario).file if trace is None else trace)
         self.world = VmsWorld(compile_trace(self.trace, self.options.double), self.options)
         self.render_mode = render_mode
         self._first_seed = seed
@@ -228,7 +228,7 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
     feat = req
 
     def get_attr(self, name: str) -> Any:
-        """`avail`, `req`, `feat` or `obs` by name, as the notes ask for them."""
+        """`avail`, `req`, `feat` or `obs` by name, as VMAgent's learners ask for them."""
         if name not in ("avail", "req", "feat", "obs"):
             raise unknown_name("attribute", name, ("avail", "req", "feat", "obs"))
         return getattr(self, name)
@@ -297,7 +297,7 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
         raise UsageError("no start of the trace fits on an empty cluster")
 
     def _machine_at(self, row: int) -> int:
-        """The machine that a start names; of events the first creation from there on, as in the notes."""
+        """The machine that a start names; of events the first creation from there on, as in VMAgent."""
         if self.settings.rows == "machines":
             return row
         if not 0 <= row < self.trace.events.size:
@@ -322,6 +322,14 @@ def _whole(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise UsageError(f"{name}: {value!r} is not a whole number of at least {least}")
     return int(value)
+
+
+def _named(name: str) -> VmScenario:
+    """The scenario of that name, as the command line has it; a dataset lies in the folder of PROREUS_DATA."""
+    scenario = parse_vm_scenario(name, data_dir(None) if "/" in name else None)
+    if scenario.load_factor > 1:
+        raise UsageError(f"scenario {name!r}: an episode has the load of the trace itself, without x")
+    return scenario
 
 
 def _trace_of(trace: VmTrace | Path | str | None) -> VmTrace:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from proreus.contract.play import RATE, recorded, step_by_step, walk, with_measure
-from proreus.contract.scenario import Scenario
+from proreus.contract.play import RATE, for_two_runs, recorded, walk, with_measure
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.compiled import compiled
@@ -19,6 +18,7 @@ from proreus.policies.protocol import remark_of
 from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.policy import VmPolicy, VmRulePolicy
 from proreus.worlds.vms.policies.rules import choose_place
+from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.simulation.columns import DECIDING, PLACED, STATUS, WAIT, Lanes, Work
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, put
 from proreus.worlds.vms.simulation.outcome import RunFigures
@@ -29,7 +29,7 @@ _ALL = 2**62
 
 
 def play(
-    scenario: Scenario,
+    scenario: VmScenario,
     work: VmRuns,
     policy: VmPolicy,
     seed: int,
@@ -38,19 +38,16 @@ def play(
     picture: bool = False,
 ) -> Played:
     """All runs of the seed, as `contract.world.Play` says."""
-    started, fresh = scenario.start(work, seed), policy.fresh(seed)
-    if not isinstance(started, VmSimulation):  # a stranger's scenario
-        return step_by_step(scenario, work, policy, seed, hear=hear, picture=picture)
-    runs, count = started.runs, started.runs.starts.size
-    watch = None if hear is None else lambda done: hear(done, count)
-    found, seconds = play_runs(runs, fresh, watch)
-    outcome = runs.outcome(list(found))
+    (first, again), runs = for_two_runs(policy, seed, VmRulePolicy), work.starts.size
+    watch = None if hear is None else lambda done: hear(done, runs)
+    found, seconds = play_runs(work, first, watch)
+    outcome = work.outcome(list(found))
     outcome = with_measure(outcome, RATE, outcome.measures["decisions"] / max(seconds, 1e-9))
     drawn = None
     if picture:
-        simulation, again = VmSimulation(runs.first()), policy.fresh(seed)
-        drawn = recorded(simulation, again, _advance(simulation.world, again))
-    return Played(outcome, drawn, remark_of(fresh))
+        simulation, player = VmSimulation(work.first()), again()
+        drawn = recorded(simulation, player, _advance(simulation.world, player))
+    return Played(outcome, drawn, remark_of(first))
 
 
 def _advance(world: VmsWorld, policy: VmPolicy) -> Callable[[int], object] | None:
@@ -67,7 +64,8 @@ def play_runs(
     """(every run with that policy, in order; the seconds it took); `watch` hears how many are done."""
     if not isinstance(policy, VmRulePolicy):
         simulation = VmSimulation(runs)
-        _, seconds = walk(simulation, policy)
+        hear = None if watch is None else lambda decided, of: watch(len(simulation.ended))
+        _, seconds = walk(simulation, policy, hear)
         return tuple(simulation.ended), seconds
     world, rule = VmsWorld(runs.work, runs.options, int(runs.limits.max())), policy.new_rule()
     # Loads the kernel's machine code, so that the time is that of decisions alone.

@@ -1,6 +1,6 @@
 """The same networks in torch: for gradients by autograd, for GPUs, and for people's own training loops.
 
-With `q_network`, the only modules of `policies` that import torch.
+Only modules of networks import torch: rules and kernels start without it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ import math
 from collections.abc import Mapping
 from itertools import pairwise
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from proreus.kernels.arrays import F32
 from proreus.worlds.pods.encoding.context import PREEMPTING
-from proreus.worlds.pods.policies.scorer import LAYOUT, PARAMETERS, initial_parameters, part
+from proreus.worlds.pods.policies.scorer import LAYOUT, initial_parameters, part
 
 
 class Scorer(nn.Module):
@@ -54,23 +52,6 @@ def bids_of(
     heads = torch.stack([weights["delay"], weights["reject"], weights["value"]], 1)  # [H, 3]
     out = layer @ heads + weights["offsets"]
     return bids, out[:, :2], out[:, 2]
-
-
-def to_vector(network: Scorer) -> F32:
-    """The flat vector of a network, as the kernels read it."""
-    vector = np.zeros(PARAMETERS, dtype=np.float32)
-    for name in LAYOUT:
-        part(vector, name)[:] = network.get_parameter(name).detach().cpu().numpy()
-    return vector
-
-
-def from_vector(vector: F32) -> Scorer:
-    """The network whose flat vector this is."""
-    network = Scorer()
-    with torch.no_grad():
-        for name in LAYOUT:
-            network.get_parameter(name).copy_(torch.from_numpy(part(vector, name)))
-    return network
 
 
 def parts_of(vector: Tensor) -> dict[str, Tensor]:

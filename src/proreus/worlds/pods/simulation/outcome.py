@@ -88,7 +88,7 @@ def outcome_of(compiled: Compiled, run: Run) -> PodsOutcome:
     capacity = _capacity(compiled)
     log = _log(compiled, run)
     return PodsOutcome(
-        measures=_measures(compiled, run, capacity),
+        measures=_measures(run, capacity),
         columns=("pod", "status", "node", "arrival", "start", "finish", "evictions"),
         rows=log,
         curves=_curves(run, capacity),
@@ -116,7 +116,7 @@ def _capacity(compiled: Compiled) -> dict[str, tuple[int, float]]:
     return {name: (place, total) for name, (place, total) in found.items() if total > 0}
 
 
-def _measures(compiled: Compiled, run: Run, capacity: dict[str, tuple[int, float]]) -> dict[str, float]:
+def _measures(run: Run, capacity: dict[str, tuple[int, float]]) -> dict[str, float]:
     first = float(run.arrival[0]) if run.arrival.size else 0.0
     span = float(run.clock[0]) - first
     measures: dict[str, float] = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from proreus.kernels.arrays import I64, Bool
 from proreus.model.node import Node
-from proreus.model.pod import PodSpec, PodTerm
+from proreus.model.pod import PodSpec, PodTerm, SpreadConstraint
 from proreus.model.selectors import Selector
 from proreus.worlds.pods.state.columns import Terms
 
@@ -74,85 +75,120 @@ def topology_keys(specs: Sequence[PodSpec]) -> list[str]:
     return sorted(keys)
 
 
+class _Weighted(NamedTuple):
+    """A term that adds to, or takes from, the score of a node."""
+
+    term: int
+    weight: int
+
+
+class _Spread(NamedTuple):
+    """A spread constraint."""
+
+    term: int
+    max_skew: int
+    min_domains: int
+    hard: bool
+    system_default: bool
+    counts_itself: bool
+
+
+class _ClassTerms(NamedTuple):
+    """The terms of one class, by their ids."""
+
+    need: list[int]
+    self_sufficient: bool
+    """The first pod of the class satisfies its own affinity."""
+    avoid: list[int]
+    like: list[_Weighted]
+    draw: list[_Weighted]
+    """What its placed pods add to the nodes around them."""
+    spread: list[_Spread]
+
+
 def compile_terms(specs: Sequence[PodSpec], table: TermTable) -> Terms:
     """The term columns of all classes."""
-    need: list[list[int]] = []
-    avoid: list[list[int]] = []
-    like: list[list[tuple[int, int]]] = []
-    draw: list[list[tuple[int, int]]] = []
-    spread: list[list[tuple[int, int, int, bool, bool, bool]]] = []
-    self_sufficient: list[bool] = []
-    for c, spec in enumerate(specs):
-        wanted = [table.of_pod_term(term, spec) for term in spec.affinity.required]
-        all_wanted = np.logical_and.reduce(wanted) if wanted else np.zeros(len(specs), dtype=np.bool_)
-        need.append([table.add(term.topology_key, all_wanted) for term in spec.affinity.required])
-        self_sufficient.append(bool(wanted) and bool(all_wanted[c]))
-        avoid.append(
-            [table.add(t.topology_key, table.of_pod_term(t, spec)) for t in spec.anti_affinity.required]
-        )
-        liked = [
-            (table.add(term.topology_key, table.of_pod_term(term, spec)), sign * weight)
-            for part, sign in ((spec.affinity, 1), (spec.anti_affinity, -1))
-            for weight, term in part.preferred
-        ]
-        like.append(liked)
-        draw.append(
-            liked
-            + [
-                (table.add(term.topology_key, selected), HARD_AFFINITY_WEIGHT)
-                for term, selected in zip(spec.affinity.required, wanted, strict=True)
-            ]
-        )
-        constraints = []
-        for item in spec.spread:
-            selected = table.of_spread(item.selector, spec)
-            term = table.add(item.topology_key, selected)
-            itself = item.selector.matches(dict(spec.labels))
-            constraints.append(
-                (term, item.max_skew, item.min_domains, item.hard, item.system_default, itself)
-            )
-        spread.append(constraints)
-
+    classes = [_class_terms(c, spec, table) for c, spec in enumerate(specs)]
     selects = np.array(table.selects, dtype=np.bool_).reshape(len(table.key), len(specs))
-    drawn = {term for entries in draw for term, _ in entries}
-    avoided = {term for entries in avoid for term in entries}
-    feel = [[t for t in sorted(drawn) if selects[t, c]] for c in range(len(specs))]
-    shun = [[t for t in sorted(avoided) if selects[t, c]] for c in range(len(specs))]
-
-    need_start, need_flat = ragged(need)
-    avoid_start, avoid_flat = ragged(avoid)
-    like_start, like_flat = ragged([[t for t, _ in entries] for entries in like])
-    draw_start, draw_flat = ragged([[t for t, _ in entries] for entries in draw])
-    feel_start, feel_flat = ragged(feel)
-    shun_start, shun_flat = ragged(shun)
-    spread_start, spread_flat = ragged([[entry[0] for entry in entries] for entries in spread])
-    flat_spread = [entry for entries in spread for entry in entries]
+    drawn = {each.term for one in classes for each in one.draw}
+    avoided = {term for one in classes for term in one.avoid}
+    need_start, need = ragged([one.need for one in classes])
+    avoid_start, avoid = ragged([one.avoid for one in classes])
+    like_start, like, like_weight = _weighted([one.like for one in classes])
+    draw_start, draw, draw_weight = _weighted([one.draw for one in classes])
+    feel_start, feel = ragged(_selecting(drawn, selects))
+    shun_start, shun = ragged(_selecting(avoided, selects))
+    spread_start, spread = ragged([[each.term for each in one.spread] for one in classes])
+    constraints = [each for one in classes for each in one.spread]
     return Terms(
         key=np.array(table.key, dtype=np.int64),
         selects=selects,
         need_start=need_start,
-        need=need_flat,
-        self_sufficient=np.array(self_sufficient, dtype=np.bool_),
+        need=need,
+        self_sufficient=np.array([one.self_sufficient for one in classes], dtype=np.bool_),
         avoid_start=avoid_start,
-        avoid=avoid_flat,
+        avoid=avoid,
         like_start=like_start,
-        like=like_flat,
-        like_weight=np.array([w for entries in like for _, w in entries], dtype=np.int64),
+        like=like,
+        like_weight=like_weight,
         draw_start=draw_start,
-        draw=draw_flat,
-        draw_weight=np.array([w for entries in draw for _, w in entries], dtype=np.int64),
+        draw=draw,
+        draw_weight=draw_weight,
         feel_start=feel_start,
-        feel=feel_flat,
+        feel=feel,
         shun_start=shun_start,
-        shun=shun_flat,
+        shun=shun,
         spread_start=spread_start,
-        spread=spread_flat,
-        spread_skew=np.array([entry[1] for entry in flat_spread], dtype=np.int64),
-        spread_min_domains=np.array([entry[2] for entry in flat_spread], dtype=np.int64),
-        spread_hard=np.array([entry[3] for entry in flat_spread], dtype=np.bool_),
-        spread_default=np.array([entry[4] for entry in flat_spread], dtype=np.bool_),
-        spread_self=np.array([entry[5] for entry in flat_spread], dtype=np.bool_),
+        spread=spread,
+        spread_skew=np.array([each.max_skew for each in constraints], dtype=np.int64),
+        spread_min_domains=np.array([each.min_domains for each in constraints], dtype=np.int64),
+        spread_hard=np.array([each.hard for each in constraints], dtype=np.bool_),
+        spread_default=np.array([each.system_default for each in constraints], dtype=np.bool_),
+        spread_self=np.array([each.counts_itself for each in constraints], dtype=np.bool_),
     )
+
+
+def _class_terms(c: int, spec: PodSpec, table: TermTable) -> _ClassTerms:
+    """The terms of class `c`; those that are new go into the table."""
+
+    def one(term: PodTerm) -> int:
+        return table.add(term.topology_key, table.of_pod_term(term, spec))
+
+    # A pod counts for required affinity only where all terms select it.
+    wanted = [table.of_pod_term(term, spec) for term in spec.affinity.required]
+    all_wanted = np.logical_and.reduce(wanted) if wanted else np.zeros(0, dtype=np.bool_)
+    need = [table.add(term.topology_key, all_wanted) for term in spec.affinity.required]
+    avoid = [one(term) for term in spec.anti_affinity.required]
+    like = [
+        _Weighted(one(term), sign * weight)
+        for part, sign in ((spec.affinity, 1), (spec.anti_affinity, -1))
+        for weight, term in part.preferred
+    ]
+    hard = [_Weighted(one(term), HARD_AFFINITY_WEIGHT) for term in spec.affinity.required]
+    spread = [_spread_of(item, spec, table) for item in spec.spread]
+    return _ClassTerms(need, bool(wanted) and bool(all_wanted[c]), avoid, like, like + hard, spread)
+
+
+def _spread_of(item: SpreadConstraint, spec: PodSpec, table: TermTable) -> _Spread:
+    return _Spread(
+        term=table.add(item.topology_key, table.of_spread(item.selector, spec)),
+        max_skew=item.max_skew,
+        min_domains=item.min_domains,
+        hard=item.hard,
+        system_default=item.system_default,
+        counts_itself=item.selector.matches(dict(spec.labels)),
+    )
+
+
+def _weighted(lists: Sequence[Sequence[_Weighted]]) -> tuple[I64, I64, I64]:
+    """(offsets, terms, weights) of the lists of all classes."""
+    start, terms = ragged([[each.term for each in entries] for entries in lists])
+    return start, terms, np.array([each.weight for entries in lists for each in entries], dtype=np.int64)
+
+
+def _selecting(terms: set[int], selects: Bool) -> list[list[int]]:
+    """For every class those of the terms that select it."""
+    return [[term for term in sorted(terms) if selects[term, c]] for c in range(selects.shape[1])]
 
 
 def compile_domains(nodes: Sequence[Node], keys: Sequence[str]) -> tuple[I64, I64]:

@@ -7,7 +7,7 @@ running at the start and arrive at 0; without a deletion time they never leave. 
 equal to 1 becomes required anti-affinity within the application; Kubernetes cannot state other limits, so
 they are ignored (the published file has -1, 2, 4, 8, 10 and 16, never 1). Scheduled times are not used.
 
-The trace names no nodes: `dlrm_nodes` builds some. `catalogue` calls both.
+The trace names no nodes: `dlrm_nodes` builds some. `datasets` calls both.
 """
 
 from __future__ import annotations

@@ -10,12 +10,11 @@ from Gavel's own parser, they are documented nowhere:
 A job becomes one pod of `scale_factor` whole GPUs that runs total_steps / throughput seconds, at the
 throughput measured for a job of that type and scale that has its GPUs of the chosen type to itself. The
 trace says nothing of CPU and memory, so pods ask for none; nor do they ask for a GPU model, so give them
-nodes of the type their durations were computed for. `catalogue` calls this.
+nodes of the type their durations were computed for. `datasets` calls this.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -27,8 +26,8 @@ from proreus.model.errors import InputError, unknown_name
 from proreus.model.node import Node
 from proreus.model.pod import GPU_WHOLE, GpuRequest, Pod, PodSpec
 from proreus.model.resources import GIB, Resources
+from proreus.reading.jsontree import load_json
 from proreus.reading.table import Row, read_headless
-from proreus.reading.textfile import read_text
 
 DEFAULT_GPU = "v100"
 
@@ -69,12 +68,7 @@ class Throughputs:
 
 def read_throughputs(path: Path, gpu: str = DEFAULT_GPU) -> Throughputs:
     """The measurements for one GPU type; those of jobs that share a GPU are not read."""
-    try:
-        measured = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"not valid JSON: {error.msg}", file=path, line=error.lineno) from None
-    except RecursionError:
-        raise InputError("not valid JSON: nested too deep", file=path) from None
+    measured = load_json(path)
     if not isinstance(measured, dict) or not all(isinstance(jobs, dict) for jobs in measured.values()):
         raise InputError("throughputs are an object of GPU types, each an object of job types", file=path)
     if gpu not in measured:

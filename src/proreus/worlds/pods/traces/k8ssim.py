@@ -1,6 +1,6 @@
 """The input of the k8s simulator behind the PPO service (LINC-BIT K8sSim): node YAML and Volcano jobs.
 
-`catalogue` calls this. Nodes stand under `cluster:` and are Kubernetes Node objects with timing fields;
+`datasets` calls this. Nodes stand under `cluster:` and are Kubernetes Node objects with timing fields;
 jobs stand under `jobs:` and are Volcano Jobs whose label `sub-time` is the second of their submission.
 As in that simulator, nodes are kept by name, so of two entries with one name the later one counts, and
 timing fields that are left out (or below 0.1) take its defaults. A job's minAvailable is checked and not
@@ -19,7 +19,8 @@ from proreus.kube.pods import Surroundings, read_pod_spec
 from proreus.model.node import Node, Pace
 from proreus.model.pod import Pod
 from proreus.model.workload import Workload
-from proreus.reading.yamltree import Entry, read_documents
+from proreus.reading.tree import Entry
+from proreus.reading.yamltree import read_documents
 
 WORK_PER_EPOCH = 135.0
 """Units of work of one training epoch; the ticked runtime says how many a node does per second."""

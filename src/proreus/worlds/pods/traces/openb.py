@@ -2,7 +2,7 @@
 
 Formats: nodes `sn,cpu_milli,memory_mib,gpu,model`; pods `name,cpu_milli,memory_mib,num_gpu,gpu_milli`
 and, in most of the variants, `gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time`.
-`catalogue` calls this. A pod's duration is deletion minus creation: the trace's own departures hold when
+`datasets` calls this. A pod's duration is deletion minus creation: the trace's own departures hold when
 a pod starts at once. The columns qos, pod_phase and scheduled_time are accepted and not used.
 """
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from proreus.contract.play import Again, AnySimulation, Noted, recorded, with_measure
-from proreus.contract.scenario import Scenario
+from proreus.contract.play import for_two_runs, recorded, with_measure
 from proreus.contract.simulation import Outcome
 from proreus.contract.world import Hear, Played
 from proreus.model.errors import IllegalDecision
@@ -14,6 +13,7 @@ from proreus.policies.protocol import remark_of
 from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES, make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.policies.policy import SnapshotPolicy
+from proreus.worlds.rebalance.snapshots.scenarios import SnapshotScenario
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
 from proreus.worlds.rebalance.snapshots.traces.generate import generate_snapshot
 
@@ -26,7 +26,7 @@ def warm_up_policy(name: str) -> None:
         play_snapshot(SnapshotWorld(tiny, SnapshotOptions(budget=1)), make_snapshot_policy(name))
 
 
-def play_snapshot(world: AnySimulation, policy: SnapshotPolicy) -> Outcome:
+def play_snapshot(world: SnapshotWorld, policy: SnapshotPolicy) -> Outcome:
     """Migrate until the policy stops or the budget is spent."""
     seconds = 0.0
     while True:
@@ -43,7 +43,7 @@ def play_snapshot(world: AnySimulation, policy: SnapshotPolicy) -> Outcome:
 
 
 def play(
-    scenario: Scenario,
+    scenario: SnapshotScenario,
     work: Snapshot,
     policy: SnapshotPolicy,
     seed: int,
@@ -53,9 +53,7 @@ def play(
 ) -> Played:
     """All migrations of the policy, as `contract.world.Play` says."""
     warm_up_policy(policy.name)
-    fresh = policy.fresh(seed)
-    noted = Noted(fresh)
-    outcome = play_snapshot(scenario.start(work, seed), noted)
-    again = Again(policy.name, noted.decisions)
-    drawn = recorded(scenario.start(work, seed), again) if picture else None
-    return Played(outcome, drawn, remark_of(fresh))
+    first, again = for_two_runs(policy, seed)
+    outcome = play_snapshot(SnapshotWorld(work, scenario.options), first)
+    drawn = recorded(SnapshotWorld(work, scenario.options), again()) if picture else None
+    return Played(outcome, drawn, remark_of(first))

@@ -119,10 +119,10 @@ def parse_snapshot_scenario(text: str, data: Path | None, budget: int | None = N
 
 def snapshot_scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> SnapshotScenario:
     """The scenario that `to_json` described; a KeyError, TypeError or UsageError where it is none."""
-    name, options = str(entry["name"]), SnapshotOptions(**entry["options"])
+    name = str(entry["name"])
     if entry.get("snapshot"):
         scenario = own_snapshot(Path(entry["snapshot"]))
     else:
         needed = data is not None or name == BYTEDANCE
         scenario = parse_snapshot_scenario(name, data_dir(data) if needed else None)
-    return replace(scenario, options=options, part=entry.get("part", "test"))
+    return replace(scenario, options=SnapshotOptions(**entry["options"]), part=entry.get("part", "test"))

@@ -181,12 +181,6 @@ class SnapshotObservation:
     budget: int
     """Migrations that are left."""
 
-    def movers(self) -> Bool:
-        """bool[V]: the virtual machines that may go somewhere."""
-        mask = np.zeros(len(self.snapshot.vms), dtype=np.bool_)
-        fill_movers(self.machines, mask)
-        return mask
-
     def action_mask(self) -> Bool:
         """bool[V * P * 2 + 1]: (vm * P + machine) * 2 + NUMA node; the last entry is to stop."""
         mask = np.ones(len(self.snapshot.vms) * len(self.snapshot.machines) * 2 + 1, dtype=np.bool_)

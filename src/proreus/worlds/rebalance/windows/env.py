@@ -1,7 +1,7 @@
 """`proreus/Rebalance-v0`: moving pods between five-minute windows, as a Gymnasium environment.
 
 A step is one move, pod * nodes + node, or to stop (the last action), which serves the next window. The table
-"nodes" of an observation is that of the notes: for every node a row of its own and one per pod, four numbers
+"nodes" of an observation is VMAgent's: for every node a row of its own and one per pod, four numbers
 each. "moves" has features of every move that mean the same whatever the number of pods and nodes.
 
 >>> import gymnasium, proreus.envs
@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from proreus.kernels.arrays import Bool
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.reading.catalogue import data_dir
 from proreus.worlds.rebalance.windows.encoding import FEATURES, encode_moves
 from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
+from proreus.worlds.rebalance.windows.scenarios import parse_window_scenario
 from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
 from proreus.worlds.rebalance.windows.simulation.screen import node_lines
 from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld
@@ -39,8 +41,9 @@ _MOST = np.float32(1e6)
 class DeployEnv(gymnasium.Env[Observed, np.int64]):
     """Move one pod per step, or stop and let the next window be served.
 
-    `scenario` is "serial" or "parallel" (generated requests, others in every episode) or windows of your own,
-    of which episodes are stretches of `horizon` windows inside `part`. An episode terminates after its last
+    `scenario` is "serial" or "parallel" (generated requests, others in every episode), a name as the command
+    line has it ("windows/monitor"; recorded windows lie in PROREUS_DATA), or windows of your own. Episodes of
+    recorded windows are stretches of `horizon` windows inside `part`. An episode terminates after its last
     window; `info` has `action_mask`, the `window`, and in the end the `measures`.
     """
 
@@ -59,6 +62,9 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
         if horizon < 1:
             raise UsageError(f"horizon: {horizon} is not at least 1")
         self._part, self._illegal = _choices(settings)
+        if isinstance(scenario, str) and scenario.partition("/")[2] not in ("", "serial", "parallel"):
+            recorded = parse_window_scenario(scenario, data_dir(None))
+            scenario, settings = recorded.windows(0), {"service": recorded.options.service, **settings}
         self.options, self._config = _world_of(scenario, settings)
         self._fixed = scenario if isinstance(scenario, RequestWindows) else None
         sample = self._fixed.deployment if self._fixed else generate_windows(self._config, 0).deployment
@@ -150,7 +156,7 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
 
 
 def node_table(world: DeployWorld) -> NDArray[np.float32]:
-    """[nodes, 1 + max_pods, 4] of the notes.
+    """[nodes, 1 + max_pods, 4], as VMAgent's DeployEnv shows them.
 
     Row 0 of a node is its total CPU and memory and what remains of them, the others are its pods: request and
     assigned CPU and memory; zeros where there is no further pod.
@@ -184,9 +190,10 @@ def _world_of(
     rest = dict(settings)
     generator = dict(rest.pop("generator", {}))
     if isinstance(scenario, str):
-        if scenario not in ("serial", "parallel"):
+        service = scenario.removeprefix("windows/")
+        if service not in ("serial", "parallel"):
             raise unknown_name("scenario", scenario, ("serial", "parallel"))
-        rest["service"] = scenario
+        rest["service"] = service
     elif generator:
         raise UsageError("generator options need a generated scenario")
     try:

@@ -6,8 +6,7 @@ import time
 
 import numpy as np
 
-from proreus.contract.play import recorded, step_by_step, walk
-from proreus.contract.scenario import Scenario
+from proreus.contract.play import for_two_runs, recorded, walk
 from proreus.contract.simulation import Outcome
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64
@@ -16,6 +15,7 @@ from proreus.policies.protocol import remark_of
 from proreus.worlds.rebalance.windows.policies.columns import MoveRule
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy
 from proreus.worlds.rebalance.windows.policies.rules import choose_move
+from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import END, NOW, OUTCOMES, Run, Stream
 from proreus.worlds.rebalance.windows.simulation.kernel import close_window, migrate
 from proreus.worlds.rebalance.windows.simulation.outcome import outcome_of
@@ -53,7 +53,7 @@ def play_part(world: DeployWorld, policy: MovePolicy, part: tuple[int, int]) -> 
 
 
 def play(
-    scenario: Scenario,
+    scenario: WindowScenario,
     work: DeployWorld,
     policy: WindowPolicy,
     seed: int,
@@ -62,22 +62,21 @@ def play(
     picture: bool = False,
 ) -> Played:
     """The seed's part of the windows, as `contract.world.Play` says."""
-    simulation, fresh = scenario.start(work, seed), policy.fresh(seed)
-    if not isinstance(simulation, WindowSimulation):  # a stranger's scenario
-        return step_by_step(scenario, work, policy, seed, hear=hear, picture=picture)
-    part = simulation.part
-    if isinstance(fresh, MovePolicy):
-        outcomes, seconds = play_part(simulation.world, fresh, part)
-        outcome = outcome_of(outcomes, simulation.world, part[0])
+    part, (first, again) = scenario.played_part(work, seed), for_two_runs(policy, seed, MovePolicy)
+    if isinstance(first, MovePolicy):
+        world = work.sibling()
+        outcomes, seconds = play_part(world, first, part)
+        outcome = outcome_of(outcomes, world, part[0])
     else:
-        _, seconds = walk(simulation, fresh, hear)
+        simulation = WindowSimulation(work, part)
+        _, seconds = walk(simulation, first, hear)
         outcome = simulation.outcome()
-    drawn = recorded(scenario.start(work, seed), policy.fresh(seed)) if picture else None
-    return Played(_with_rate(outcome, part, seconds), drawn, remark_of(fresh))
+    drawn = recorded(WindowSimulation(work, part), again()) if picture else None
+    return Played(_with_rate(outcome, part, seconds), drawn, remark_of(first))
 
 
 def _with_rate(outcome: Outcome, part: tuple[int, int], seconds: float) -> Outcome:
     """`decisions_per_s` is the old name of the rate of windows: it goes with the next release."""
     rate = (part[1] - part[0]) / max(seconds, 1e-9)
-    measures = {**outcome.measures, "windows_per_s": rate, "decisions_per_s": rate}
+    measures = {**outcome.measures, "decisions_per_s": rate, "windows_per_s": rate}
     return Outcome(measures, outcome.columns, outcome.rows, outcome.export)

@@ -49,7 +49,7 @@ class WindowScenario:
     """"huawei", "monitor" or "requests": a kind of file; "": generated."""
     file: Path | None = None
     layout: Path | None = None
-    """Nodes and pods of the requests, in the notes' JSON layout."""
+    """Nodes and pods of the requests, in the JSON layout of VMAgent's DeployEnv."""
     part: Part = "test"
     """Of the windows, in order of time: train, valid or test."""
 

@@ -29,7 +29,7 @@ from proreus.worlds.vms.traces.huawei import read_trace
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings
 
 GOAL = 2_600_000.0
-"""Steps per CPU-second at 100 servers: 1,000 times the best that the original's agent loop was seen to do."""
+"""Steps per CPU-second at 100 servers: 1,000 times the best that VMAgent's agent loop was seen to do."""
 TIMES = 1_000.0
 """How many times the peer of the same run."""
 SIZES = (5, 20, 50, 100, 500)

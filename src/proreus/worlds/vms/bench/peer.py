@@ -1,6 +1,6 @@
 """The peer of `proreus bench vms`: virtual machines as a plain Python world of objects, with an agent loop.
 
-It is written the way the original environment is: a list of server objects, a dictionary of machines on every
+It is written the way VMAgent's environment is: a list of server objects, a dictionary of machines on every
 NUMA node, and three attributes (request, state, mask) gathered anew for every decision.
 """
 

@@ -11,10 +11,11 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
-from proreus.policies.protocol import Policy
+from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.policies.bidder import no_bidder
 from proreus.worlds.vms.policies.columns import Bidder, VmRule
+from proreus.worlds.vms.policies.explaining import explained
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.state.observation import VmObservation
 
@@ -59,3 +60,10 @@ class VmRulePolicy:
         """The rule's choice."""
         servers, flavours = observation.servers, observation.flavours
         return int(choose_place(servers, flavours, observation.lane, observation.flavour, self.rule))
+
+    def explain(self, observation: VmObservation) -> Explanation:
+        """The rule's choice and what every place was worth; asking changes nothing."""
+        before = self.rule.rng.copy()
+        place = self.decide(observation)
+        self.rule.rng[:] = before
+        return explained(self.name, self.rule, observation, place)

@@ -1,8 +1,8 @@
 """The rules that place virtual machines, as one kernel: `choose_place`. Equals fall to the lowest place.
 
-Best fit is the true one: the place that is left with least. The environment that the notes describe had a
-"best fit" that takes the place left with *most*, and looks at one NUMA node only where a request takes both;
-it is here as MISTAKEN_BEST_FIT, to reproduce the figures published with it.
+Best fit is the true one: the place that is left with least. VMAgent's environment has a "best fit" that takes
+the place left with *most*, and looks at one NUMA node only where a request takes both; it is here as
+MISTAKEN_BEST_FIT, to reproduce the figures published with it.
 """
 
 from __future__ import annotations

@@ -42,6 +42,8 @@ Full = Literal["end", "reject", "wait"]
 Reward = Literal["placement", "cpu", "wait"]
 SPANE_EXTRA = 40
 """Machines of a run of SPANE's experiment after the first that first fit cannot place at once."""
+FIRST_FIT_ACTION, BEST_FIT_ACTION = -1, -2
+"""In place of a place: leave the choice to that rule."""
 _FULL = {"end": ENDS, "reject": TURNS_AWAY, "wait": WAITS}
 _REWARD = {"placement": PER_PLACEMENT, "cpu": BY_CPU, "wait": BY_WAIT}
 

@@ -10,7 +10,7 @@ DATASETS: MappingProxyType[str, Dataset] = MappingProxyType(
     {
         "huawei": Dataset(
             what="Huawei-East-1: 116,313 virtual machines of one month, their lifetimes, SPANE's starts",
-            licence="CC BY-NC 4.0 (Huawei): not for commercial use; the derived files MIT",
+            licence="CC BY-NC 4.0 (Huawei): not for commercial use; SPANE's starts MIT",
             files=(
                 "vms/huawei_east_1/Huawei-East-1-lt.csv",
                 "vms/huawei_east_1/test_random_time_1000.npy",

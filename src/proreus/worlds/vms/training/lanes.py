@@ -21,12 +21,16 @@ from proreus.kernels.rng import next_below
 from proreus.model.errors import IllegalDecision, InputError, UsageError, unknown_name
 from proreus.worlds.vms.simulation.columns import DECIDING, MACHINE, PLACED, STATUS, WAIT, Lanes, Work
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, first_fit_length, put
-from proreus.worlds.vms.simulation.world import SPANE_EXTRA, VmsOptions, new_lanes
+from proreus.worlds.vms.simulation.world import (
+    BEST_FIT_ACTION,
+    FIRST_FIT_ACTION,
+    SPANE_EXTRA,
+    VmsOptions,
+    new_lanes,
+)
 from proreus.worlds.vms.state.observation import demand
 from proreus.worlds.vms.state.servers import first_place, tightest_place
 
-FIRST_FIT_ACTION, BEST_FIT_ACTION = -1, -2
-"""Actions that leave the choice to a built-in rule."""
 _TRIES = 1000
 
 
@@ -135,7 +139,7 @@ class BatchedVms:
         return self._screen.rewards.size
 
     def get_attr(self, name: str) -> F32 | Bool:
-        """`obs`, `req` (also `feat`) or `avail` of every lane, under the names of the notes."""
+        """`obs`, `req` (also `feat`) or `avail` of every lane, under VMAgent's names."""
         known: dict[str, F32 | Bool] = {
             "obs": self._steps.obs,
             "req": self._steps.feat,

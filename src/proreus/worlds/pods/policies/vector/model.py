@@ -7,7 +7,6 @@ and the simulated plugin decide through `VectorModel`; no torch is needed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,8 +19,9 @@ from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F32, F64, I64, Bool
 from proreus.kernels.compiled import compiled
-from proreus.model.errors import InputError, UsageError
+from proreus.model.errors import InputError
 from proreus.policies.checkpoint import CARD, WEIGHTS, Card, Checkpoint, load_checkpoint
+from proreus.workers.cores import available_cores
 from proreus.worlds.pods.policies.vector import mlp as vector_mlp
 from proreus.worlds.pods.policies.vector import scorer as vector_scorer
 
@@ -171,7 +171,7 @@ def _rows(mask: Bool | None, actions: int) -> Bool:
 
 @lru_cache(maxsize=1)
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), "decide")
+    return ThreadPoolExecutor(max(1, available_cores() - 1), "decide")
 
 
 def _in_threads(kernel: Any, model: Any, asked: tuple[F64, int, Bool | None, F64]) -> tuple[I64, F64]:
@@ -181,7 +181,7 @@ def _in_threads(kernel: Any, model: Any, asked: tuple[F64, int, Bool | None, F64
     count = len(states)
     out = (np.empty(count, dtype=np.int64), np.empty(count))
     rows = _rows(None, actions) if masks is None else np.ascontiguousarray(masks)
-    parts = max(1, min(os.cpu_count() or 1, count // _ROWS_PER_THREAD))
+    parts = max(1, min(available_cores(), count // _ROWS_PER_THREAD))
     edges = np.linspace(0, count, parts + 1).astype(np.int64).tolist()
 
     def work(k: int) -> None:
@@ -259,14 +259,6 @@ def _key(seed: int, version: int) -> np.uint64:
 def fresh_scorer(seed: int) -> VectorScorer:
     """An untrained size-free model."""
     return VectorScorer(vector_scorer.initial_parameters(seed))
-
-
-def fresh_mlp(state_dim: int, action_dim: int, seed: int) -> VectorMLP:
-    """An untrained plain network, for one length of the vector and one number of actions."""
-    complaint = refusal(state_dim, action_dim)
-    if complaint is not None:
-        raise UsageError(complaint)
-    return VectorMLP(vector_mlp.initial_tensors(state_dim, action_dim, seed))
 
 
 def model_of(kind: str, tensors: Tensors, folder: Path) -> VectorModel:

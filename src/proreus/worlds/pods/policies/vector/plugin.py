@@ -13,9 +13,9 @@ if no node is named, least-requested decides alone, as of the start of the sessi
 session everything then goes to the same node until it is full. Equal scores go to the node with most CPU,
 then to the first in order.
 
-The original asks once per (task, node) pair. The answer is a function of the vector and the model's
-version, and the vector is the same for all nodes of a task: this plugin asks once, unless told to ask for
-every pair.
+The simulator's own plugin asks once per (task, node) pair. The answer is a function of the vector and the
+model's version, and the vector is the same for all nodes of a task: this plugin asks once, unless told to ask
+for every pair.
 """
 
 from __future__ import annotations

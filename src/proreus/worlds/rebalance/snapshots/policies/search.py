@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ import numpy as np
 from proreus.kernels.arrays import I64
 from proreus.kernels.rng import seeded
 from proreus.model.errors import UsageError
+from proreus.workers.cores import available_cores
 from proreus.worlds.rebalance.snapshots.policies.anneal import OVERDRAFT, anneal
 from proreus.worlds.rebalance.snapshots.policies.away import all_at_home
 from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
@@ -53,7 +53,7 @@ def search_plan(machines: Machines, budget: int, options: SearchOptions | None =
         rng = seeded(options.seed * _STREAM + start)
         return anneal(own, books, representative, (budget, proposals, from_greedy), rng)
 
-    with ThreadPoolExecutor(max_workers=min(options.starts, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(max_workers=min(options.starts, available_cores())) as pool:
         found = list(pool.map(walk, range(options.starts)))
     best = max(range(options.starts), key=lambda start: (found[start][0], -start))
     return found[best][1]

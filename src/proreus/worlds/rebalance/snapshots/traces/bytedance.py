@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from proreus.model.errors import InputError
-from proreus.reading.jsontree import Value, read_json
+from proreus.reading.jsontree import read_json
+from proreus.reading.tree import Entry
 from proreus.worlds.rebalance.snapshots.model import CPU, MEMORY, NUMA_NODES, Snapshot
 
 
@@ -36,10 +37,10 @@ class _Columns:
 def read_snapshot(path: Path) -> Snapshot:
     """The snapshot of a file, its clusters put together."""
     columns = _Columns()
-    for number, cluster in enumerate(read_json(path).entry("cluster_list").elements()):
-        for host in cluster.entry("host_info").elements():
+    for number, cluster in enumerate(read_json(path).require("cluster_list").children()):
+        for host in cluster.require("host_info").children():
             _read_machine(host, number, columns)
-        for vm in cluster.entry("vm_instance").elements():
+        for vm in cluster.require("vm_instance").children():
             _read_vm(vm, columns)
     place = np.array(columns.place, dtype=np.int64).reshape(-1, 4)
     try:
@@ -91,56 +92,62 @@ def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:
     return {"cluster_list": list(clusters.values())}
 
 
-def _read_machine(host: Value, cluster: int, columns: _Columns) -> None:
-    name = host.entry("node_id").text()
+def _read_machine(host: Entry, cluster: int, columns: _Columns) -> None:
+    name = _name(host.require("node_id"))
     if name in columns.machines:
-        raise host.entry("node_id").fail(f"{name!r} is listed twice")
+        raise host.require("node_id").fail(f"{name!r} is listed twice")
     total: list[list[int]] = [[], []]
     free: list[list[int]] = [[], []]
-    for part in host.entry("numa").elements():
-        k = _numa_node(part.entry("node"))
+    for part in host.require("numa").children():
+        k = _numa_node(part.require("node"))
         if total[k]:
-            raise part.entry("node").fail("this NUMA node is listed twice")
-        total[k] = [part.entry("total_cpu").whole(), int(part.entry("memory_huge_total_mb").number())]
-        free[k] = [part.entry("free_cpu").whole(), int(part.entry("memory_huge_free_mb").number())]
+            raise part.require("node").fail("this NUMA node is listed twice")
+        total[k] = [part.require("total_cpu").integer(), int(part.require("memory_huge_total_mb").number())]
+        free[k] = [part.require("free_cpu").integer(), int(part.require("memory_huge_free_mb").number())]
         for resource, label in enumerate(("free_cpu", "memory_huge_free_mb")):
             if free[k][resource] > total[k][resource]:
-                raise part.entry(label).fail("more is free than there is")
+                raise part.require(label).fail("more is free than there is")
     if not all(total):
-        raise host.entry("numa").fail(f"a machine has {NUMA_NODES} NUMA nodes")
+        raise host.require("numa").fail(f"a machine has {NUMA_NODES} NUMA nodes")
     columns.machines[name] = len(columns.machines)
     columns.total.append(total)
     columns.free.append(free)
     columns.group.append(cluster)
 
 
-def _read_vm(vm: Value, columns: _Columns) -> None:
-    name = vm.entry("instance_id").text()
+def _read_vm(vm: Entry, columns: _Columns) -> None:
+    name = _name(vm.require("instance_id"))
     if name in columns.vms:
-        raise vm.entry("instance_id").fail(f"{name!r} is listed twice")
-    host = vm.entry("host_id")
+        raise vm.require("instance_id").fail(f"{name!r} is listed twice")
+    host = vm.require("host_id")
     if host.text() not in columns.machines:
         raise host.fail(f"there is no machine {host.text()!r}")
-    parts = vm.entry("numa").elements()
+    parts = vm.require("numa").children()
     if len(parts) not in (1, NUMA_NODES):
-        raise vm.entry("numa").fail("a virtual machine runs on one NUMA node or on both")
-    demands = {(p.entry("cpu").whole(), int(p.entry("mem_mb").number())) for p in parts}
+        raise vm.require("numa").fail("a virtual machine runs on one NUMA node or on both")
+    demands = {(p.require("cpu").integer(), int(p.require("mem_mb").number())) for p in parts}
     if len(demands) > 1:
-        raise vm.entry("numa").fail("what it takes of the two NUMA nodes differs")
-    nodes = [_numa_node(part.entry("node")) for part in parts]
+        raise vm.require("numa").fail("what it takes of the two NUMA nodes differs")
+    nodes = [_numa_node(part.require("node")) for part in parts]
     if len(set(nodes)) < len(nodes):
-        raise vm.entry("numa").fail("the same NUMA node is listed twice")
+        raise vm.require("numa").fail("the same NUMA node is listed twice")
     demand = demands.pop()
     if not demand[0]:
-        raise parts[0].entry("cpu").fail("a virtual machine needs at least one core")
+        raise parts[0].require("cpu").fail("a virtual machine needs at least one core")
     double = len(parts) == NUMA_NODES
-    movable = vm.entry("allow_migration").flag() if vm.has("allow_migration") else True
+    movable = vm.truth_at("allow_migration", default=True)
     columns.vms[name] = len(columns.vms)
     columns.demand.append(demand)
     columns.place.append((columns.machines[host.text()], 0 if double else nodes[0], double, movable))
 
 
-def _numa_node(value: Value) -> int:
-    if value.whole() >= NUMA_NODES:
-        raise value.fail(f"{value.whole()} is not a NUMA node (0 or 1)")
-    return value.whole()
+def _name(value: Entry) -> str:
+    if not value.text():
+        raise value.fail("a text is needed here")
+    return value.text()
+
+
+def _numa_node(value: Entry) -> int:
+    if value.integer() >= NUMA_NODES:
+        raise value.fail(f"{value.integer()} is not a NUMA node (0 or 1)")
+    return value.integer()

@@ -11,10 +11,11 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
-from proreus.policies.protocol import Policy
+from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
 from proreus.worlds.rebalance.windows.encoding import FEATURES
 from proreus.worlds.rebalance.windows.policies.columns import MoveRule
+from proreus.worlds.rebalance.windows.policies.explaining import explained
 from proreus.worlds.rebalance.windows.policies.rules import choose_move
 from proreus.worlds.rebalance.windows.state import WindowObservation
 
@@ -60,3 +61,10 @@ class MovePolicy:
         nodes, pods = observation.hosting.pods.size, observation.hosting.where.size
         action = int(choose_move(observation.hosting, self.rule))
         return Stop() if action == pods * nodes else Migrate(*divmod(action, nodes))
+
+    def explain(self, observation: WindowObservation) -> Explanation:
+        """The decision and what every legal move was worth; asking changes nothing."""
+        before = self.rule.rng.copy()
+        decision = self.decide(observation)
+        self.rule.rng[:] = before
+        return explained(self.name, self.rule, observation, decision)

@@ -1,8 +1,8 @@
 """The rules that move pods, as one kernel: `choose_move`. Equals fall to the first pod, then the first node.
 
-The hotspot rule is the one that the original meant to have: while a node is hotter than the threshold, its
-largest pod whose move helps goes to the coldest node that can take it. It believes that the next window is
-like the last one, and so does the balance rule.
+The hotspot rule is the one that VMAgent's DeployEnv meant to have: while a node is hotter than the threshold,
+its largest pod whose move helps goes to the coldest node that can take it. It believes that the next window
+is like the last one, and so does the balance rule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes and pods as the notes write them down in JSON; `traces.deploy_layout` reads them back.
+"""Nodes and pods in the JSON layout of VMAgent's DeployEnv; `traces.layout` reads them back.
 
 {"node1": {"total_cpu": 100, "total_mem": 100, "remain_cpu": 0, "remain_mem": 40,
            "pods": [{"pod_name": "pod1", "request_cpu": 50, "request_mem": 60,
@@ -23,7 +23,7 @@ from proreus.worlds.rebalance.windows.traces.layout import RESOURCES
 def layout_of(
     deployment: Deployment, sharing: Sharing = "proportional", asked: F64 | None = None
 ) -> dict[str, Any]:
-    """The deployment in the notes' layout; `asked` [pods, 2] in place of the standing requests."""
+    """The deployment in that layout; `asked` [pods, 2] in place of the standing requests."""
     requests = deployment.standing if asked is None else asked
     assigned = shared_out(requests, deployment.where, deployment.capacity, sharing)
     found: dict[str, Any] = {}

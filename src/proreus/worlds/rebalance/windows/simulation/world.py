@@ -38,7 +38,7 @@ _SHARING = {"proportional": PROPORTIONAL, "smallest_first": SMALLEST_FIRST}
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """What a window costs; the defaults are those of the environment in the notes."""
+    """What a window costs; the defaults are those of VMAgent's DeployEnv."""
 
     over: float = 0.6
     """Per step of a node over the threshold."""

@@ -10,7 +10,7 @@ DATASETS: MappingProxyType[str, Dataset] = MappingProxyType(
     {
         "windows/huawei": Dataset(
             what="Huawei-East-1's lifetimes as a stream of requests, for windows/huawei-serial and -parallel",
-            licence="CC BY-NC 4.0 (Huawei): not for commercial use; the derived files MIT",
+            licence="CC BY-NC 4.0 (Huawei): not for commercial use",
             files=("vms/huawei_east_1/Huawei-East-1-lt.csv",),
         ),
         "windows/monitor": Dataset(

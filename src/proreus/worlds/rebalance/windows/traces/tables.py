@@ -21,7 +21,7 @@ from proreus.reading.textfile import read_lines
 from proreus.worlds.rebalance.windows.model import WINDOW, Deployment, RequestWindows, round_robin, windows_of
 
 _NODES, _PODS, _TOTAL, _STANDING = 10, 50, 100.0, 5.0
-"""Of the environment in the notes: ten nodes of 100/100, five pods on each, which ask for 5/5 at rest."""
+"""Of VMAgent's DeployEnv: ten nodes of 100/100, five pods on each, which ask for 5/5 at rest."""
 _MONITOR_NODE = (4.0, 8.0)
 """Cores and GiB of the nodes that were monitored."""
 MONITOR_SCALE = (8.0, 20.0)

@@ -1,0 +1,34 @@
+"""Why a pod was moved, or none: what every legal move was worth to the scorer that chose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from proreus.policies.protocol import Explanation, Verdict
+from proreus.worlds.rebalance.decision import Migrate, Migration
+from proreus.worlds.rebalance.windows.encoding import FEATURES, encode_moves
+from proreus.worlds.rebalance.windows.policies.columns import LEARNED, MoveRule
+from proreus.worlds.rebalance.windows.state import WindowObservation
+
+
+def explained(name: str, rule: MoveRule, observation: WindowObservation, decision: Migration) -> Explanation:
+    """The decision, with the parts of every legal move's score where the policy scores moves."""
+    nodes, pods = observation.node_names, observation.pod_names
+    table, learned = encode_moves(observation.hosting), int(rule.kind[0]) == LEARNED
+    verdicts = []
+    for move in np.flatnonzero(observation.action_mask()[:-1]).tolist():
+        pod, node = divmod(move, len(nodes))
+        parts = zip(FEATURES, (rule.weights * table[move]).tolist(), strict=True)
+        scores = {feature: part for feature, part in parts if part} if learned else {}
+        verdicts.append(Verdict(f"{pods[pod]} → {nodes[node]}", "", scores, sum(scores.values())))
+    told = "no further move"
+    if isinstance(decision, Migrate):
+        told = f"{pods[decision.unit]} goes to {nodes[decision.target]}"
+    return Explanation(
+        policy=name,
+        subject=f"before window {observation.window}:",
+        decision=decision,
+        verdicts=tuple(verdicts),
+        note="To stop is worth 0; equal moves go to the first pod, then the first node." if learned else "",
+        told=told,
+    )
