@@ -13,75 +13,99 @@ all this with a run folder that can be resumed.
 from __future__ import annotations
 
 import argparse
-import copy
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import numpy as np
 import torch
 
+from proreus.contract.lanes import Arrays, Choices
 from proreus.kernels.arrays import I64
-from proreus.learning.ppo import ServersPPOConfig, servers_ppo
+from proreus.learning.ppo import PPOConfig, ppo
 from proreus.learning.qmix import QMIXConfig, qmix
-from proreus.policies.networks.rows import ServerActorCritic, ServerAgents
-from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
+from proreus.learning.update import Update
+from proreus.policies.networks.rows import ActorCritic, QMIXNetwork, best_choice
+from proreus.worlds.vms.policies.bidder import SIZES
+from proreus.worlds.vms.simulation.world import (
+    BEST_FIT_ACTION,
+    FIRST_FIT_ACTION,
+    SCENARIOS,
+    compile_trace,
+    with_servers,
+)
 from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.training.lanes import BEST_FIT_ACTION, FIRST_FIT_ACTION, BatchSettings
-from proreus.worlds.vms.training.mac import MACArguments, VectorMAC
-from proreus.worlds.vms.training.servers import ServersState, VmsServers, rows_of
+from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
 
 TRAINING, CHOOSING, MACHINES = 15_000, 20_000, 30_000
 """Runs of training start before the first of these machines of the trace, those that choose among networks
 before the second, those of the judgement after it."""
-Choose = Callable[[ServersState], I64]
+HIDDEN = 64
+"""Width of the networks, as the learners have it by default."""
 Network = TypeVar("Network", bound=torch.nn.Module)
+Choose = Callable[[Choices], I64]
 
 
-def servers(count: int, lanes: int, starts: BatchSettings, ending_cost: float = 0.0) -> VmsServers:
+def servers(count: int, lanes: int, starts: BatchSettings, ending_cost: float = 0.0) -> RowLanes:
     """So many runs side by side; each placement is worth 1, or only the end of a run costs something."""
     options = with_servers(SCENARIOS["recovering"], count)
     trace = generate_vms(MACHINES, seed=0)
-    return VmsServers(compile_trace(trace, options.double), options, lanes, starts, ending_cost)
+    return RowLanes(BatchedVms(compile_trace(trace, options.double), options, lanes, starts), ending_cost)
 
 
-def judge(env: VmsServers, choose: Choose, seed: int) -> float:
+def judge(lanes: RowLanes, choose: Choose, seed: int) -> float:
     """Mean return of the first run of every lane."""
-    state, total = env.reset(seed), np.zeros(env.lanes)
-    running = np.ones(env.lanes, dtype=np.bool_)
+    seen, total = lanes.reset(seed), np.zeros(len(lanes))
+    running = np.ones(len(lanes), dtype=np.bool_)
     while running.any():
-        state, rewards, ended = env.step(choose(state))
-        total += rewards * running
-        running &= ~ended
+        steps = lanes.step(choose(seen))
+        seen, total = steps.choices, total + steps.own * running
+        running &= ~steps.ended
     return float(total.mean())
 
 
-def greedy(network: ServerActorCritic, env: VmsServers) -> Choose:
+def greedy(tensors: Arrays) -> Choose:
     """The likeliest choice of PPO's network."""
+    network = loaded(ActorCritic(HIDDEN, *SIZES), tensors)
 
-    def choose(state: ServersState) -> I64:
+    def choose(seen: Choices) -> I64:
         with torch.inference_mode():
-            logits, _ = network(*(torch.from_numpy(array) for array in rows_of(env, state)))
+            logits, _ = network(*(torch.from_numpy(array) for array in seen))
         found: I64 = logits.argmax(1).numpy()
         return found
 
     return choose
 
 
-def bidding(agents: ServerAgents, count: int) -> Choose:
+def bidding(tensors: Arrays) -> Choose:
     """The highest bid of QMIX's agents."""
-    mac = VectorMAC(MACArguments(count), agents)
-    return lambda state: mac.select_actions(state._asdict(), 0.0)
+    agents = loaded(QMIXNetwork(HIDDEN, *SIZES), tensors).agents
+
+    def choose(seen: Choices) -> I64:
+        rows, context, legal = (torch.from_numpy(array) for array in seen)
+        with torch.inference_mode():
+            found: I64 = best_choice(agents.bids(rows, context), legal).numpy()
+        return found
+
+    return choose
 
 
-def kept(name: str, env: VmsServers, trained: Iterator[tuple[int, Network, Choose]]) -> Network:
-    """The network that does best in `env`, of those that training passes through."""
+def loaded(network: Network, tensors: Arrays) -> Network:
+    """The network with these weights."""
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()})
+    return network
+
+
+def kept(name: str, lanes: RowLanes, updates: Iterator[Update], policy: Callable[[Arrays], Choose]) -> Choose:
+    """The policy that does best in `lanes`, of those that training passes through."""
     best, most = None, -np.inf
-    for number, (steps, network, choose) in enumerate(trained):
-        if number % 3 == 2:
-            found = judge(env, choose, seed=5)
+    for update in updates:
+        if update.number % 3 == 0:
+            choose = policy(update.tensors())
+            found = judge(lanes, choose, seed=5)
             if found > most:
-                best, most = copy.deepcopy(network), found
-            print(f"\r{name} {steps:,} choices, held out {found:.1f}, best {most:.1f}", end="", flush=True)
+                best, most = choose, found
+            steps = update.figures["steps"]
+            print(f"\r{name} {steps:,.0f} choices, held out {found:.1f}, best {most:.1f}", end="", flush=True)
     print()
     if best is None:
         raise SystemExit(f"{name}: more steps are needed, such as --steps 50000")
@@ -103,37 +127,21 @@ def main() -> None:
     # Less exploration than by default: a random choice in five fills the cluster up by itself.
     config = QMIXConfig(steps=arguments.steps, seed=arguments.seed, epsilon_values=(0.5, 0.2, 0.02, 0.02))
     choosing = servers(arguments.servers, 32, BatchSettings(TRAINING, CHOOSING - 1_000))
-    agents = kept(
-        "qmix",
-        choosing,
-        (
-            (
-                progress.steps,
-                progress.learner.mac.agent,
-                bidding(progress.learner.mac.agent, arguments.servers),
-            )
-            for progress in qmix(config, servers(arguments.servers, 64, starts, ending_cost=10.0))
-        ),
-    )
-    ppo = ServersPPOConfig(steps=arguments.steps, seed=arguments.seed)
-    actor = kept(
-        "ppo",
-        choosing,
-        (
-            (update.steps, update.network, greedy(update.network, choosing))
-            for update in servers_ppo(ppo, servers(arguments.servers, 64, starts))
-        ),
-    )
+    training = servers(arguments.servers, 64, starts, ending_cost=10.0)
+    qmix_choice = kept("qmix", choosing, qmix(config, training), bidding)
+    own_reward = servers(arguments.servers, 64, starts)
+    ppo_config = PPOConfig(steps=arguments.steps, seed=arguments.seed)
+    ppo_choice = kept("ppo", choosing, ppo(ppo_config, own_reward), greedy)
 
     count = arguments.judge_servers or arguments.servers
     judged = servers(count, 64, BatchSettings(CHOOSING, MACHINES - 1_000))
     random = np.random.default_rng(arguments.seed)
     policies: dict[str, Choose] = {
-        "random": lambda s: np.array([random.choice(np.flatnonzero(legal)) for legal in s.avail]),
-        "first fit": lambda s: np.full(len(s.avail), FIRST_FIT_ACTION),
-        "best fit": lambda s: np.full(len(s.avail), BEST_FIT_ACTION),
-        "qmix": bidding(agents, count),
-        "ppo": greedy(actor, judged),
+        "random": lambda s: np.array([random.choice(np.flatnonzero(legal)) for legal in s.legal]),
+        "first fit": lambda s: np.full(len(s.legal), FIRST_FIT_ACTION),
+        "best fit": lambda s: np.full(len(s.legal), BEST_FIT_ACTION),
+        "qmix": qmix_choice,
+        "ppo": ppo_choice,
     }
     print(f"held out, {count} servers: machines placed until one fits nowhere, mean of 64 runs")
     for name, choose in policies.items():

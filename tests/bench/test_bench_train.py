@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from proreus.bench import train, train_peers
-from proreus.worlds.pods.policies.scorer import forward, new_work
+from proreus.worlds.pods.policies.scorer import forward, new_scorer_scratch
 from proreus.worlds.pods.state.compile import compile_workload
 from proreus.worlds.pods.traces.generate import generate
 from tests.worlds.pods.flat_networks import to_vector
@@ -19,15 +19,15 @@ def test_the_batched_peer_has_our_network_and_masks(nodes: int) -> None:
     env = train_peers.LanesEnv(batch)
     policy = train_peers.ScorerPolicy(env.observation_space, env.action_space, lambda _: 1e-3, nodes=nodes)
     seen = env.reset()
-    observations = batch.observe()
+    choices = batch.observe()
     chances, values = policy._look(torch.from_numpy(seen))
     logits = chances.distribution.logits.detach().numpy()
-    params, work = to_vector(policy.scorer), new_work(nodes)
+    params, work = to_vector(policy.scorer), new_scorer_scratch(nodes)
     for e in range(4):
-        legal = np.flatnonzero(observations.mask[e])
+        legal = np.flatnonzero(choices.legal[e])
         assert (legal < nodes).all()
-        rows = observations.features[e, legal]
-        worth = forward(params, rows, (len(legal), False), observations.context[e], work)
+        rows = choices.rows[e, legal]
+        worth = forward(params, rows, (len(legal), False), choices.context[e], work)
         assert float(values[e].detach()) == pytest.approx(worth, abs=1e-5)
         bids = work.logits[: len(legal)]
         exact = bids - np.log(np.exp(bids).sum())

@@ -43,6 +43,17 @@ def test_each_algorithm_has_its_own_flags(proreus: Proreus) -> None:
     assert "--threads" not in proreus("train", "pods", "--algo", "ppo", "--help").out
 
 
+def test_flags_by_their_former_names_are_the_same_flags(proreus: Proreus, tmp_path: Path) -> None:
+    former = ("--longest-slope", "0.25", "--trace=0.5")
+    assert proreus("train", "pods", *PPO, *former, "--out", "former").code == 0
+    now = ("--max-gradient", "0.25", "--gae_lambda", "0.5")
+    assert proreus("train", "pods", *PPO, *now, "--out", "now").code == 0
+    settings = [json.loads((tmp_path / run / "settings.json").read_text()) for run in ("former", "now")]
+    assert settings[0] == settings[1]
+    assert (settings[0]["config"]["max_gradient"], settings[0]["config"]["gae_lambda"]) == (0.25, 0.5)
+    assert weights(tmp_path / "former") == weights(tmp_path / "now")
+
+
 def test_a_missing_extra_is_one_line(proreus: Proreus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for algorithm in ("es", "ddqn"):

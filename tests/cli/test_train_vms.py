@@ -72,6 +72,11 @@ def test_from_training_to_comparison(algorithm: str, proreus: Proreus, tmp_path:
         (("--algo", "ddqn", "--seed", "-1"), "--seed is negative"),
         (("--algo", "ddqn", "--device", "abacus"), "device 'abacus'"),
         (("--algo", "ppo", "--scenario", "nowhere@3"), "nowhere@3"),
+        (("--algo", "ppo", "--ray", "local"), "--ray: ppo learns in one process"),
+        (("--algo", "es", "--processes", "-1"), "--processes -1 is negative"),
+        (("--algo", "es", "--scenario", "recovering"), "where machines wait"),
+        (("--algo", "es", "--scenarios", "waiting@2,waiting@3"), "train on one scenario"),
+        (("--algo", "qmix", "--scenarios", "waiting@2,waiting@3"), "train on one scenario"),
     ],
 )
 def test_bad_flags_are_one_line_and_leave_no_run(
@@ -104,7 +109,8 @@ def test_a_run_goes_on_in_its_own_world_by_its_own_algorithm(proreus: Proreus, t
     assert_refused(proreus("train", "vms", "--resume", "pods"), 2, "a run of the world 'pods'", "world")
     refused = proreus("simulate", "vms", "--policy", str(PRETRAINED / "pods"))
     assert_refused(refused, 2, "a 'linear' policy for 'pods' cannot play in the vms world")
-    assert_refused(proreus("simulate", "pods", "--policy", "run"), 2, "encoding", "servers-1")
+    refused = proreus("simulate", "pods", "--policy", "run")
+    assert_refused(refused, 2, "a 'agents' policy for 'vms' cannot play in the pods world")
     assert_refused(proreus(*train("qmix", "--out", "run")), 2, "holds a run already")
     finished = proreus("train", "vms", "--algo", "qmix", "--resume", "run")
     assert finished.code == 0 and "best checkpoint: run/best" in finished.out

@@ -26,7 +26,7 @@ def a_scorer() -> LinearScorer:
 
 def saved(folder: Path, **changes: str) -> Path:
     """A checkpoint on disk, its card changed afterwards."""
-    card = Card(world="pods", kind="linear", algorithm="es", trained_on=("gpu",), seed=3)
+    card = Card(world="pods", kind="linear", algorithm="es", encoding=VERSION, trained_on=("gpu",), seed=3)
     save_checkpoint(folder, Checkpoint(card, dict(linear_tensors(a_scorer()))))
     entries = json.loads((folder / CARD).read_text())
     (folder / CARD).write_text(json.dumps({**entries, **changes}))
@@ -34,7 +34,7 @@ def saved(folder: Path, **changes: str) -> Path:
 
 
 def test_a_checkpoint_comes_back_bit_for_bit(tmp_path: Path) -> None:
-    loaded = load_checkpoint(saved(tmp_path / "x"))
+    loaded = load_checkpoint(saved(tmp_path / "x"), VERSION)
     for name, tensor in linear_tensors(a_scorer()).items():
         assert loaded.tensors[name].tobytes() == tensor.tobytes()
     assert loaded.card.trained_on == ("gpu",) and loaded.card.seed == 3 and loaded.card.encoding == VERSION
@@ -42,7 +42,7 @@ def test_a_checkpoint_comes_back_bit_for_bit(tmp_path: Path) -> None:
 
 def test_another_encoding_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"card\.json: encoding: made for encoding 'pods-0'"):
-        load_checkpoint(saved(tmp_path, encoding="pods-0"))
+        load_checkpoint(saved(tmp_path, encoding="pods-0"), VERSION)
 
 
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:
@@ -51,13 +51,13 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     content[-3] ^= 1
     (folder / WEIGHTS).write_bytes(bytes(content))
     with pytest.raises(InputError, match="checksum"):
-        load_checkpoint(folder)
+        load_checkpoint(folder, VERSION)
     (folder / WEIGHTS).write_bytes(b"\x80\x04\x95 not tensors")
     with pytest.raises(InputError, match=r"weights\.safetensors: not a safetensors file"):
-        load_checkpoint(folder)
+        load_checkpoint(folder, VERSION)
     (folder / WEIGHTS).unlink()
     with pytest.raises(InputError, match="cannot be read"):
-        load_checkpoint(folder)
+        load_checkpoint(folder, VERSION)
 
 
 @pytest.mark.parametrize(("card", "says"), [("", "not JSON"), ("[]", "not a checkpoint"), ("{}", "world")])
@@ -65,7 +65,7 @@ def test_a_card_that_is_none_is_refused(card: str, says: str, tmp_path: Path) ->
     folder = saved(tmp_path)
     (folder / CARD).write_text(card)
     with pytest.raises(InputError, match=says):
-        load_checkpoint(folder)
+        load_checkpoint(folder, VERSION)
 
 
 def test_wrong_shapes_and_kinds_are_refused(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_wrong_shapes_and_kinds_are_refused(tmp_path: Path) -> None:
         make_policy(str(saved(tmp_path / "kind", kind="forest")))
     tensors = dict(linear_tensors(a_scorer()))
     tensors["weights"] = tensors["weights"][:, 1:]
-    card = Card(world="pods", kind="linear", algorithm="es")
+    card = Card(world="pods", kind="linear", algorithm="es", encoding=VERSION)
     save_checkpoint(tmp_path / "shape", Checkpoint(card, dict(tensors)))
     with pytest.raises(InputError, match="weights: needs finite numbers"):
         make_policy(str(tmp_path / "shape"))
@@ -87,6 +87,6 @@ def test_a_path_that_is_no_checkpoint_is_an_unknown_policy(tmp_path: Path) -> No
 def test_the_shipped_checkpoint_is_small_sound_and_says_where_it_comes_from() -> None:
     folder = PRETRAINED / "pods"
     assert sum(path.stat().st_size for path in folder.iterdir()) < 1_000_000
-    card = load_checkpoint(folder).card
+    card = load_checkpoint(folder, VERSION).card
     assert card.commit and card.trained_on and card.scores and card.created
     assert all(gain > 0 for gain in card.scores.values())

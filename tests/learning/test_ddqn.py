@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import subprocess
 import sys
@@ -19,14 +18,20 @@ pytest.importorskip("gymnasium", reason="needs the extra learn")
 
 import torch
 
-from proreus.learning.ddqn import DDQNConfig, DDQNProgress, ddqn
-from proreus.learning.learner_state import LearnerState
+from proreus.contract.lanes import Arrays
+from proreus.learning.ddqn import DDQNConfig, ddqn
+from proreus.learning.env_lanes import EnvLanes, MaskedEnv
+from proreus.learning.learner_state import values_of
+from proreus.learning.update import Update
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.workload import Workload
-from proreus.policies.protocol import Policy
+from proreus.policies.networks.q import network_of
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.env import PodsEnv
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.q_policy import QPolicy
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
@@ -63,28 +68,28 @@ class PickTheGreen:
         return {"nodes": self.colours, "context": np.ones(1, dtype=np.float32), "action_mask": self.mask}
 
 
-def last(progress: Iterator[DDQNProgress]) -> DDQNProgress:
-    """The report at the end of training."""
-    for report in progress:
-        found = report
+def last(updates: Iterator[Update]) -> Update:
+    """The one at the end of training."""
+    for update in updates:
+        found = update
     return found
+
+
+def trained(config: DDQNConfig, env: MaskedEnv, saved: Arrays | None = None) -> Iterator[Update]:
+    """Training in an environment."""
+    return ddqn(config, EnvLanes(env), saved)
 
 
 TRIVIAL = DDQNConfig(steps=1_500, hidden=16, warm_up=64, n_step=1, learning_rate=3e-3, report_every=500)
 
 
 def test_a_trivial_world_is_solved_in_seconds() -> None:
-    worlds: list[PickTheGreen] = []
-
-    def make() -> PickTheGreen:
-        worlds.append(PickTheGreen())
-        return worlds[-1]
-
-    report = last(ddqn(TRIVIAL, make))
-    assert report.mean_return >= 4.7  # 5 is the most; the last few random actions may cost some
-    assert worlds[0].illegal == 0
-    assert report.step == 1_500 and report.episodes == 300
-    assert report.epsilon == pytest.approx(0.02)
+    world = PickTheGreen()
+    update = last(trained(TRIVIAL, world))
+    assert update.figures["return"] >= 4.7  # 5 is the most; the last few random actions may cost some
+    assert world.illegal == 0
+    assert update.figures["steps"] == 1_500 and values_of(update.state())["episodes"] == 300
+    assert update.figures["epsilon"] == pytest.approx(0.02)
 
 
 # A placement problem whose optimum fills every node, and that fit rules fall short of: one pod has to be
@@ -113,7 +118,7 @@ def best_by_search() -> int:
     return best
 
 
-def placed_by(policy: Policy) -> int:
+def placed_by(policy: PodPolicy) -> int:
     """How much of the CPU a policy puts to use, in cores."""
     outcome = simulate(compile_workload(placement_problem()), policy, STAY)
     return round(float(outcome.curves.allocation["cpu"][-1]) * sum(CAPACITIES) / 100)
@@ -124,8 +129,9 @@ def test_the_optimum_of_a_small_placement_problem_is_reached() -> None:
     optimum = best_by_search()
     assert max(placed_by(make_policy(name)) for name in ("best_fit", "worst_fit", "first_fit")) < optimum
     config = DDQNConfig(steps=6_000, discount=1.0, warm_up=200)
-    report = last(ddqn(config, lambda: PodsEnv(placement_problem(), world=STAY)))
-    assert placed_by(QPolicy(report.learner.network)) == optimum
+    update = last(trained(config, PodsEnv(placement_problem(), world=STAY)))
+    sizes = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
+    assert placed_by(QPolicy(network_of(update.tensors(), sizes))) == optimum
 
 
 SHORT = replace(TRIVIAL, steps=400, report_every=50, n_step=3, target_every=20, capacity=100)
@@ -137,48 +143,35 @@ def make_pods_env() -> PodsEnv:
 
 @pytest.mark.parametrize("make", [lambda: PickTheGreen(length=7), make_pods_env])
 def test_resuming_equals_an_unbroken_run_bit_for_bit(make: Callable[[], Any]) -> None:
-    unbroken = list(ddqn(SHORT, make))
-    middle: LearnerState | None = None
-    for report in ddqn(SHORT, make):
-        if report.step == 200:
-            middle = report.learner.capture()
+    unbroken = list(trained(SHORT, make()))
+    middle: Arrays = {}
+    for update in trained(SHORT, make()):
+        if update.figures["steps"] == 200:
+            middle = {name: array.copy() for name, array in update.state().items()}
             break
-    assert middle is not None
-    # Through text and bytes, as a checkpoint would go.
-    state = LearnerState(
-        {name: array.copy() for name, array in middle.arrays.items()}, json.loads(json.dumps(middle.values))
-    )
-    resumed = list(ddqn(SHORT, make, resume=state))
-    assert [report.step for report in resumed] == [250, 300, 350, 400]
-    for report, other in zip(resumed, unbroken[4:], strict=True):
-        assert (report.step, report.episodes) == (other.step, other.episodes)
-        assert (report.loss, report.mean_value, report.mean_return) == (
-            other.loss,
-            other.mean_value,
-            other.mean_return,
-        )
-    first, second = unbroken[-1].learner.capture(), resumed[-1].learner.capture()
-    assert first.values == second.values
-    assert first.arrays.keys() == second.arrays.keys()
-    for name, array in first.arrays.items():
-        np.testing.assert_array_equal(array, second.arrays[name], err_msg=name)
+    resumed = list(trained(SHORT, make(), middle))
+    assert [update.figures["steps"] for update in resumed] == [250, 300, 350, 400]
+    for update, other in zip(resumed, unbroken[4:], strict=True):
+        for name in ("steps", "loss", "value", "return"):
+            assert update.figures[name] == other.figures[name]
+    first, second = unbroken[-1].state(), resumed[-1].state()
+    assert values_of(first) == values_of(second)
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, second[name], err_msg=name)
 
 
 def test_a_capture_does_not_change_as_training_goes_on() -> None:
-    reports = ddqn(SHORT, PickTheGreen)
-    learner = next(reports).learner
-    state = learner.capture()
-    before = {name: array.copy() for name, array in state.arrays.items()}
-    values = json.dumps(state.values)
-    next(reports)
-    assert all(np.array_equal(before[name], array) for name, array in state.arrays.items())
-    assert json.dumps(state.values) == values
+    updates = trained(SHORT, PickTheGreen())
+    state = next(updates).state()
+    before = {name: array.copy() for name, array in state.items()}
+    next(updates)
+    assert all(np.array_equal(before[name], array) for name, array in state.items())
 
 
 def test_the_seed_determines_the_run() -> None:
     def weights(seed: int) -> Any:
-        report = last(ddqn(replace(SHORT, seed=seed, steps=150), PickTheGreen))
-        return report.learner.network.of_node.weight.detach().numpy().copy()
+        return last(trained(replace(SHORT, seed=seed, steps=150), PickTheGreen())).tensors()["of_node.weight"]
 
     np.testing.assert_array_equal(weights(1), weights(1))
     assert not np.array_equal(weights(1), weights(2))
@@ -188,21 +181,19 @@ def test_training_leaves_the_global_random_state_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    last(ddqn(replace(SHORT, steps=100), PickTheGreen))
+    last(trained(replace(SHORT, steps=100), PickTheGreen()))
     assert torch.equal(torch.rand(3), expected)
 
 
 def test_an_episode_that_cannot_be_played_again_is_refused() -> None:
-    for report in ddqn(replace(SHORT, report_every=104), lambda: PickTheGreen(length=100)):
-        state = report.learner.capture()
-        break
+    state = next(trained(replace(SHORT, report_every=104), PickTheGreen(length=100))).state()
     with pytest.raises(InputError, match="another environment"):
-        next(ddqn(SHORT, lambda: PickTheGreen(length=2), resume=state))
+        next(trained(SHORT, PickTheGreen(length=2), state))
 
 
 def test_a_loss_that_is_no_number_ends_training_in_words() -> None:
     with pytest.raises(WorkError, match="the loss is nan after 66 decisions and 0 updates"):
-        last(ddqn(SHORT, lambda: PickTheGreen(reward=math.nan)))
+        last(trained(SHORT, PickTheGreen(reward=math.nan)))
 
 
 @pytest.mark.parametrize(
@@ -221,9 +212,10 @@ def test_impossible_configurations_are_refused(change: dict[str, Any], message: 
 
 
 def test_reports_come_when_asked_for_and_at_the_end() -> None:
-    reports = list(ddqn(replace(SHORT, steps=120, report_every=50), PickTheGreen))
-    assert [report.step for report in reports] == [50, 100, 120]
-    assert math.isnan(reports[0].loss) and math.isfinite(reports[1].loss)
+    updates = list(trained(replace(SHORT, steps=120, report_every=50), PickTheGreen()))
+    assert [update.figures["steps"] for update in updates] == [50, 100, 120]
+    assert [(update.number, update.total) for update in updates] == [(1, 3), (2, 3), (3, 3)]
+    assert math.isnan(updates[0].figures["loss"]) and math.isfinite(updates[1].figures["loss"])
 
 
 def test_the_training_core_needs_neither_gymnasium_nor_tyro() -> None:

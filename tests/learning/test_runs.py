@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from proreus.learning.board import Board
+from proreus.learning.ppo import PPOConfig
 from proreus.learning.runs import Identity, RunFolder, read_journal, read_settings, scenarios_of
+from proreus.learning.settings import config_from
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint
-from proreus.worlds.pods.scenarios import Generated, Scenario
+from proreus.worlds.pods.scenarios import Generated, Scenario, scenario_from_json
 from proreus.worlds.pods.simulation.world import PodsOptions
 
 SCENARIOS = (Scenario(Generated("gpu", 7), PodsOptions(drop_failures=True)), Scenario(Generated("small")))
-IDENTITY = Identity("es", "linear", SCENARIOS, {"sigma": 0.3, "points": (0.0, 1.0)}, seed=4)
+IDENTITY = Identity(
+    world="pods",
+    algorithm="es",
+    kind="linear",
+    encoding="pairs-1",
+    scenarios=SCENARIOS,
+    config={"sigma": 0.3, "points": (0.0, 1.0)},
+    seed=4,
+    gain="gain over a rule",
+)
 
 
 def folder(path: Path, *, resume: bool = False, identity: Identity = IDENTITY) -> RunFolder:
@@ -40,7 +52,7 @@ def test_a_run_says_what_it_was_asked_for(tmp_path: Path) -> None:
     run.record({"generation": 0, "validation": None, "seconds": 1.0}, {}, 0)
     run.close()
     settings = read_settings(tmp_path / "run")
-    assert scenarios_of(settings, tmp_path / "run") == SCENARIOS
+    assert scenarios_of(settings, tmp_path / "run", scenario_from_json) == SCENARIOS
     again = folder(tmp_path / "run", resume=True)
     assert again.past == [{"generation": 0, "validation": None, "seconds": 1.0}]
     again.close()
@@ -49,16 +61,11 @@ def test_a_run_says_what_it_was_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Identity("es", "linear", SCENARIOS, {"sigma": 0.4, "points": (0.0, 1.0)}, seed=4),
-        Identity("es", "linear", SCENARIOS[:1], {"sigma": 0.3, "points": (0.0, 1.0)}, seed=4),
-        Identity("ppo", "linear", SCENARIOS, {"sigma": 0.3, "points": (0.0, 1.0)}, seed=4),
-        Identity(
-            "es",
-            "linear",
-            (Scenario(Generated("gpu", 7)), SCENARIOS[1]),  # its pods wait and are not dropped
-            {"sigma": 0.3, "points": (0.0, 1.0)},
-            seed=4,
-        ),
+        replace(IDENTITY, config={"sigma": 0.4, "points": (0.0, 1.0)}),
+        replace(IDENTITY, scenarios=SCENARIOS[:1]),
+        replace(IDENTITY, algorithm="ppo"),
+        # Its pods wait and are not dropped.
+        replace(IDENTITY, scenarios=(Scenario(Generated("gpu", 7)), SCENARIOS[1])),
     ],
 )
 def test_another_run_cannot_be_resumed_in_its_place(other: Identity, tmp_path: Path) -> None:
@@ -67,6 +74,18 @@ def test_another_run_cannot_be_resumed_in_its_place(other: Identity, tmp_path: P
     run.close()
     with pytest.raises(UsageError, match="asks for something else"):
         folder(tmp_path / "run", resume=True, identity=other)
+
+
+def test_settings_by_their_former_names_are_the_same_settings(tmp_path: Path) -> None:
+    """Runs made before a setting was renamed go on."""
+    before = replace(IDENTITY, config={"largest_gradient": 10.0, "trace": 0.95})
+    run = folder(tmp_path / "run", identity=before)
+    run.record({"generation": 0}, {}, 0)
+    run.close()
+    now = replace(IDENTITY, config={"max_gradient": 10.0, "gae_lambda": 0.95})
+    folder(tmp_path / "run", resume=True, identity=now).close()
+    stored = read_settings(tmp_path / "run")["config"]
+    assert config_from(stored, PPOConfig(max_gradient=1.0)) == PPOConfig(max_gradient=10.0)
 
 
 def test_a_run_that_saved_nothing_leaves_nothing(tmp_path: Path) -> None:

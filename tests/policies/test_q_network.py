@@ -11,6 +11,8 @@ import torch
 
 from proreus.model.decision import Delay, Reject
 from proreus.policies.networks.q import QNetwork, best_legal
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.q_policy import QPolicy
 from proreus.worlds.pods.simulation.world import PodsWorld
@@ -24,7 +26,7 @@ def network() -> QNetwork:
     """Fresh weights, the same each time."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return QNetwork(hidden=16, node_features=5, context_features=3)
+        return QNetwork(hidden=16, row_features=5, context_features=3)
 
 
 def some_decision(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -108,7 +110,7 @@ def test_no_legal_node_still_has_finite_values() -> None:
 def test_one_network_schedules_clusters_of_any_size(scenario: str, nodes: int) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        policy = QPolicy(QNetwork(hidden=8), work_conserving=True)
+        policy = QPolicy(QNetwork(8, len(PAIR_FEATURES), len(CONTEXT_FEATURES)), work_conserving=True)
     workload = generate(scenario, 1, nodes=nodes, pods=40)
     outcome = simulate(compile_workload(workload), policy)
     assert outcome.measures["decisions"] >= 40
@@ -117,7 +119,7 @@ def test_one_network_schedules_clusters_of_any_size(scenario: str, nodes: int) -
 def test_an_explanation_has_the_decision_and_every_node() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        policy = QPolicy(QNetwork(hidden=8), work_conserving=True)
+        policy = QPolicy(QNetwork(8, len(PAIR_FEATURES), len(CONTEXT_FEATURES)), work_conserving=True)
     world = PodsWorld(generate("small", 1, nodes=5, pods=30))
     while (observation := world.next_decision()) is not None:
         explained = policy.explain(observation)

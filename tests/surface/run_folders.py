@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from proreus.learning.settings import current_names
 from tests.surface.pinning import EXACT, LOOSE, PINNED, TORCH, Closeness, without_timings
 
 Tensors = dict[str, NDArray[Any]]
@@ -98,8 +99,10 @@ def contents(run: Path, training: Training) -> dict[str, Any]:
     """What a run folder holds, without times; of tensors names, kinds and shapes."""
     found: dict[str, Any] = {"files": files_of(run), "journal": journal_of(run)}
     found["settings"] = json.loads((run / "settings.json").read_text())
+    found["settings"]["config"] = current_names(found["settings"]["config"])  # old runs say the former ones
     for which in CHECKPOINTS:
         card = without_timings(json.loads((run / which / "card.json").read_text()))
+        card["config"] = current_names(card["config"])
         if training.torch or LOOSE:
             del card["checksum"]
         found[f"{which} card"] = card

@@ -18,7 +18,7 @@ from proreus.learning.device import Device, uses_cuda
 from proreus.workers.cores import available_cores
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces.generate import generate
-from proreus.worlds.pods.training.fused_ppo import Learner, PPOConfig, Progress
+from proreus.worlds.pods.training.fused_ppo import FusedPPO, FusedPPOConfig
 
 CASES = (
     (7, 200, 64, 128),
@@ -60,7 +60,7 @@ class Rate:
 def rate_of(workload: Compiled, shape: tuple[int, int], device: Device) -> Rate:
     """Train for a few seconds; shape: lanes, and choices of each per update."""
     lanes, steps = shape
-    config = PPOConfig(
+    config = FusedPPOConfig(
         steps=10_000 * lanes * steps,
         rollout_steps=steps,
         epochs=EPOCHS,
@@ -68,16 +68,14 @@ def rate_of(workload: Compiled, shape: tuple[int, int], device: Device) -> Rate:
         target_kl=0.0,
         device=device,
     )
-    learner = Learner(config, new_batch(workload, lanes))
+    learner = FusedPPO(config, new_batch(workload, lanes))
     try:
         learner.learn()
-        updates: list[Progress] = []
+        rates, playing = list[float](), list[float]()
         begin = time.perf_counter()
-        while len(updates) < _UPDATES or time.perf_counter() - begin < _SECONDS:
-            updates.append(learner.learn())
+        while len(rates) < _UPDATES or time.perf_counter() - begin < _SECONDS:
+            rates.append(learner.learn().figures["steps_per_second"])
+            playing.append(learner.aside["playing"])
     finally:
         learner.close()
-    return Rate(
-        statistics.median(update.steps_per_second for update in updates),
-        100.0 * statistics.median(update.playing for update in updates),
-    )
+    return Rate(statistics.median(rates), 100.0 * statistics.median(playing))

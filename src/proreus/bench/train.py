@@ -25,7 +25,7 @@ from proreus.contract.claim import BenchRow, claim
 from proreus.model.errors import UsageError
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces.generate import generate
-from proreus.worlds.pods.training.fused_ppo import Learner, PPOConfig
+from proreus.worlds.pods.training.fused_ppo import FusedPPO, FusedPPOConfig
 from proreus.worlds.pods.training.lanes import BatchedPods
 
 PLAIN_GOAL, BATCHED_GOAL = 20.0, 4.0
@@ -87,7 +87,7 @@ def new_batch(workload: Compiled, lanes: int) -> BatchedPods:
 def our_rate(workload: Compiled, epochs: int) -> float:
     """Choices per second of our PPO, the median over updates."""
     size = LANES * STEPS
-    config = PPOConfig(
+    config = FusedPPOConfig(
         steps=1_000 * size,
         rollout_steps=STEPS,
         epochs=epochs,
@@ -95,13 +95,13 @@ def our_rate(workload: Compiled, epochs: int) -> float:
         target_kl=0.0,
         device="cpu",  # as the peers
     )
-    learner = Learner(config, new_batch(workload, LANES))
+    learner = FusedPPO(config, new_batch(workload, LANES))
     try:
         learner.learn()
         rates: list[float] = []
         begin = time.perf_counter()
         while len(rates) < _UPDATES or time.perf_counter() - begin < _SECONDS:
-            rates.append(learner.learn().steps_per_second)
+            rates.append(learner.learn().figures["steps_per_second"])
     finally:
         learner.close()
     return statistics.median(rates)

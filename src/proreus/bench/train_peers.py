@@ -21,11 +21,12 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
+from proreus.contract.lanes import Choices
 from proreus.kernels.arrays import F32
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.policies.networks import Scorer
-from proreus.worlds.pods.training.lanes import BatchedPods, Observations
+from proreus.worlds.pods.training.lanes import BatchedPods
 
 _F, _G = len(PAIR_FEATURES), len(CONTEXT_FEATURES)
 
@@ -116,16 +117,16 @@ class PlainEnv(gymnasium.Env[F32, np.int64]):
             action = self._legal.argmax()
         result = self._batch.step(np.array([action]))
         return (
-            self._seen(result.observations),
+            self._seen(result.choices),
             float(result.rewards[0]),
             bool(result.ended[0]),
             False,
             {},
         )
 
-    def _seen(self, observations: Observations) -> F32:
-        self._legal = observations.mask[0]
-        return np.concatenate([observations.features[0].reshape(-1), observations.context[0]])
+    def _seen(self, choices: Choices) -> F32:
+        self._legal = choices.legal[0]
+        return np.concatenate([choices.rows[0].reshape(-1), choices.context[0]])
 
 
 class LanesEnv(VecEnv):
@@ -153,15 +154,15 @@ class LanesEnv(VecEnv):
     def step_wait(self) -> tuple[F32, np.ndarray[Any, Any], np.ndarray[Any, Any], list[dict[str, Any]]]:
         """Carry them out."""
         result = self._batch.step(self._actions)
-        seen = self._seen(result.observations)
+        seen = self._seen(result.choices)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for i in np.flatnonzero(result.ended):
             infos[i]["terminal_observation"] = seen[i]
         return seen, result.rewards.astype(np.float32), result.ended, infos
 
-    def _seen(self, observations: Observations) -> F32:
-        features = observations.features.reshape(self.num_envs, -1)
-        return np.concatenate([features, observations.context, observations.mask], axis=1, dtype=np.float32)
+    def _seen(self, choices: Choices) -> F32:
+        features = choices.rows.reshape(self.num_envs, -1)
+        return np.concatenate([features, choices.context, choices.legal], axis=1, dtype=np.float32)
 
     def close(self) -> None:
         """Nothing to close."""

@@ -1,43 +1,226 @@
 """`proreus train WORLD`: learn a policy; Ctrl-C saves, `--resume` goes on as if nothing had happened.
 
-Each algorithm has a module with its flags (`Arguments`) and what it does (`train`), imported when asked for.
+Each algorithm has flags of its own: the settings of its learner, which is imported when it is asked for.
 """
 
 from __future__ import annotations
 
-import importlib
-import shlex
-from collections.abc import Sequence
-from typing import get_args
+import argparse
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field, fields, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from proreus.cli.arguments import parse_named, prepare
-from proreus.cli.training import Algorithm, algorithm_of, asked_for, check_installed
-from proreus.cli.worlds import WORLDS as ALL_WORLDS
-from proreus.cli.worlds import run_in_world
+import tyro
 
-# The worlds whose training has a file of its own.
-_OTHER_WORLDS = tuple(world for world, verbs in ALL_WORLDS.items() if "train" in verbs)
-WORLDS = ("pods", *_OTHER_WORLDS)
-_NEEDED = {"es": "cmaes", "ppo": "numba", "ddqn": "torch"}
-_EXAMPLES = {
-    "es": "proreus train pods --algo es --scenarios gpu --generations 20 --out runs/x",
-    "ppo": "proreus train pods --algo ppo --scenarios gpu@20 --steps 200000 --out runs/p",
-    "ddqn": "proreus train pods --algo ddqn --scenarios gpu@7 --steps 30000 --out runs/q",
-}
+from proreus.cli.arguments import Output, new_console, parse_named, prepare
+from proreus.cli.compare import scenario_names
+from proreus.cli.training import interrupt_noted, interrupted_and_saved, kept_work_named, shown
+from proreus.cli.worlds import world_in
+from proreus.contract.own import read_back, scenario_named
+from proreus.contract.scenario import Scenario
+from proreus.contract.world import World
+from proreus.learning.learner import EvolutionLearner, GradientLearner, Learner, Task, learn, learner_at
+from proreus.learning.runs import SETTINGS, read_settings, scenarios_of
+from proreus.learning.settings import FORMER_NAMES, config_from
+from proreus.model.errors import InputError, UsageError
+from proreus.model.files import write_atomically
+from proreus.workers.processes import Workers
+from proreus.worlds import registered
+
+
+@dataclass(frozen=True)
+class TrainArguments:
+    """Flags of training in every world."""
+
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """Go on with this run: algorithm, scenarios and settings are those it was started with."""
+    processes: int = 0
+    """Workers on this machine; 0: one per core. Does not change the result."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
+    """Spread populations (es) and rollouts (ppo of pods) over a Ray cluster: host:port of its head, auto, or
+    local to start one here. Does not change the result."""
+    output: Output = field(default_factory=Output)
 
 
 def run(words: Sequence[str]) -> int:
     """Train until done or interrupted."""
-    if words and words[0] in _OTHER_WORLDS:
-        if words[0] != "vms":  # which asks for what the algorithm needs
-            check_installed("cmaes", f"proreus train {words[0]}")
-        return run_in_world("train", words, shlex.join(("proreus", "train", *words)))
-    algorithm = algorithm_of(words, "pods", get_args(Algorithm))
-    check_installed(_NEEDED[algorithm], f"--algo {algorithm}")
-    module = importlib.import_module(f"proreus.cli.train_{algorithm}")
-    description = f"Flags of --algo {algorithm}. Example: {_EXAMPLES[algorithm]}"
-    _, arguments = parse_named(module.Arguments, "train", ("world", WORLDS), words, description)
+    world = world_in(words)
+    if not world.learners:
+        raise UsageError(f"the world {world.name!r} has no learners")
+    learner = learner_at(world.learners[algorithm_of(words, world)])
+    arguments = _parsed(learner, world, words)
     prepare(arguments.output)
-    asked = asked_for(arguments)
-    code: int = module.train(asked)
-    return code
+    task = _task(learner, world, arguments)
+    summary = _watch(learner, task)
+    new_console().print(f"best checkpoint: {task.folder / 'best'}", soft_wrap=True)
+    if arguments.output.json is not None:
+        write_atomically(arguments.output.json, (json.dumps(summary, indent=2) + "\n").encode())
+    return 0
+
+
+def algorithm_of(words: Sequence[str], world: World) -> str:
+    """Whose flags these are: the resumed run's algorithm, else that of --algo, else the world's first.
+
+    A run is resumed in its own world and by its own algorithm.
+    """
+    known = tuple(world.learners)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--algo", default="")
+    parser.add_argument("--resume", default="")
+    try:
+        found, _ = parser.parse_known_args(list(words))
+    except argparse.ArgumentError:
+        return known[0]  # a flag without its value: the real parser says so
+    if not found.resume:
+        return found.algo if found.algo in known else known[0]
+    folder = Path(found.resume)
+    algorithm = str(read_settings(folder, world.name)["algorithm"])
+    if algorithm not in known:
+        raise InputError(f"no algorithm is called {algorithm!r}", file=folder, field="algorithm")
+    if found.algo and found.algo != algorithm:
+        raise UsageError(
+            f"--algo {found.algo}: {folder} is a run of {algorithm} and goes on as such (leave --algo out)"
+        )
+    return algorithm
+
+
+def _parsed(learner: Learner, world: World, words: Sequence[str]) -> Any:
+    """The flags of a learner: its settings, what to train on, and where the run is kept."""
+    names = tuple(world.learners)
+    others = ", ".join(name for name in names if name != learner.algorithm)
+    about = f"{learner.algorithm}: {learner.about}."
+    about += f" Others, each with flags of its own: {others}." if others else ""
+    algo = Annotated[Literal[names], tyro.conf.arg(help=about)]  # type: ignore[valid-type]
+    settings = {item for config in learner.configs for item in vars(config)}
+    several = ",".join(world.trains_on) if len(world.trains_on) > 1 else ""
+    many = Annotated[
+        str,
+        tyro.conf.arg(help="Scenarios to train on, separated by commas; of recorded work, the first part."),
+    ]
+    kept = "The folder of the run: settings, journal, checkpoints, TensorBoard files."
+    out = Annotated[Path, tyro.conf.arg(metavar="DIR", help=kept)]
+    more: list[tuple[str, Any, Any]] = [
+        ("algo", algo, field(default=learner.algorithm)),
+        ("scenarios", many, field(default=several)),
+        ("out", out, field(default=Path("runs") / world.name)),
+        *(_defaults("workload", _workload(world, settings))),
+        *(item for name, config in _configs(learner).items() for item in _defaults(name, config)),
+    ]
+    kind = make_dataclass("Train", more, bases=(TrainArguments,), frozen=True)
+    command = f"proreus train {world.name} --algo {learner.algorithm}"
+    description = f"Flags of --algo {learner.algorithm}. Example: {command} {learner.example}"
+    spoken = [_current(word, settings) for word in words]
+    found: tuple[str, Any] = parse_named(kind, "train", ("world", list(registered())), spoken, description)
+    return found[1]
+
+
+def _defaults(name: str, value: Any) -> Iterable[tuple[str, Any, Any]]:
+    yield name, type(value), field(default=value)
+
+
+def _workload(world: World, settings: set[str]) -> Any:
+    """The world's flags for what to train on, without those that say nothing about training."""
+    usual = world.flags()
+    taken = settings | {former for former, now in FORMER_NAMES.items() if now in settings}
+    hidden = {
+        item.name
+        for item in fields(world.flags)  # type: ignore[arg-type]  # a dataclass, as the contract says
+        if item.name in taken or item.metadata.get("trains", True) is False
+    }
+    scenario = getattr(usual, "scenario", "")
+    if len(world.trains_on) > 1:
+        hidden.add("scenario")
+    elif scenario:
+        scenario = world.trains_on[0]
+    kind = _without(world.flags, {name: getattr(usual, name) for name in hidden})
+    return kind(**{**vars(usual), "scenario": scenario})
+
+
+def _configs(learner: Learner) -> dict[str, Any]:
+    """Name of a group of flags -> the learner's settings; threads are said by --processes."""
+    found = {}
+    for name, config in zip(("settings", "lessons"), learner.configs, strict=False):
+        hidden = {"threads": 0} if hasattr(config, "threads") else {}
+        found[name] = _without(type(config), hidden)(**vars(config))
+    return found
+
+
+def _without(kind: type[Any], hidden: Mapping[str, Any]) -> type[Any]:
+    """The same dataclass, some of its fields no flags."""
+    if not hidden:
+        return kind
+    suppressed = [
+        (name, Annotated[Any, tyro.conf.Suppress], field(default=value)) for name, value in hidden.items()
+    ]
+    return make_dataclass(kind.__name__, suppressed, bases=(kind,), frozen=True)
+
+
+def _current(word: str, settings: set[str]) -> str:
+    """A word of the command, a former name of a flag replaced by the one it has now."""
+    flag, equals, value = word.partition("=")
+    name = FORMER_NAMES.get(flag.removeprefix("--").replace("-", "_"), "")
+    if not flag.startswith("--") or name not in settings:
+        return word
+    return f"--{name.replace('_', '-')}{equals}{value}"
+
+
+def _task(learner: Learner, world: World, arguments: Any) -> Task:
+    """As the flags say, or as the run that is resumed says."""
+    workers = Workers(arguments.processes, arguments.ray)
+    learner.check(workers)
+    given = tuple(getattr(arguments, name) for name in _configs(learner))
+    if arguments.resume is None:
+        if given[0].seed < 0:
+            raise UsageError("--seed is negative")
+        return Task(_scenarios(world, arguments), given, workers, arguments.out, resume=False)
+    file = arguments.resume / SETTINGS
+    past = read_settings(arguments.resume, world.name)
+    data = arguments.workload.data
+    scenarios = scenarios_of(past, arguments.resume, lambda entry: read_back(world, entry, data))
+    if not scenarios:
+        raise InputError("cannot be resumed: names no scenario", file=file, field="scenarios")
+    try:
+        configs = tuple(config_from(past["config"], config) for config in given)
+    except (TypeError, UsageError) as error:
+        raise InputError(f"cannot be resumed: {error}", file=file, field="config") from error
+    return Task(scenarios, configs, workers, arguments.resume, resume=True)
+
+
+def _scenarios(world: World, arguments: Any) -> tuple[Scenario, ...]:
+    """Those of --scenarios, the one of the other flags, or the world's own."""
+    workload = arguments.workload
+    names: list[str | None] = [*scenario_names(arguments.scenarios)]
+    if not names:
+        names = [None] if getattr(workload, "by_itself", workload.scenario) else [*world.trains_on]
+    return tuple(scenario_named(world, workload, name) for name in names)
+
+
+def _watch(learner: Learner, task: Task) -> Mapping[str, Any]:
+    """Follow a learner to its end, or until Ctrl-C; the result as JSON."""
+    console, summary = new_console(), dict[str, Any]()
+    evolves = isinstance(learner, EvolutionLearner)
+    if evolves:
+        population = task.configs[0].population
+        runs = population * len(task.scenarios)
+        console.print(f"{len(task.scenarios)} scenarios x {population} members = {runs} runs a generation")
+    noted = nullcontext(threading.Event()) if evolves else interrupt_noted()
+    done = False
+    with kept_work_named(task.folder), noted as interrupted, shown(console, learner.algorithm) as show:
+        try:
+            with closing(learn(learner, task, interrupted.is_set, summary.update)) as progress:
+                for told in progress:
+                    show(told.done, told.total, told.text)
+                    if told.line:
+                        console.print(told.line, soft_wrap=True)
+                    done = told.done == told.total
+        except KeyboardInterrupt:
+            if isinstance(learner, GradientLearner):
+                raise
+            raise interrupted_and_saved(task.folder) from None
+        if interrupted.is_set() and not done:
+            raise interrupted_and_saved(task.folder)
+    return summary

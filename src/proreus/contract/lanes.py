@@ -23,6 +23,10 @@ class Choices(NamedTuple):
     context: F32  # [E, G] what holds for all rows
     legal: Bool  # [E, K]
 
+    def at(self, places: I64) -> Choices:
+        """Some of the lanes."""
+        return Choices(self.rows[places], self.context[places], self.legal[places])
+
 
 class Steps(NamedTuple):
     """What one decision in every lane came to."""
@@ -32,6 +36,8 @@ class Steps(NamedTuple):
     rewards: F64  # [E] to learn from
     ended: Bool  # [E]
     own: F64  # [E] in the world's own terms, for reports
+    truncated: Bool | None = None
+    """[E] whose episode ended although it could have gone on; None: nobody's does."""
 
 
 class Lanes(Protocol):

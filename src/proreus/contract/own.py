@@ -151,11 +151,18 @@ def scenario_named(world: World, flags: ScenarioFlags, name: str | None) -> Scen
     return own
 
 
-def scenario_in_json(world: World, entry: dict[str, Any], data: Path | None, file: Path) -> Scenario:
-    """A scenario as `to_json` describes it; an InputError names the file."""
+def read_back(world: World, entry: Any, data: Path | None) -> Scenario:
+    """A scenario as `to_json` describes it; a ValueError where the entry describes none."""
+    if not isinstance(entry, dict):
+        raise ValueError("not a scenario")
     if entry.get("kind") == _KIND:
         return OwnScenario(str(entry.get("reference")))
+    return world.scenario(entry, data)
+
+
+def scenario_in_json(world: World, entry: dict[str, Any], data: Path | None, file: Path) -> Scenario:
+    """A scenario as `to_json` describes it; an InputError names the file."""
     try:
-        return world.scenario(entry, data)
+        return read_back(world, entry, data)
     except ValueError as error:
         raise InputError(str(error), file=file) from error

@@ -114,6 +114,10 @@ class Words:
     """What a reader of the report should know about the figures."""
 
 
+PLAYING: Mapping[str, bool] = {"trains": False}
+"""Metadata of a flag that says which part of the work is played: training knows its parts itself."""
+
+
 class ScenarioFlags(Protocol):
     """The flags that say what to play: a frozen dataclass with a default for every field."""
 
@@ -160,6 +164,8 @@ class World:
     """The part of the work that --watch and pictures show."""
     learners: Mapping[str, str] = field(default_factory=dict)
     """Algorithm -> "module:LEARNER"; imported when asked for. The first one is the default."""
+    trains_on: tuple[str, ...] = ()
+    """Scenarios that training uses where none are named."""
     bench: str = ""
     """"module:function" that yields its speed claims."""
     examples: Mapping[str, str] = field(default_factory=dict)

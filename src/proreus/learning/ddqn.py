@@ -1,56 +1,46 @@
-"""Double dueling DQN with prioritised and n-step replay, over any number of nodes.
+"""Double dueling DQN with prioritised and n-step replay, over any number of rows.
 
-    for progress in ddqn(DDQNConfig(steps=20_000), lambda: PodsEnv("small")):
-        print(progress.step, progress.mean_return)
-    policy = QPolicy(progress.learner.network)
+    for update in ddqn(DDQNConfig(steps=20_000), lanes):
+        print(update.figures["steps"], update.figures["return"])
+    network = network_of(update.tensors())
 
-The command line trains over lanes (`learning.ddqn_run`); any environment does that observes a dict of `nodes`
-[N, F], `context` [G] and `action_mask` [2N + 2] and is reset with a seed that determines the episode.
+`lanes` play one episode at a time; `learning.env_lanes` shows a Gymnasium environment so.
 
-The learner keeps the seed and the actions of the current episode and not
-the environment's state, so a captured learner continues bit for bit wherever the episode can be played again.
+The learner keeps the seed and the actions of the current episode and not the state of the lanes, so a
+captured learner continues bit for bit wherever the episode can be played again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from proreus.contract.lanes import Arrays, Choices, Lanes
 from proreus.learning.learner_state import (
-    LearnerState,
     moments_of,
     part_of,
     set_moments,
     set_weights,
     under,
+    values_of,
     weights_of,
+    with_values,
 )
-from proreus.learning.replay import Array, Batch, NStepWindow, Observation, PrioritisedReplay, Transition
+from proreus.learning.replay import Batch, NStepWindow, Observation, PrioritisedReplay, Transition
+from proreus.learning.returns import Returns
 from proreus.learning.schedules import linear_decay
+from proreus.learning.update import Pace, Update
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.policies.networks.q import QNetwork, best_legal
 
 _RETURNS_REMEMBERED = 20
-OWN_REWARD = "own_reward"
-"""What a step's `info` may tell: its worth in the world's own terms, where something else is learned from."""
-
-
-class MaskedEnv(Protocol):
-    """What is asked of an environment: the methods of Gymnasium, without the package."""
-
-    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the episode that the seed determines."""
-        ...
-
-    def step(self, action: Any, /) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Observation, reward, terminated, truncated, info."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,7 @@ class DDQNConfig:
     """Shares of the training at which the chance of a random action is given."""
     epsilon_values: tuple[float, ...] = (0.9, 0.3, 0.02, 0.02)
     """The chance of a random action at those points, linear in between."""
-    largest_gradient: float = 10.0
+    max_gradient: float = 10.0
     """Gradients of a larger norm are scaled down to it."""
     report_every: int = 1_000
     """Decisions between two reports."""
@@ -118,56 +108,50 @@ class DDQNConfig:
             raise UsageError(f"ddqn: epsilon_points and epsilon_values: {error}") from error
 
 
-@dataclass(frozen=True)
-class DDQNProgress:
-    """How training stands after so many decisions."""
-
-    step: int
-    episodes: int
-    mean_return: float
-    """Undiscounted, in the world's own terms, over the last 20 episodes; NaN before the first has ended."""
-    loss: float
-    """Mean over the updates since the last report; NaN where there was none."""
-    mean_value: float
-    """Mean Q of the actions in replay, over the same updates: it should stay in the range of the returns."""
-    epsilon: float
-    learner: DDQNLearner
-    """The learner itself: its `network` is the result, `capture()` what a later `resume` takes."""
-
-
-def ddqn(
-    config: DDQNConfig, env_maker: Callable[[], MaskedEnv], resume: LearnerState | None = None
-) -> Iterator[DDQNProgress]:
-    """Train; yields every `report_every` decisions and at the end. `resume` continues a captured learner."""
-    learner = DDQNLearner(config, env_maker())
-    if resume is not None:
-        learner.restore(resume)
+def ddqn(config: DDQNConfig, lanes: Lanes, saved: Arrays | None = None) -> Iterator[Update]:
+    """Train; yields every `report_every` decisions and at the end. `saved`: the state to go on from."""
+    learner = DDQNLearner(config, lanes)
+    if saved is not None:
+        learner.restore(saved)
+    pace = Pace(learner.step)
     while learner.step < config.steps:
         learner.advance()
         if learner.step % config.report_every == 0 or learner.step == config.steps:
-            yield learner.report()
+            yield Update(
+                number=-(-learner.step // config.report_every),
+                total=-(-config.steps // config.report_every),
+                figures={
+                    "steps": float(learner.step),
+                    "steps_per_second": pace.rate(learner.step),
+                    **learner.figures(),
+                },
+                tensors=partial(weights_of, learner.network),
+                state=learner.capture,
+            )
 
 
 class DDQNLearner:
-    """Acts in one environment and learns from what it remembers."""
+    """Acts in one lane and learns from what it remembers."""
 
-    def __init__(self, config: DDQNConfig, env: MaskedEnv) -> None:
+    def __init__(self, config: DDQNConfig, lanes: Lanes) -> None:
+        if len(lanes) != 1:
+            raise UsageError(f"ddqn: plays one episode at a time, and there are {len(lanes)} lanes")
         self.config = config
         self.step = 0
-        self._env = env
+        self._lanes = lanes
         self._random = np.random.default_rng(config.seed)
-        self._episodes = self._updates = 0
-        self._returns: list[float] = []
+        self._updates = 0
+        self._returns = Returns(1, _RETURNS_REMEMBERED)
         self._losses: list[tuple[float, float]] = []
         self._begin_episode(self._draw_seed())
-        nodes, context = self._observation["nodes"], self._observation["context"]
+        sizes = (self._seen["nodes"].shape[1], self._seen["context"].shape[0])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.network = QNetwork(config.hidden, nodes.shape[1], context.shape[0]).to(config.device)
-            self._target = QNetwork(config.hidden, nodes.shape[1], context.shape[0]).to(config.device)
+            self.network = QNetwork(config.hidden, *sizes).to(config.device)
+            self._target = QNetwork(config.hidden, *sizes).to(config.device)
         self._target.load_state_dict(self.network.state_dict())
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, fused=True)
-        self._replay = PrioritisedReplay(config.capacity, config.priority_exponent, self._observation)
+        self._replay = PrioritisedReplay(config.capacity, config.priority_exponent, self._seen)
 
     def advance(self) -> None:
         """One decision and, every `update_every` decisions, one update."""
@@ -178,20 +162,19 @@ class DDQNLearner:
         if ready and self.step % self.config.update_every == 0:
             self._update()
 
-    def report(self) -> DDQNProgress:
-        """How training stands; the means start anew."""
+    def figures(self) -> dict[str, float]:
+        """How training stands: return in the world's own terms; means since the last time start anew.
+
+        `value`, the mean Q of the actions in replay, should stay in the range of the returns.
+        """
         losses = np.array(self._losses) if self._losses else np.full((1, 2), math.nan)
         self._losses = []
-        returns = self._returns[-_RETURNS_REMEMBERED:]
-        return DDQNProgress(
-            step=self.step,
-            episodes=self._episodes,
-            mean_return=float(np.mean(returns)) if returns else math.nan,
-            loss=float(losses[:, 0].mean()),
-            mean_value=float(losses[:, 1].mean()),
-            epsilon=self._epsilon(),
-            learner=self,
-        )
+        return {
+            "return": self._returns.mean,
+            "loss": float(losses[:, 0].mean()),
+            "value": float(losses[:, 1].mean()),
+            "epsilon": self._epsilon(),
+        }
 
     # Acting
 
@@ -201,9 +184,9 @@ class DDQNLearner:
     def _begin_episode(self, seed: int) -> None:
         self._episode_seed = seed
         self._episode_actions: list[int] = []
-        self._episode_return = 0.0
+        self._returns.running[:] = 0.0
         self._window = NStepWindow(self.config.n_step, self.config.discount)
-        self._observation: Observation = _copied(self._env.reset(seed=seed)[0])
+        self._seen: Observation = _kept(self._lanes.reset(seed))
 
     def _epsilon(self) -> float:
         share = self.step / self.config.steps
@@ -212,24 +195,24 @@ class DDQNLearner:
     def _choose(self) -> int:
         """A legal action: at random with chance epsilon, else the most valued."""
         if self._random.random() < self._epsilon():
-            return int(self._random.choice(np.flatnonzero(self._observation["action_mask"])))
-        single = {name: array[np.newaxis] for name, array in self._observation.items()}
+            return int(self._random.choice(np.flatnonzero(self._seen["action_mask"])))
+        single = {name: array[np.newaxis] for name, array in self._seen.items()}
         with torch.inference_mode():
             nodes, context, mask = self._tensors(single)
             return int(best_legal(self.network(nodes, context, mask), mask))
 
     def _play(self, action: int) -> list[Transition]:
-        """Take the action in the environment; the transitions that this completes."""
-        following, reward, terminated, truncated, info = self._env.step(action)
-        following = _copied(following)
+        """Take the action; the transitions that this completes."""
+        steps = self._lanes.step(np.array([action]))
+        following, ended = _kept(steps.choices), bool(steps.ended[0])
+        truncated = ended and steps.truncated is not None and bool(steps.truncated[0])
         self._episode_actions.append(action)
-        self._episode_return += float(info.get(OWN_REWARD, reward))
-        ends = (bool(terminated), bool(truncated))
-        made = self._window.push(self._observation, action, float(reward), following, ends)
-        self._observation = following
-        if any(ends):
-            self._returns = [*self._returns[1 - _RETURNS_REMEMBERED :], self._episode_return]
-            self._episodes += 1
+        self._returns.add(steps.own, steps.ended)
+        ends = (ended and not truncated, truncated)
+        made = self._window.push(self._seen, action, float(steps.rewards[0]), following, ends)
+        self._seen = following
+        if ended:
+            # What is seen now may be another episode's; the next one is that of a seed of our own.
             self._begin_episode(self._draw_seed())
         return made
 
@@ -259,7 +242,7 @@ class DDQNLearner:
             )
         self._optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        nn.utils.clip_grad_norm_(self.network.parameters(), config.largest_gradient)
+        nn.utils.clip_grad_norm_(self.network.parameters(), config.max_gradient)
         self._optimiser.step()
         self._replay.set_priorities(batch.places, error.detach().cpu().double().numpy())
         self._losses.append((loss.item(), value.mean().item()))
@@ -279,7 +262,7 @@ class DDQNLearner:
 
     # Stopping and going on
 
-    def capture(self) -> LearnerState:
+    def capture(self) -> Arrays:
         """The whole learner, copied; take it at a report."""
         arrays = {
             **under("replay", self._replay.capture()),
@@ -287,13 +270,13 @@ class DDQNLearner:
             **under("target", weights_of(self._target)),
             **under("adam", moments_of(self._optimiser)),
         }
-        return LearnerState(
+        return with_values(
             arrays,
             {
                 "step": self.step,
-                "episodes": self._episodes,
+                "episodes": self._returns.episodes,
                 "updates": self._updates,
-                "returns": list(self._returns),
+                "returns": self._returns.latest,
                 "losses": [list(pair) for pair in self._losses],
                 "random": self._random.bit_generator.state,
                 "episode_seed": self._episode_seed,
@@ -301,13 +284,13 @@ class DDQNLearner:
             },
         )
 
-    def restore(self, state: LearnerState) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Become the captured learner; the current episode is played again up to where it was."""
-        self._replay.restore(part_of(state.arrays, "replay"))
-        set_weights(self.network, part_of(state.arrays, "network"))
-        set_weights(self._target, part_of(state.arrays, "target"))
-        set_moments(self._optimiser, part_of(state.arrays, "adam"))
-        values = state.values
+        self._replay.restore(_unpadded(part_of(state, "replay"), self._seen["action_mask"].size))
+        set_weights(self.network, part_of(state, "network"))
+        set_weights(self._target, part_of(state, "target"))
+        set_moments(self._optimiser, part_of(state, "adam"))
+        values = values_of(state)
         self._begin_episode(values["episode_seed"])
         for action in values["episode_actions"]:
             self._play(action)  # what these steps taught is in the replay already
@@ -315,12 +298,24 @@ class DDQNLearner:
             raise InputError(
                 "ddqn: the episode to resume ends earlier than it did: this is another environment"
             )
-        self.step, self._episodes, self._updates = values["step"], values["episodes"], values["updates"]
-        self._returns = list(values["returns"])
+        self.step, self._updates = values["step"], values["updates"]
+        self._returns.latest, self._returns.episodes = list(values["returns"]), values["episodes"]
         self._losses = [(loss, value) for loss, value in values["losses"]]
         self._random.bit_generator.state = values["random"]
 
 
-def _copied(observation: Any) -> dict[str, Array]:
-    """An observation that the environment can no longer change."""
-    return {name: np.array(observation[name]) for name in ("nodes", "context", "action_mask")}
+def _kept(choices: Choices) -> dict[str, Any]:
+    """What is remembered of a choice, copied, under the names that saved states have."""
+    return {
+        "nodes": choices.rows[0].copy(),
+        "context": choices.context[0].copy(),
+        "action_mask": choices.legal[0].copy(),
+    }
+
+
+def _unpadded(replay: Arrays, actions: int) -> Arrays:
+    """A saved memory with masks of so many actions: older runs kept some more that were never legal."""
+    masks = ("observation.action_mask", "following.action_mask")
+    if any(replay[name][:, actions:].any() for name in masks):
+        raise InputError("ddqn: the saved memory has actions that do not exist: this is another environment")
+    return {name: array[:, :actions] if name in masks else array for name, array in replay.items()}

@@ -1,65 +1,24 @@
-"""What an evolution strategy keeps, in any world: a journal that a resumed run replays, the best checkpoint.
-
-`PodsEvolutionRun` is that of pods; `vms_run` and `deploy_run` have those of their worlds.
-"""
+"""What an evolution strategy keeps, in any world: a journal to replay, the best checkpoint."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from proreus.learning.es import Generation
 from proreus.learning.runs import Identity, RunFolder, judgements, mean_gain
 from proreus.policies.checkpoint import Checkpoint
-from proreus.worlds.pods.policies.learned import linear_tensors
-from proreus.worlds.pods.scenarios import Scenario
-from proreus.worlds.pods.training.goal import START_RULE, ESConfig, Generation
 
 
-class Evolved(Protocol):
-    """What one generation came to."""
-
-    @property
-    def number(self) -> int:
-        """Counted from 0."""
-        ...
-
-    @property
-    def fitness(self) -> tuple[float, ...]:
-        """Of each member; more is better."""
-        ...
-
-    @property
-    def sigma(self) -> float:
-        """Width of the population."""
-        ...
-
-    @property
-    def validation(self) -> dict[str, float] | None:
-        """Held-out gain of the mean by scenario, where it was judged."""
-        ...
-
-    @property
-    def seconds(self) -> float:
-        """That it took."""
-        ...
-
-
-G = TypeVar("G", bound=Evolved)
-Tensors = Callable[[G], Mapping[str, NDArray[Any]]]
-"""The mean of a generation's search distribution, as a checkpoint stores it."""
-
-
-class EvolutionRun(Generic[G]):
+class EvolutionRun:
     """The run folder of an evolution: one journal line per generation."""
 
-    def __init__(self, path: Path, identity: Identity, tensors: Tensors[G], *, resume: bool) -> None:
-        self._identity, self._tensors = identity, tensors
+    def __init__(self, path: Path, identity: Identity, *, resume: bool) -> None:
+        self._identity = identity
         self._folder = RunFolder(path, identity.settings(), resume=resume)
         self.past_fitness = [entry["fitness"] for entry in self._folder.past]
         judged = judgements(self._folder.past)
@@ -68,11 +27,10 @@ class EvolutionRun(Generic[G]):
         self._seconds = sum(entry["seconds"] for entry in self._folder.past)
         self._totals: Counter[str] = sum((Counter(entry["counts"]) for entry in self._folder.past), Counter())
 
-    def add(self, generation: G) -> str:
+    def add(self, generation: Generation) -> str:
         """Record a generation durably, keep its checkpoint where it is the best, say how it went."""
         self._seconds += generation.seconds
-        counts = self._counts(generation)
-        self._totals.update(counts)
+        self._totals.update(generation.counts)
         validation = generation.validation
         mean, best = float(np.mean(generation.fitness)), max(generation.fitness)
         scalars = {"fitness/mean": mean, "fitness/best": best, "sigma": generation.sigma}
@@ -83,18 +41,19 @@ class EvolutionRun(Generic[G]):
             scalars |= {f"validation/{name}": value for name, value in validation.items()}
             gain = mean_gain(validation)
             line += f", held out {gain:+.3f}"
+            checkpoint = self._checkpoint(generation, validation)
             # Checkpoints first: what the journal counts as judged must exist.
-            self._folder.save("last", self._checkpoint(generation, validation))
+            self._folder.save("last", checkpoint)
             if gain > self._best:
                 self._best = gain
-                self._folder.save("best", self._checkpoint(generation, validation))
+                self._folder.save("best", checkpoint)
                 line += " (best so far)"
         entry = {
             "generation": generation.number,
             "fitness": list(generation.fitness),
             "sigma": generation.sigma,
             "validation": validation,
-            "counts": counts,
+            "counts": generation.counts,
             "seconds": generation.seconds,
         }
         self._folder.record(entry, scalars, generation.number)
@@ -114,21 +73,7 @@ class EvolutionRun(Generic[G]):
         """Close the files."""
         self._folder.close()
 
-    def _counts(self, generation: G) -> dict[str, int]:
-        """What a world counts of a generation, by name; the summary has the sums."""
-        del generation
-        return {}
-
-    def _checkpoint(self, generation: G, validation: Mapping[str, float]) -> Checkpoint:
+    def _checkpoint(self, generation: Generation, validation: Mapping[str, float]) -> Checkpoint:
         scores = {f"{self._identity.gain}, {name}": value for name, value in validation.items()}
         card = self._identity.card(scores, generation.number + 1, self._seconds)
-        return Checkpoint(card, dict(self._tensors(generation)))
-
-
-class PodsEvolutionRun(EvolutionRun[Generation]):
-    """That of a linear scorer of pods."""
-
-    def __init__(self, path: Path, config: ESConfig, scenarios: Sequence[Scenario], *, resume: bool) -> None:
-        gain = f"gain over {START_RULE}"
-        identity = Identity("es", "linear", tuple(scenarios), asdict(config), config.seed, gain=gain)
-        super().__init__(path, identity, lambda found: linear_tensors(found.scorer), resume=resume)
+        return Checkpoint(card, generation.tensors())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,29 +20,14 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
+from proreus.contract.lanes import Arrays
 from proreus.learning.runs import JOURNAL, Identity, RunFolder, judgements, mean_gain, read_journal
+from proreus.learning.update import Update
 from proreus.model.errors import InputError
 from proreus.model.files import write_atomically
 from proreus.policies.checkpoint import Checkpoint
 
 STATE = "state.safetensors"
-Arrays = dict[str, np.ndarray[Any, Any]]
-
-
-@dataclass(frozen=True)
-class Update:
-    """One update of a learner that has just come about."""
-
-    number: int
-    """From 1 on."""
-    total: int
-    """Updates in all."""
-    figures: Mapping[str, float]
-    """How it went, `steps` among them; those that are not finite stand for nothing to report."""
-    tensors: Callable[[], Arrays]
-    """The policy as it is now, for a checkpoint."""
-    state: Callable[[], Arrays]
-    """All it takes to go on later."""
 
 
 @dataclass(frozen=True)

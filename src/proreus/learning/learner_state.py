@@ -3,75 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from proreus.learning.gradient_run import Arrays, GradientRun, Update
+from proreus.contract.lanes import Arrays
 from proreus.model.errors import InputError, UsageError
 
 _VALUES = "values"  # what of a state is not an array, as JSON
 MOST_REMEMBERED = 8 << 30
 """Bytes of a replay memory: more would not fit most machines."""
-
-
-@dataclass(frozen=True)
-class LearnerState:
-    """A learner at one moment, as arrays and as values that JSON can hold: nothing needs pickle."""
-
-    arrays: Arrays
-    values: dict[str, Any]
-
-
-class TorchLearner(Protocol):
-    """What a run asks of a learner."""
-
-    @property
-    def network(self) -> nn.Module:
-        """What is learned."""
-        ...
-
-    def capture(self) -> LearnerState:
-        """All it takes to go on later."""
-        ...
-
-
-@dataclass(frozen=True)
-class Stage:
-    """How far a learner has come."""
-
-    steps: int
-    """Decisions so far."""
-    figures: Mapping[str, float]
-    """How it went, for the journal."""
-    learner: TorchLearner
-
-
-def updates_of(stages: Iterator[Stage], each: int, steps: int) -> Iterator[Update]:
-    """The stages of a learner, `each` decisions apart and `steps` in all, as updates of a run."""
-    begin, before = time.perf_counter(), None
-    for stage in stages:
-        made = each if before is None else stage.steps - before
-        rate = made / max(time.perf_counter() - begin, 1e-9)
-        yield Update(
-            number=-(-stage.steps // each),
-            total=-(-steps // each),
-            figures={"steps": float(stage.steps), "steps_per_second": rate, **stage.figures},
-            tensors=partial(weights_of, stage.learner.network),
-            state=partial(_state_of, stage.learner),
-        )
-        begin, before = time.perf_counter(), stage.steps
-
-
-def _state_of(learner: TorchLearner) -> Arrays:
-    return as_arrays(learner.capture())
 
 
 def part_of(arrays: Mapping[str, Any], prefix: str) -> Arrays:
@@ -113,21 +58,18 @@ def set_moments(optimiser: torch.optim.Optimizer, arrays: Mapping[str, Any]) -> 
     optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
 
 
-def as_arrays(state: LearnerState) -> Arrays:
-    """The state as a run saves it."""
-    return {**state.arrays, _VALUES: np.frombuffer(json.dumps(state.values).encode(), dtype=np.uint8)}
+def with_values(arrays: Arrays, values: Mapping[str, Any]) -> Arrays:
+    """A state as a run saves it: arrays, and values that JSON can hold. Nothing needs pickle."""
+    return {**arrays, _VALUES: np.frombuffer(json.dumps(values).encode(), dtype=np.uint8)}
 
 
-def saved_state(run: GradientRun) -> LearnerState | None:
-    """What the run that is resumed has saved."""
-    if run.saved is None:
-        return None
-    arrays = dict(run.saved)
+def values_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a state."""
     try:
-        values: dict[str, Any] = json.loads(arrays.pop(_VALUES).tobytes())
+        values: dict[str, Any] = json.loads(state[_VALUES].tobytes())
     except (KeyError, ValueError) as error:
-        raise InputError(f"cannot be resumed: {error}", file=run.path) from error
-    return LearnerState(arrays, values)
+        raise InputError(f"the saved state cannot be resumed: {error}") from error
+    return values
 
 
 def check_device(algorithm: str, name: str) -> None:

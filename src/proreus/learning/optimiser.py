@@ -18,7 +18,7 @@ def linear(first: float, last: float, done: float) -> float:
 
 
 @compiled
-def add_slopes(parts: F32, total: F64) -> float:
+def add_gradients(parts: F32, total: F64) -> float:
     """total: float64[P], the sum of parts: float32[.., P] in their order; returns its length."""
     square = 0.0
     for p in range(total.shape[0]):
@@ -31,14 +31,14 @@ def add_slopes(parts: F32, total: F64) -> float:
 
 
 @compiled
-def adam(params: F32, slopes: F64, moments: F64, count: int, rate: float) -> None:
-    """One step down the slopes, the count-th from 1 on; moments: float64[2, P]."""
+def adam(params: F32, gradient: F64, moments: F64, count: int, rate: float) -> None:
+    """One step down the gradient, the count-th from 1 on; moments: float64[2, P]."""
     first_share = 1.0 - BETA1**count
     second_share = 1.0 - BETA2**count
     for p in range(params.shape[0]):
-        slope = slopes[p]
-        first = BETA1 * moments[0, p] + (1.0 - BETA1) * slope
-        second = BETA2 * moments[1, p] + (1.0 - BETA2) * slope * slope
+        derivative = gradient[p]
+        first = BETA1 * moments[0, p] + (1.0 - BETA1) * derivative
+        second = BETA2 * moments[1, p] + (1.0 - BETA2) * derivative * derivative
         moments[0, p], moments[1, p] = first, second
         step = rate * (first / first_share) / (math.sqrt(second / second_share) + EPSILON)
         params[p] = np.float32(params[p] - step)

@@ -1,44 +1,46 @@
-"""PPO in torch over servers with two NUMA nodes, from top to bottom: for worlds without fused kernels.
+"""PPO in torch over rows, from top to bottom.
 
-    for progress in servers_ppo(ServersPPOConfig(steps=100_000), env):
-        print(progress.steps, progress.mean_return)
+    for update in ppo(PPOConfig(steps=100_000), lanes):
+        print(update.figures["steps"], update.figures["return"])
 
-Masked choices, generalised advantages, clipped ratios, early stop by KL. `learning.ppo` is the same for pods,
-fused into kernels. A captured learner, lanes included, goes on bit for bit. E lanes, T steps of a rollout,
-B a minibatch.
+Masked choices, generalised advantages, clipped ratios, early stop by KL. A captured learner, lanes included,
+goes on bit for bit. E lanes, T steps of a rollout, B a minibatch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from proreus.kernels.arrays import F64, Bool
+from proreus.contract.lanes import Arrays, Choices, Lanes
 from proreus.learning.learner_state import (
-    LearnerState,
     moments_of,
     part_of,
     set_moments,
     set_weights,
     under,
+    values_of,
     weights_of,
+    with_values,
 )
 from proreus.learning.optimiser import linear
+from proreus.learning.returns import Returns, advantages
+from proreus.learning.update import Pace, Update
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.networks.rows import ServerActorCritic
-from proreus.worlds.vms.encoding.rows import ServerRows
-from proreus.worlds.vms.training.servers import ServersEnv, rows_of
+from proreus.policies.networks.rows import ActorCritic
 
 _RETURNS_REMEMBERED = 50
 
 
 @dataclass(frozen=True)
-class ServersPPOConfig:
+class PPOConfig:
     """Everything a training run depends on, beside the batch of worlds."""
 
     steps: int = 400_000
@@ -55,7 +57,7 @@ class ServersPPOConfig:
     """Of Adam, at the start; it falls linearly to a tenth."""
     discount: float = 0.99
     """What a reward counts one choice later."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Lambda of the advantage estimate."""
     clip: float = 0.2
     """How far the chance of a choice may move in one update before the loss ignores it."""
@@ -63,7 +65,7 @@ class ServersPPOConfig:
     """Weight of the entropy bonus at the start; it falls linearly to zero."""
     value_weight: float = 0.5
     """Weight of the squared error of the value."""
-    largest_gradient: float = 0.5
+    max_gradient: float = 0.5
     """Gradients of a larger norm, the actor's and the critic's apart, are scaled down to it."""
     target_kl: float = 0.03
     """An update stops early once the policy has moved this far; 0: never."""
@@ -83,26 +85,6 @@ class ServersPPOConfig:
 
 
 @dataclass(frozen=True)
-class ServersPPOProgress:
-    """How training stands after an update."""
-
-    steps: int
-    episodes: int
-    mean_return: float
-    """Undiscounted, in the world's own terms, over the last 50 episodes; NaN before the first has ended."""
-    loss: float
-    entropy: float
-    kl: float
-    learner: ServersPPOLearner
-    """`capture()` is what a later `resume` takes."""
-
-    @property
-    def network(self) -> ServerActorCritic:
-        """The result so far."""
-        return self.learner.network
-
-
-@dataclass(frozen=True)
 class _Played:
     """A rollout as tensors, T E choices one after the other."""
 
@@ -115,27 +97,38 @@ class _Played:
     target: Tensor
 
 
-def servers_ppo(
-    config: ServersPPOConfig, env: ServersEnv, resume: LearnerState | None = None
-) -> Iterator[ServersPPOProgress]:
-    """Train, yielding after every update. `resume` continues a captured learner."""
-    learner = ServersPPOLearner(config, env)
-    if resume is not None:
-        learner.restore(resume)
+def ppo(config: PPOConfig, lanes: Lanes, saved: Arrays | None = None) -> Iterator[Update]:
+    """Train, yielding after every update. `saved`: the state to go on from."""
+    learner = PPOLearner(config, lanes)
+    if saved is not None:
+        learner.restore(saved)
+    each, pace = config.rollout_steps * len(lanes), Pace(learner.steps)
     while learner.steps < config.steps:
-        yield learner.update()
+        figures = learner.update()
+        yield Update(
+            number=-(-learner.steps // each),
+            total=-(-config.steps // each),
+            figures={
+                "steps": float(learner.steps),
+                "steps_per_second": pace.rate(learner.steps),
+                **figures,
+            },
+            tensors=partial(weights_of, learner.network),
+            state=learner.capture,
+        )
 
 
-class ServersPPOLearner:
-    """Plays rollouts in a batch of worlds and learns from each of them once."""
+class PPOLearner:
+    """Plays rollouts in lanes and learns from each of them once."""
 
-    def __init__(self, config: ServersPPOConfig, env: ServersEnv) -> None:
-        self._config, self._env = config, env
+    def __init__(self, config: PPOConfig, lanes: Lanes) -> None:
+        self._config, self._lanes = config, lanes
         self.steps = 0
-        self._state = env.reset(config.seed)
+        self._seen = lanes.reset(config.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.network = ServerActorCritic(config.hidden).to(config.device)
+            sizes = (self._seen.rows.shape[2], self._seen.context.shape[1])
+            self.network = ActorCritic(config.hidden, *sizes).to(config.device)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
         critics = ("critic.", "value.")
         named = list(self.network.named_parameters())
@@ -144,41 +137,41 @@ class ServersPPOLearner:
             for critic in (False, True)
         ]
         self._random = torch.Generator().manual_seed(config.seed)
-        self._running, self._returns = np.zeros(env.lanes), list[float]()
-        self._episodes = 0
+        self._returns = Returns(len(lanes), _RETURNS_REMEMBERED)
 
-    def update(self) -> ServersPPOProgress:
-        """Play a rollout and learn from it."""
+    def update(self) -> dict[str, float]:
+        """Play a rollout and learn from it; returns in the world's own terms."""
         config, done = self._config, self.steps / self._config.steps
         for group in self._optimiser.param_groups:
             group["lr"] = linear(config.learning_rate, config.learning_rate / 10, done)
         played = self._play()
-        self.steps += config.rollout_steps * self._env.lanes
+        self.steps += config.rollout_steps * len(self._lanes)
         figures = list(self._descend(played, linear(config.entropy, 0.0, done)))
         loss, entropy, kl = np.mean(figures, axis=0).tolist()
-        returns = self._returns[-_RETURNS_REMEMBERED:]
-        mean = float(np.mean(returns)) if returns else math.nan
-        return ServersPPOProgress(self.steps, self._episodes, mean, loss, entropy, kl, self)
+        return {"return": self._returns.mean, "loss": loss, "entropy": entropy, "kl": kl}
 
     @torch.no_grad()
     def _play(self) -> _Played:
-        config, env = self._config, self._env
-        seen: list[ServerRows] = []
+        config, count = self._config, len(self._lanes)
+        seen: list[Choices] = []
         actions, logs, values = [], [], []
-        rewards = np.zeros((config.rollout_steps, env.lanes))
-        ends = np.zeros((config.rollout_steps, env.lanes), dtype=np.bool_)
+        rewards = np.zeros((config.rollout_steps, count))
+        ends = np.zeros((config.rollout_steps, count), dtype=np.bool_)
         for t in range(config.rollout_steps):
-            seen.append(rows_of(env, self._state))
-            logits, value = self.network(*self._tensors(seen[-1]))
+            seen.append(self._seen)
+            logits, value = self.network(*self._tensors(self._seen))
             all_logs = torch.log_softmax(logits, 1).cpu()
             action = torch.multinomial(all_logs.exp(), 1, generator=self._random)
             actions.append(action[:, 0])
             logs.append(all_logs.gather(1, action)[:, 0])
             values.append(value.cpu().double().numpy())
-            self._state, rewards[t], ends[t] = env.step(action[:, 0].numpy())
-            self._note(env.own_rewards, ends[t])
-        after = self.network(*self._tensors(rows_of(env, self._state)))[1].cpu().double().numpy()
-        advantage = advantages(rewards, ends, np.array([*values, after]), (config.discount, config.trace))
+            steps = self._lanes.step(action[:, 0].numpy())
+            self._seen, rewards[t], ends[t] = steps.choices, steps.rewards, steps.ended
+            self._returns.add(steps.own, steps.ended)
+        after = self.network(*self._tensors(self._seen))[1].cpu().double().numpy()
+        advantage = advantages(
+            rewards, ends, np.array([*values, after]), (config.discount, config.gae_lambda)
+        )
         target = torch.from_numpy(advantage + np.array(values)).float().flatten()
         scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         rows, context, legal = (
@@ -195,15 +188,9 @@ class ServersPPOLearner:
         )
         return _Played(*(tensor.to(config.device) for tensor in there))
 
-    def _note(self, reward: F64, ended: Bool) -> None:
-        self._running += reward
-        self._returns = [*self._returns, *self._running[ended].tolist()][-_RETURNS_REMEMBERED:]
-        self._episodes += int(ended.sum())
-        self._running[ended] = 0.0
-
-    def _tensors(self, rows: ServerRows) -> tuple[Tensor, Tensor, Tensor]:
-        pairs, context, legal = (torch.from_numpy(array).to(self._config.device) for array in rows)
-        return pairs, context, legal
+    def _tensors(self, choices: Choices) -> tuple[Tensor, Tensor, Tensor]:
+        rows, context, legal = (torch.from_numpy(array).to(self._config.device) for array in choices)
+        return rows, context, legal
 
     def _descend(self, played: _Played, entropy_weight: float) -> Iterator[tuple[float, float, float]]:
         """Epochs of minibatches; yields the loss, entropy and KL of each."""
@@ -236,40 +223,29 @@ class ServersPPOLearner:
         loss.backward()
         # Apart: large errors of the value, as there are at first, would leave the actor next to nothing.
         for half in self._halves:
-            nn.utils.clip_grad_norm_(half, config.largest_gradient)
+            nn.utils.clip_grad_norm_(half, config.max_gradient)
         self._optimiser.step()
         return loss.item(), entropy.item(), (ratio - 1.0 - moved).mean().item()
 
-    def capture(self) -> LearnerState:
+    def capture(self) -> Arrays:
         """The whole learner, copied; take it between two updates."""
         arrays = {
             **under("network", weights_of(self.network)),
             **under("adam", moments_of(self._optimiser)),
-            **under("lanes", self._env.capture()),
-            "running": self._running.copy(),
+            **under("lanes", self._lanes.capture()),
+            "running": self._returns.running.copy(),
             "random": self._random.get_state().numpy().copy(),
         }
-        values = {"steps": self.steps, "episodes": self._episodes, "returns": list(self._returns)}
-        return LearnerState(arrays, values)
+        returns = {"episodes": self._returns.episodes, "returns": self._returns.latest}
+        return with_values(arrays, {"steps": self.steps, **returns})
 
-    def restore(self, state: LearnerState) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Become the captured learner."""
-        set_weights(self.network, part_of(state.arrays, "network"))
-        set_moments(self._optimiser, part_of(state.arrays, "adam"))
-        self._state = self._env.restore(part_of(state.arrays, "lanes"))
-        self._running = state.arrays["running"].copy()
-        self._random.set_state(torch.from_numpy(state.arrays["random"].copy()))
-        self.steps, self._episodes = state.values["steps"], state.values["episodes"]
-        self._returns = list(state.values["returns"])
-
-
-def advantages(rewards: F64, ends: Bool, values: F64, weights: tuple[float, float]) -> F64:
-    """Generalised advantages [T, E] of rewards and ends [T, E] and values [T + 1, E]; discount and trace."""
-    discount, trace = weights
-    found, running = np.zeros_like(rewards), np.zeros(rewards.shape[1])
-    for t in range(len(rewards) - 1, -1, -1):
-        on = ~ends[t]
-        surprise = rewards[t] + discount * on * values[t + 1] - values[t]
-        running = surprise + discount * trace * on * running
-        found[t] = running
-    return found
+        values = values_of(state)
+        set_weights(self.network, part_of(state, "network"))
+        set_moments(self._optimiser, part_of(state, "adam"))
+        self._seen = self._lanes.restore(part_of(state, "lanes"))
+        self._returns.running[:] = state["running"]
+        self._random.set_state(torch.from_numpy(state["random"].copy()))
+        self.steps, self._returns.episodes = values["steps"], values["episodes"]
+        self._returns.latest = list(values["returns"])

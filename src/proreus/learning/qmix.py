@@ -1,14 +1,13 @@
-"""QMIX over servers: agents that bid, a monotonic mixer of their values, target networks, from top to bottom.
+"""QMIX over rows: agents that bid, a monotonic mixer of their values, target networks, from top to bottom.
 
-    for progress in qmix(QMIXConfig(steps=50_000), env):
-        print(progress.steps, progress.mean_return)
-    mac = progress.learner.mac            # decides for any number of servers
+    for update in qmix(QMIXConfig(steps=50_000), lanes):
+        print(update.figures["steps"], update.figures["return"])
 
-Every server is an agent with the same weights. One of them takes the request, the others pass; the team's
-value is a monotonic mix of what that is worth to each (Rashid et al., 2018), so training the team's value
-trains the bids, and taking the highest bid is taking the best joint action. Targets are double: the learning
-agents name the winner, the target networks value it. A captured learner, memory and lanes included, goes on
-bit for bit. E lanes, T steps of a chunk, B a batch.
+Every two rows belong to an agent (a server with two NUMA nodes), all with the same weights. One of them takes
+the request, the others pass; the team's value is a monotonic mix of what that is worth to each (Rashid et
+al., 2018), so training the team's value trains the bids, and taking the highest bid is taking the best joint
+action. Targets are double: the learning agents name the winner, the target networks value it. A captured
+learner, memory and lanes included, goes on bit for bit. E lanes, T steps of a chunk, B a batch.
 """
 
 from __future__ import annotations
@@ -16,30 +15,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from proreus.kernels.arrays import F64, I64, Bool
+from proreus.contract.lanes import Arrays, Choices, Lanes
+from proreus.kernels.arrays import F32, I64, Bool
 from proreus.learning.learner_state import (
-    LearnerState,
     moments_of,
     part_of,
     set_moments,
     set_weights,
     under,
+    values_of,
     weights_of,
+    with_values,
 )
 from proreus.learning.optimiser import linear
+from proreus.learning.returns import Returns, n_step_returns
 from proreus.learning.schedules import linear_decay
+from proreus.learning.update import Pace, Update
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.networks.rows import ServerQMIX, best_choice
-from proreus.worlds.vms.encoding.rows import ServerRows
-from proreus.worlds.vms.training.mac import MACArguments, VectorMAC
-from proreus.worlds.vms.training.servers import ServersEnv, rows_of
+from proreus.policies.networks.rows import QMIXNetwork, best_choice
 
 _RETURNS_REMEMBERED = 50
 
@@ -72,7 +72,7 @@ class QMIXConfig:
     """Shares of the training at which the chance of a random choice is given."""
     epsilon_values: tuple[float, ...] = (0.9, 0.5, 0.2, 0.2)
     """The chance of a random choice at those points, linear in between."""
-    largest_gradient: float = 10.0
+    max_gradient: float = 10.0
     """Gradients of a larger norm are scaled down to it."""
     seed: int = 0
     """Determines weights, exploration, sampling and the episodes."""
@@ -97,114 +97,113 @@ class QMIXConfig:
             raise UsageError(f"qmix: epsilon_points and epsilon_values: {error}") from error
 
 
-@dataclass(frozen=True)
-class QMIXProgress:
-    """How training stands after a chunk."""
-
-    steps: int
-    episodes: int
-    mean_return: float
-    """Undiscounted, in the world's own terms, over the last 50 episodes; NaN before the first has ended."""
-    loss: float
-    mean_value: float
-    """Mean team value of the replayed choices: it should stay in the range of the returns."""
-    epsilon: float
-    learner: QMIXLearner
-    """Its `network` is the result, `capture()` what a later `resume` takes."""
-
-
-def qmix(config: QMIXConfig, env: ServersEnv, resume: LearnerState | None = None) -> Iterator[QMIXProgress]:
-    """Train, yielding after every chunk. `resume` continues a captured learner."""
-    learner = QMIXLearner(config, env)
-    if resume is not None:
-        learner.restore(resume)
+def qmix(config: QMIXConfig, lanes: Lanes, saved: Arrays | None = None) -> Iterator[Update]:
+    """Train, yielding after every chunk. `saved`: the state to go on from."""
+    learner = QMIXLearner(config, lanes)
+    if saved is not None:
+        learner.restore(saved)
+    each, pace = config.chunk * len(lanes), Pace(learner.steps)
     while learner.steps < config.steps:
-        yield learner.advance()
+        figures = learner.advance()
+        yield Update(
+            number=-(-learner.steps // each),
+            total=-(-config.steps // each),
+            figures={
+                "steps": float(learner.steps),
+                "steps_per_second": pace.rate(learner.steps),
+                **figures,
+            },
+            tensors=partial(weights_of, learner.network),
+            state=learner.capture,
+        )
+
+
+def explore(greedy: I64, legal: Bool, epsilon: float, random: np.random.Generator) -> I64:
+    """int64[E]: each greedy choice, replaced by a legal one at random with chance epsilon."""
+    chosen = greedy.copy()
+    for e in np.flatnonzero(random.random(len(greedy)) < epsilon):
+        options = np.flatnonzero(legal[e])
+        if options.size:
+            chosen[e] = random.choice(options)
+    return chosen
 
 
 class QMIXLearner:
-    """Plays in a batch of worlds and learns from what it remembers."""
+    """Plays in lanes and learns from what it remembers."""
 
-    def __init__(self, config: QMIXConfig, env: ServersEnv) -> None:
+    def __init__(self, config: QMIXConfig, lanes: Lanes) -> None:
         self.config = config
         self.steps = 0
-        self._env = env
-        self._random = np.random.default_rng(config.seed)
-        self._state = env.reset(config.seed)
+        self._lanes = lanes
+        # What is explored and what is replayed are drawn apart.
+        self._random, self._exploration = (np.random.default_rng(config.seed) for _ in range(2))
+        self._seen = lanes.reset(config.seed)
+        sizes = (self._seen.rows.shape[2], self._seen.context.shape[1])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.network = ServerQMIX(config.hidden).to(config.device)
-            self._target = ServerQMIX(config.hidden).to(config.device)
+            self.network = QMIXNetwork(config.hidden, *sizes).to(config.device)
+            self._target = QMIXNetwork(config.hidden, *sizes).to(config.device)
         self._target.load_state_dict(self.network.state_dict())
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
-        servers = self._state.obs.shape[1]
-        cpu, mem = env.size
-        self.mac = VectorMAC(
-            MACArguments(servers, cpu, mem, config.hidden, config.seed, config.device), self.network.agents
-        )
-        self._memory = Memory(config.capacity, rows_of(env, self._state))
-        self._returns: list[float] = []
-        self._running = np.zeros(env.lanes)
-        self._episodes = 0
+        self._memory = Memory(config.capacity, self._seen)
+        self._returns = Returns(len(lanes), _RETURNS_REMEMBERED)
 
-    def advance(self) -> QMIXProgress:
-        """Play a chunk, remember it, take a few steps of the optimiser."""
+    def advance(self) -> dict[str, float]:
+        """Play a chunk, remember it, take a few steps of the optimiser; returns in the world's own terms.
+
+        `value`, the mean team value of the replayed choices, should stay in the range of the returns.
+        """
         config, done = self.config, self.steps / self.config.steps
         epsilon = linear_decay(done, config.epsilon_points, config.epsilon_values)
         for group in self._optimiser.param_groups:
             group["lr"] = linear(config.learning_rate, config.learning_rate / 10, done)
         self._memory.add(self._play(epsilon))
-        self.steps += self.config.chunk * self._env.lanes
+        self.steps += self.config.chunk * len(self._lanes)
         figures = np.full((1, 2), math.nan)
         if len(self._memory) >= self.config.batch_size:
             figures = np.array([self._update() for _ in range(self.config.updates)])
-        returns = self._returns[-_RETURNS_REMEMBERED:]
-        return QMIXProgress(
-            steps=self.steps,
-            episodes=self._episodes,
-            mean_return=float(np.mean(returns)) if returns else math.nan,
-            loss=float(figures[:, 0].mean()),
-            mean_value=float(figures[:, 1].mean()),
-            epsilon=epsilon,
-            learner=self,
-        )
+        return {
+            "return": self._returns.mean,
+            "loss": float(figures[:, 0].mean()),
+            "value": float(figures[:, 1].mean()),
+            "epsilon": epsilon,
+        }
 
     def _play(self, epsilon: float) -> Transitions:
         """T choices of every lane, as n-step transitions [T E]."""
-        config, env = self.config, self._env
-        seen, actions, rewards, ends = [rows_of(env, self._state)], [], [], []
+        config = self.config
+        seen, actions, rewards, ends = [self._seen], [], [], []
         for _ in range(config.chunk):
-            chosen = self.mac.select_actions(self._state._asdict(), epsilon)
-            self._state, reward, ended = env.step(chosen)
-            self._note(env.own_rewards, ended)
-            seen.append(rows_of(env, self._state))
-            actions.append(chosen)
-            rewards.append(reward.copy())
-            ends.append(ended.copy())
+            actions.append(self._choose(self._seen, epsilon))
+            steps = self._lanes.step(actions[-1])
+            self._seen = steps.choices
+            self._returns.add(steps.own, steps.ended)
+            seen.append(self._seen)
+            rewards.append(steps.rewards.copy())
+            ends.append(steps.ended.copy())
         total, weight, ahead = n_step_returns(
             np.array(rewards), np.array(ends), config.n_step, config.discount
         )
-        following = [
-            np.stack([getattr(seen[t], name) for t in range(len(seen))]) for name in ServerRows._fields
-        ]
-        lanes = np.arange(env.lanes)
+        lanes = np.arange(len(self._lanes))
+        stacked = [np.stack(arrays) for arrays in zip(*seen, strict=True)]  # each [T + 1, E, ..]
         return Transitions(
-            ServerRows(*(array[:-1].reshape(-1, *array.shape[2:]) for array in following)),
+            Choices(*(array[:-1].reshape(-1, *array.shape[2:]) for array in stacked)),
             np.concatenate(actions),
             total.astype(np.float32).ravel(),
             weight.astype(np.float32).ravel(),
-            ServerRows(*(array[ahead, lanes].reshape(-1, *array.shape[2:]) for array in following)),
+            Choices(*(array[ahead, lanes].reshape(-1, *array.shape[2:]) for array in stacked)),
         )
 
-    def _note(self, reward: F64, ended: Bool) -> None:
-        self._running += reward
-        self._returns = [*self._returns, *self._running[ended].tolist()][-_RETURNS_REMEMBERED:]
-        self._episodes += int(ended.sum())
-        self._running[ended] = 0.0
+    def _choose(self, choices: Choices, epsilon: float) -> I64:
+        """int64[E]: the highest bid, or with chance epsilon a legal choice at random."""
+        rows, context, legal = self._tensors(choices)
+        with torch.inference_mode():
+            greedy: I64 = best_choice(self.network.agents.bids(rows, context), legal).cpu().numpy()
+        return explore(greedy, choices.legal, epsilon, self._exploration)
 
-    def _tensors(self, rows: ServerRows) -> tuple[Tensor, Tensor, Tensor]:
-        pairs, context, legal = (torch.from_numpy(array).to(self.config.device) for array in rows)
-        return pairs, context, legal
+    def _tensors(self, choices: Choices) -> tuple[Tensor, Tensor, Tensor]:
+        rows, context, legal = (torch.from_numpy(array).to(self.config.device) for array in choices)
+        return rows, context, legal
 
     def _update(self) -> tuple[float, float]:
         """One step of the optimiser on replayed choices; (loss, mean team value)."""
@@ -221,7 +220,7 @@ class QMIXLearner:
             )
         self._optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        nn.utils.clip_grad_norm_(self.network.parameters(), config.largest_gradient)
+        nn.utils.clip_grad_norm_(self.network.parameters(), config.max_gradient)
         self._optimiser.step()
         with torch.no_grad():
             for there, here in zip(self._target.parameters(), self.network.parameters(), strict=True):
@@ -238,74 +237,56 @@ class QMIXLearner:
         targets: Tensor = reward + torch.from_numpy(batch.weight).to(self.config.device) * onward
         return targets
 
-    def capture(self) -> LearnerState:
+    def capture(self) -> Arrays:
         """The whole learner, copied; take it between two chunks."""
         arrays = {
             **under("network", weights_of(self.network)),
             **under("target", weights_of(self._target)),
             **under("adam", moments_of(self._optimiser)),
             **under("memory", self._memory.capture()),
-            **under("lanes", self._env.capture()),
-            "running": self._running.copy(),
+            **under("lanes", self._lanes.capture()),
+            "running": self._returns.running.copy(),
         }
-        return LearnerState(
-            arrays,
-            {
-                "steps": self.steps,
-                "episodes": self._episodes,
-                "returns": list(self._returns),
-                "random": self._random.bit_generator.state,
-                "exploration": self.mac.random.bit_generator.state,
-            },
-        )
+        values = {
+            "steps": self.steps,
+            "episodes": self._returns.episodes,
+            "returns": self._returns.latest,
+            "random": self._random.bit_generator.state,
+            "exploration": self._exploration.bit_generator.state,
+        }
+        return with_values(arrays, values)
 
-    def restore(self, state: LearnerState) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Become the captured learner."""
-        set_weights(self.network, part_of(state.arrays, "network"))
-        set_weights(self._target, part_of(state.arrays, "target"))
-        set_moments(self._optimiser, part_of(state.arrays, "adam"))
-        self._memory.restore(part_of(state.arrays, "memory"))
-        self._state = self._env.restore(part_of(state.arrays, "lanes"))
-        self._running = state.arrays["running"].copy()
-        values = state.values
-        self.steps, self._episodes = values["steps"], values["episodes"]
-        self._returns = list(values["returns"])
+        values = values_of(state)
+        set_weights(self.network, part_of(state, "network"))
+        set_weights(self._target, part_of(state, "target"))
+        set_moments(self._optimiser, part_of(state, "adam"))
+        self._memory.restore(part_of(state, "memory"))
+        self._seen = self._lanes.restore(part_of(state, "lanes"))
+        self._returns.running[:] = state["running"]
+        self.steps, self._returns.episodes = values["steps"], values["episodes"]
+        self._returns.latest = list(values["returns"])
         self._random.bit_generator.state = values["random"]
-        self.mac.random.bit_generator.state = values["exploration"]
+        self._exploration.bit_generator.state = values["exploration"]
 
 
 class Transitions(NamedTuple):
     """Choices and what came n steps later; K of them."""
 
-    seen: ServerRows
+    seen: Choices
     action: I64  # [K]
-    reward: NDArray[np.float32]  # [K] discounted sum over the steps
-    weight: NDArray[np.float32]  # [K] what the value of `following` counts; 0 where the episode ended before
-    following: ServerRows
-
-
-def n_step_returns(rewards: F64, ends: Bool, steps: int, discount: float) -> tuple[F64, F64, I64]:
-    """(sums, weights of what follows, index of what follows) of each choice, all [T, E].
-
-    A sum stops at the end of its episode, and at the end of the chunk: the last choices look less far ahead.
-    """
-    length, lanes = rewards.shape
-    sums, weights = np.zeros((length, lanes)), np.ones((length, lanes))
-    ahead = np.zeros((length, lanes), dtype=np.int64)
-    for t in range(length):
-        for k in range(t, min(t + steps, length)):
-            sums[t] += weights[t] * rewards[k]
-            weights[t] *= discount * ~ends[k]
-        ahead[t] = min(t + steps, length)
-    return sums, weights, ahead
+    reward: F32  # [K] discounted sum over the steps
+    weight: F32  # [K] what the value of `following` counts; 0 where the episode ended before
+    following: Choices
 
 
 class Memory:
     """The latest transitions, drawn evenly."""
 
-    def __init__(self, capacity: int, like: ServerRows) -> None:
-        def room() -> ServerRows:
-            return ServerRows(*(np.zeros((capacity, *array.shape[1:]), array.dtype) for array in like))
+    def __init__(self, capacity: int, like: Choices) -> None:
+        def room() -> Choices:
+            return Choices(*(np.zeros((capacity, *array.shape[1:]), array.dtype) for array in like))
 
         self._kept = Transitions(
             room(),
@@ -345,18 +326,18 @@ class Memory:
             self._kept.following.at(places),
         )
 
-    def capture(self) -> dict[str, NDArray[Any]]:
+    def capture(self) -> Arrays:
         """What is remembered, copied."""
         arrays = {name: array[: self._count].copy() for name, array in self._named().items()}
         return {**arrays, "next": np.array([self._next])}
 
-    def restore(self, saved: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, saved: Mapping[str, Any]) -> None:
         """Remember what was captured."""
         self._count, self._next = len(saved["action"]), int(saved["next"][0])
         for name, array in self._named().items():
             array[: self._count] = saved[name]
 
-    def _named(self) -> dict[str, NDArray[Any]]:
+    def _named(self) -> Arrays:
         kept = self._kept
         return {
             **{f"seen.{name}": array for name, array in kept.seen._asdict().items()},

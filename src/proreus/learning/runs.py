@@ -13,39 +13,65 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from proreus.learning.board import Board
+from proreus.learning.settings import current_names
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import make_folder, read_object, write_atomically
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
-from proreus.worlds.pods.encoding.pair import VERSION
-from proreus.worlds.pods.scenarios import Scenario, scenario_from_json
 
 SETTINGS, JOURNAL, BOARD = "settings.json", "journal.jsonl", "tensorboard"
+
+
+S = TypeVar("S")
+
+
+class WrittenScenario(Protocol):
+    """What a run learns from; it can be written down."""
+
+    @property
+    def name(self) -> str:
+        """The name in tables and reports."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """As settings keep it."""
+        ...
+
+
+@dataclass(frozen=True)
+class NamedScenario:
+    """One whose name says all, beside the config."""
+
+    name: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The name."""
+        return {"name": self.name}
 
 
 @dataclass(frozen=True)
 class Identity:
     """What a run is: goes into its settings and onto the cards of its checkpoints."""
 
+    world: str
     algorithm: str
     kind: str
     """Of the policy."""
-    scenarios: tuple[Scenario | str, ...]
-    """What it learns from; a name alone where the config says the rest."""
+    encoding: str
+    """What the policy sees."""
+    scenarios: tuple[WrittenScenario, ...]
+    """What it learns from."""
     config: Mapping[str, Any]
     seed: int
-    world: str = "pods"
-    encoding: str = VERSION
-    """What the policy sees."""
-    gain: str = "gain over the strongest rule"
+    gain: str
     """What its held-out scores are, for the cards."""
 
     def settings(self) -> dict[str, Any]:
@@ -54,10 +80,7 @@ class Identity:
             "world": self.world,
             "algorithm": self.algorithm,
             "kind": self.kind,
-            "scenarios": [
-                {"name": scenario} if isinstance(scenario, str) else scenario.to_json()
-                for scenario in self.scenarios
-            ],
+            "scenarios": [scenario.to_json() for scenario in self.scenarios],
             "config": dict(self.config),
             "seed": self.seed,
         }
@@ -72,9 +95,7 @@ class Identity:
             config=self.config,
             seed=self.seed,
             commit=code_version(),
-            trained_on=tuple(
-                scenario if isinstance(scenario, str) else scenario.name for scenario in self.scenarios
-            ),
+            trained_on=tuple(scenario.name for scenario in self.scenarios),
             scores=scores,
             steps=steps,
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -98,10 +119,10 @@ def read_settings(path: Path, world: str = "") -> dict[str, Any]:
     return settings
 
 
-def scenarios_of(settings: Mapping[str, Any], path: Path, data: Path | None = None) -> tuple[Scenario, ...]:
-    """The scenarios of the run at `path`; `data` says that the datasets lie elsewhere now."""
+def scenarios_of(settings: Mapping[str, Any], path: Path, read: Callable[[Any], S]) -> tuple[S, ...]:
+    """The scenarios of the run at `path`; `read` is the world's way back from JSON, with a ValueError."""
     try:
-        return tuple(scenario_from_json(entry, data) for entry in settings["scenarios"])
+        return tuple(read(entry) for entry in settings["scenarios"])
     except ValueError as error:
         raise InputError(f"cannot be resumed: {error}", file=path / SETTINGS, field="scenarios") from error
 
@@ -176,9 +197,10 @@ class RunFolder:
 
 
 def _essence(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without where data lies: folders may move."""
+    """Settings without where data lies, for folders may move, and under the names of today."""
     return {
-        **{name: settings.get(name) for name in ("algorithm", "config", "seed")},
+        **{name: settings.get(name) for name in ("algorithm", "seed")},
+        "config": current_names(settings["config"]),
         "scenarios": [(entry.get("name"), entry.get("options")) for entry in settings["scenarios"]],
     }
 

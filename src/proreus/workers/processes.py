@@ -1,4 +1,5 @@
-"""Who does the work: processes of this machine (spawned, single-threaded, deaf to Ctrl-C) or a Ray cluster.
+"""Who does the work: processes of this machine (spawned, single-threaded, deaf to Ctrl-C), threads of this
+process where kernels release the lock, or a Ray cluster.
 
 Comparisons and learners get their workers here, and results never depend on who they are.
 """
@@ -9,7 +10,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,16 +48,22 @@ class Workers:
 
 
 @contextmanager
-def pool_of(workers: Workers, tasks: int) -> Iterator[Executor]:
-    """A pool for so many tasks."""
+def pool_of(workers: Workers, tasks: int, *, threads: bool = False) -> Iterator[Executor]:
+    """A pool for so many tasks; `threads`: of this process, for kernels that release the lock."""
     if workers.ray:
         from proreus.workers.ray import ray_pool
 
         with ray_pool(workers) as cluster:
             yield cluster
-    else:
-        with worker_pool(min(workers.count, tasks)) as pool:
+    elif threads:
+        pool = ThreadPoolExecutor(min(workers.count, tasks), "worker")
+        try:
             yield pool
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    else:
+        with worker_pool(min(workers.count, tasks)) as processes:
+            yield processes
 
 
 def loss_in_words(error: BrokenExecutor, when: str) -> str:

@@ -1,4 +1,4 @@
-"""`train_ddqn`: over lanes, resumed bit for bit with its memory, its checkpoint a policy like any other."""
+"""DDQN over lanes, resumed bit for bit with its memory, its checkpoint a policy like any other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.util
 import json
 import math
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from tests.learning.learning_cases import small_world
 pytest.importorskip("torch", reason="needs the extra learn")
 
 import torch
+from safetensors.numpy import load, save
 
 from proreus.learning.ddqn import DDQNConfig
 from proreus.learning.gradient_run import STATE, GradientRun, Report
+from proreus.learning.learner import Task, descend
 from proreus.learning.runs import read_journal
 from proreus.model.decision import Delay, Place, Preempt, from_action
 from proreus.model.errors import InputError, UsageError, WorkError
@@ -30,6 +33,10 @@ from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
 from proreus.policies.checkpoint import load_checkpoint
 from proreus.policies.networks.q import QNetwork, best_legal
+from proreus.policies.protocol import Explains
+from proreus.workers.processes import Workers
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies import learned
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
@@ -37,9 +44,9 @@ from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
 from proreus.worlds.pods.scenarios import Generated, Scenario
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.training.ddqn_run import ddqn_identity, train_ddqn
-from proreus.worlds.pods.training.lane_env import LaneEnv
-from proreus.worlds.pods.training.lessons import Lessons
+from proreus.worlds.pods.training.judge import Lessons
+from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, EpisodeLane
+from proreus.worlds.pods.training.torch_learners import DDQN
 
 SCENARIO = Scenario(Generated("gpu", 5), PodsOptions(drop_failures=True))
 CONFIG = DDQNConfig(steps=600, seed=3, hidden=16, warm_up=64, capacity=250, target_every=20, report_every=100)
@@ -51,13 +58,15 @@ def train(
 ) -> list[Report]:
     """The reports of a run, stopped after so many."""
     reports: list[Report] = []
-    run = GradientRun(folder, ddqn_identity((SCENARIO,), config, LESSONS), resume=resume)
+    task = Task((SCENARIO,), (config, LESSONS), Workers(1), folder, resume)
+    run = GradientRun(folder, DDQN.identity(task.scenarios, task.configs), resume=resume)
 
     def stopped() -> bool:
         return len(reports) + 1 >= stop_after
 
-    for report in train_ddqn(run, (SCENARIO,), (config, LESSONS), stopped=stopped):
-        reports.append(report)
+    with closing(run):
+        for report in descend(DDQN, task, run, stopped):
+            reports.append(report)
     return reports
 
 
@@ -87,9 +96,10 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(whole: Path, tmp_path: Pa
 
 
 def test_the_best_checkpoint_plays_and_explains_like_any_policy(whole: Path) -> None:
-    card = load_checkpoint(whole / "best").card
+    card = load_checkpoint(whole / "best", VERSION).card
     assert (card.kind, card.algorithm, card.trained_on) == ("q", "ddqn", ("gpu@5",))
     policy = make_policy(str(whole))
+    assert isinstance(policy, Explains)
     compiled = compile_workload(SCENARIO.source.load(7))
     seen = []
     outcome = simulate(compiled, policy, SCENARIO.options, inspect=lambda o: seen.append(policy.explain(o)))
@@ -125,12 +135,12 @@ def test_what_a_policy_chooses_is_what_the_lanes_would_have_chosen() -> None:
     compiled = crowded_world()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(2)
-        network = QNetwork(16)
+        network = QNetwork(16, len(PAIR_FEATURES), len(CONTEXT_FEATURES))
     policy, places, evictions = BiddingQPolicy("q", network), 0, 0
     world = PodsWorld(compiled)
-    env = LaneEnv([compiled], Lessons(), PodsOptions())
-    env._batch.lanes[0].rules[1] = 0  # every episode is the workload itself
-    seen, _ = env.reset(seed=0)
+    batch = BatchedPods([compiled], 1, options=BatchOptions(redraw=False))
+    lane = EpisodeLane(batch)
+    seen = lane.reset(0)
     ended = False
     while not ended and (observation := world.next_decision()) is not None:
         decision = policy.decide(observation)
@@ -138,21 +148,17 @@ def test_what_a_policy_chooses_is_what_the_lanes_would_have_chosen() -> None:
         nodes = len(compiled.workload.nodes)
         choices = legal[:nodes].sum() or legal[nodes : 2 * nodes].sum()
         if choices > 1:
-            mask = torch.from_numpy(seen["action_mask"]).unsqueeze(0)
+            rows, context, mask = (torch.from_numpy(array) for array in seen)
             with torch.inference_mode():
-                values = network(
-                    torch.from_numpy(seen["nodes"]).unsqueeze(0),
-                    torch.from_numpy(seen["context"]).unsqueeze(0),
-                    mask,
-                )
-            action = int(best_legal(values, mask))
+                action = int(best_legal(network(rows, context, mask), mask))
             wanted = from_action(action, nodes)
             assert type(wanted) is type(decision)
             assert isinstance(decision, Place | Preempt) and isinstance(wanted, Place | Preempt)
             assert wanted.node == decision.node
             places += isinstance(decision, Place)
             evictions += isinstance(decision, Preempt)
-            seen, _, ended, _, _ = env.step(action)
+            steps = lane.step(np.array([action]))
+            seen, ended = steps.choices, bool(steps.ended[0])
         world.apply(decision)
     assert places > 10 and evictions > 10, (places, evictions)
 
@@ -167,21 +173,24 @@ def test_where_it_may_not_evict_it_waits(whole: Path) -> None:
 
 
 def test_episodes_are_what_their_seeds_make_them() -> None:
-    def episode(env: LaneEnv, seed: int) -> list[Any]:
-        seen, _ = env.reset(seed=seed)
-        found, ended = [seen["context"].tobytes()], False
+    def episode(lane: EpisodeLane, seed: int) -> list[Any]:
+        seen = lane.reset(seed)
+        found: list[Any] = [seen.context.tobytes()]
+        ended = False
         while not ended:
-            seen, reward, ended, _, _ = env.step(int(np.flatnonzero(seen["action_mask"])[-1]))
-            found.append((seen["nodes"].tobytes(), reward))
+            steps = lane.step(np.flatnonzero(seen.legal[0])[-1:])
+            seen, ended = steps.choices, bool(steps.ended[0])
+            found.append((seen.rows.tobytes(), float(steps.rewards[0])))
         return found[:-1]  # what is seen after the end is another episode's
 
-    worlds = [small_world(3), small_world(6)]
-    lessons = Lessons(horizon=20, reward="completion")
-    env = LaneEnv(worlds, lessons, PodsOptions())
-    first, second, again = episode(env, 4), episode(env, 7), episode(env, 4)
-    assert env.nodes == 6
+    def batch() -> BatchedPods:
+        return BatchedPods([small_world(3), small_world(6)], 2, horizon=20, reward="completion")
+
+    lane = EpisodeLane(batch())
+    first, second, again = episode(lane, 4), episode(lane, 7), episode(lane, 4)
+    assert lane.reset(4).rows.shape[1] == 6
     assert first == again != second
-    assert episode(LaneEnv(worlds, lessons, PodsOptions()), 7) == second
+    assert episode(EpisodeLane(batch()), 7) == second
 
 
 @pytest.mark.parametrize(
@@ -195,7 +204,7 @@ def test_episodes_are_what_their_seeds_make_them() -> None:
 def test_a_wrong_checkpoint_is_refused(
     change: Callable[[dict[str, Any]], None], message: str, whole: Path
 ) -> None:
-    checkpoint = load_checkpoint(whole / "best")
+    checkpoint = load_checkpoint(whole / "best", VERSION)
     tensors = {name: tensor.copy() for name, tensor in checkpoint.tensors.items()}
     change(tensors)
     with pytest.raises(InputError, match=message):
@@ -233,8 +242,9 @@ def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_state_without_its_values_is_reported(whole: Path, tmp_path: Path) -> None:
-    run = GradientRun(tmp_path / "run", ddqn_identity((SCENARIO,), CONFIG, LESSONS), resume=False)
-    run.saved = {"values": np.frombuffer(b"{", dtype=np.uint8)}
+    train(tmp_path / "run", stop_after=1)
+    state = tmp_path / "run" / STATE
+    state.write_bytes(save({**load(state.read_bytes()), "values": np.frombuffer(b"{", dtype=np.uint8)}))
     with pytest.raises(InputError, match="cannot be resumed"):
-        next(train_ddqn(run, (SCENARIO,), (CONFIG, LESSONS), stopped=lambda: False))
+        train(tmp_path / "run", resume=True)
     assert json.loads((whole / "settings.json").read_text())["scenarios"][0]["options"]["drop_failures"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from proreus.model.errors import InputError, WorkError
 from proreus.workers.threads import Threads
-from proreus.worlds.pods.policies.scorer import initial_parameters, new_work
+from proreus.worlds.pods.policies.scorer import initial_parameters, new_scorer_scratch
 from proreus.worlds.pods.training.distributed import LaneHost, Share
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.rollout import new_rollout, shared_out, sum_of
@@ -42,7 +42,7 @@ def played_here(batch: BatchedPods) -> dict[str, Any]:
     """Two rollouts in one batch: the second, and what ended in it."""
     rollout = new_rollout(LANES, STEPS, batch.nodes)
     for _ in range(2):
-        ended = batch.play(PARAMS, [rollout], [new_work(batch.nodes)], Threads(1))
+        ended = batch.play(PARAMS, [rollout], [new_scorer_scratch(batch.nodes)], Threads(1))
     rows = [rollout.rows[e, : rollout.start[e, -1]] for e in range(LANES)]
     return {"rollout": rollout, "rows": rows, "ended": ended, "state": batch.capture()}
 

@@ -11,19 +11,13 @@ import pytest
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.cli.main import main
+from proreus.learning.es import Generation, evolve
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.scenarios import Generated, Scenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
-from proreus.worlds.pods.training.goal import (
-    ESConfig,
-    Generation,
-    as_scorer,
-    evolve,
-    run_candidate,
-    starting_point,
-)
+from proreus.worlds.pods.training.goal import ESConfig, PodsGoal, as_scorer, run_candidate, starting_point
 from tests.inline_pool import InlinePool
 
 SCENARIO = Scenario(Generated("gpu", 12), PodsOptions(drop_failures=True))
@@ -39,7 +33,7 @@ def searched(
     config: ESConfig, pool: InlinePool, past: list[tuple[float, ...]] | None = None
 ) -> list[Generation]:
     """The generations of a search."""
-    return list(evolve(config, (SCENARIO,), pool, past or ()))
+    return list(evolve(config, PodsGoal(config, (SCENARIO,), pool), past or ()))
 
 
 def test_the_search_starts_from_the_rule() -> None:
@@ -66,7 +60,7 @@ def test_a_resumed_search_is_the_unbroken_one_bit_for_bit(pool: InlinePool) -> N
     rest = searched(config, pool, [generation.fitness for generation in whole[:3]])
     assert [generation.number for generation in rest] == [3, 4]
     assert rest[-1].fitness == whole[-1].fitness
-    assert rest[-1].scorer.weights.tobytes() == whole[-1].scorer.weights.tobytes()
+    assert rest[-1].tensors()["weights"].tobytes() == whole[-1].tensors()["weights"].tobytes()
 
 
 def test_weights_shift_with_the_demand() -> None:

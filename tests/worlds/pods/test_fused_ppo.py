@@ -9,17 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32
+from proreus.learning.update import Update
 from proreus.model.errors import UsageError, WorkError
-from proreus.worlds.pods.policies.scorer import forward, new_work
+from proreus.worlds.pods.policies.scorer import forward, new_scorer_scratch
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled
-from proreus.worlds.pods.training.fused_ppo import Learner, PPOConfig, Progress, Saved, estimate, ppo
+from proreus.worlds.pods.training.fused_ppo import FusedPPO, FusedPPOConfig, estimate, fused_ppo
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.rollout import new_rollout
 from tests.learning.learning_cases import bits, cpu_world, gpu_world, small_world
 
-SHORT = PPOConfig(steps=6 * 16 * 32, rollout_steps=32, threads=2)
+SHORT = FusedPPOConfig(steps=6 * 16 * 32, rollout_steps=32, threads=2)
 
 
 def short_batch() -> BatchedPods:
@@ -52,29 +54,29 @@ def greedy_return(compiled: Compiled, params: F32) -> float:
     """Return of one episode of the workload itself with the most likely actions."""
     options = BatchOptions(redraw=False, world=PodsOptions(drop_failures=True))
     batch = BatchedPods(compiled, 1, options=options)
-    work, total, ended = new_work(batch.nodes), 0.0, False
+    work, total, ended = new_scorer_scratch(batch.nodes), 0.0, False
     seen = batch.reset()
     while not ended:
-        legal = np.flatnonzero(seen.mask[0, : batch.nodes])
-        forward(params, seen.features[0, legal], (len(legal), False), seen.context[0], work)
+        legal = np.flatnonzero(seen.legal[0, : batch.nodes])
+        forward(params, seen.rows[0, legal], (len(legal), False), seen.context[0], work)
         result = batch.step(legal[[int(work.logits[: len(legal)].argmax())]])
-        seen, total, ended = result.observations, total + float(result.rewards[0]), bool(result.ended[0])
+        seen, total, ended = result.choices, total + float(result.rewards[0]), bool(result.ended[0])
     return total
 
 
-def train(compiled: Compiled, config: PPOConfig, lanes: int = 16) -> tuple[Progress, float]:
-    """The last progress and the greedy return after training on the workload itself."""
+def train(compiled: Compiled, config: FusedPPOConfig, lanes: int = 16) -> tuple[Update, float]:
+    """The last update and the greedy return after training on the workload itself."""
     options = BatchOptions(redraw=False, world=PodsOptions(drop_failures=True))
-    *_, last = ppo(config, BatchedPods(compiled, lanes, options=options))
-    return last, greedy_return(compiled, last.learner.params)
+    *_, last = fused_ppo(config, BatchedPods(compiled, lanes, options=options))
+    return last, greedy_return(compiled, params(last))
 
 
 def test_a_trivial_world_is_solved_in_seconds() -> None:
     """A big and a small node, a small pod, then a big one: the small pod must leave the big node free."""
     compiled = cpu_world([4000, 1000], [1000, 4000])
-    last, found = train(compiled, PPOConfig(steps=4_000, rollout_steps=16, threads=1))
+    last, found = train(compiled, FusedPPOConfig(steps=4_000, rollout_steps=16, threads=1))
     assert found == pytest.approx(2.0)
-    assert last.episode_return == pytest.approx(2.0, abs=0.1)
+    assert last.figures["return"] == pytest.approx(2.0, abs=0.1)
 
 
 def best_by_exhaustion(nodes: list[int], pods: list[int]) -> float:
@@ -103,79 +105,79 @@ def test_the_optimum_of_a_small_placement_problem_is_reached() -> None:
     batch, returns, total = BatchedPods(compiled, 1, options=options), [], 0.0
     seen = batch.reset()
     for _ in range(300):
-        result = batch.step(random.choice(np.flatnonzero(seen.mask[0]), 1))
-        seen, total = result.observations, total + float(result.rewards[0])
+        result = batch.step(random.choice(np.flatnonzero(seen.legal[0]), 1))
+        seen, total = result.choices, total + float(result.rewards[0])
         if result.ended[0]:
             returns.append(total)
             total = 0.0
     assert np.mean(returns) < 0.95 * optimum  # chance alone does not find it
-    _, found = train(compiled, PPOConfig(steps=60_000, rollout_steps=32, threads=2, entropy=0.02))
+    _, found = train(compiled, FusedPPOConfig(steps=60_000, rollout_steps=32, threads=2, entropy=0.02))
     assert found == pytest.approx(optimum)
 
 
-def run(config: PPOConfig, saved: Saved | None = None) -> list[Progress]:
-    return list(ppo(config, short_batch(), saved=saved))
+def run(config: FusedPPOConfig, saved: Arrays | None = None) -> list[Update]:
+    return list(fused_ppo(config, short_batch(), saved=saved))
 
 
-def same(one: Progress, two: Progress) -> bool:
+def same(one: Update, two: Update) -> bool:
     """Equal but for the time it took."""
-    alike = [
-        replace(
-            each,
-            steps_per_second=0.0,
-            playing=0.0,
-            learner=one.learner,
-            episode_return=0.0,
-            episode_length=0.0,
-        )
+    untimed = [
+        {name: value for name, value in each.figures.items() if name != "steps_per_second"}
         for each in (one, two)
     ]
-    return alike[0] == alike[1] and str(one.episode_return) == str(two.episode_return)
+    return one.number == two.number and str(untimed[0]) == str(untimed[1])  # NaN is not equal to itself
+
+
+def params(update: Update) -> F32:
+    """What it has learned."""
+    return update.tensors()["parameters"]
 
 
 def test_same_seed_same_result_whatever_the_threads() -> None:
     runs = [run(replace(SHORT, threads=threads)) for threads in (1, 2, 3)]
     for other in runs[1:]:
-        assert bits(other[-1].learner.params) == bits(runs[0][-1].learner.params)
+        assert bits(params(other[-1])) == bits(params(runs[0][-1]))
         assert all(same(one, two) for one, two in zip(runs[0], other, strict=True))
     changed = run(replace(SHORT, seed=1))
-    assert bits(changed[-1].learner.params) != bits(runs[0][-1].learner.params)
+    assert bits(params(changed[-1])) != bits(params(runs[0][-1]))
 
 
 def test_a_resumed_run_equals_an_unbroken_one() -> None:
     whole = run(SHORT)
-    saved: Saved = {}
-    for progress in ppo(SHORT, short_batch()):
-        if progress.update == 3:
-            saved = progress.learner.capture()
+    saved: Arrays = {}
+    for update in fused_ppo(SHORT, short_batch()):
+        if update.number == 3:
+            saved = update.state()
             break
     rest = run(SHORT, saved)
-    assert [each.update for each in rest] == [4, 5, 6]
+    assert [each.number for each in rest] == [4, 5, 6]
     assert all(same(one, two) for one, two in zip(whole[3:], rest, strict=True))
-    assert bits(whole[-1].learner.params) == bits(rest[-1].learner.params)
-    ours, theirs = whole[-1].learner.capture(), rest[-1].learner.capture()
+    assert bits(params(whole[-1])) == bits(params(rest[-1]))
+    ours, theirs = whole[-1].state(), rest[-1].state()
     assert ours.keys() == theirs.keys()
     assert all(bits(ours[name]) == bits(theirs[name]) for name in ours)
     with pytest.raises(WorkError, match="does not fit"):
-        Learner(SHORT, short_batch()).restore({})
+        FusedPPO(SHORT, short_batch()).restore({})
 
 
 def test_a_loss_that_is_not_a_number_is_reported() -> None:
-    learner = Learner(SHORT, short_batch())
+    learner = FusedPPO(SHORT, short_batch())
     learner.learn()
     saved = learner.capture()
     learner.params[5] = math.nan
     with pytest.raises(WorkError, match="not a number"):
         learner.learn()
     learner.restore(saved)
-    assert math.isfinite(learner.learn().policy_loss)
+    learner.learn()
+    assert math.isfinite(learner.aside["policy_loss"])
     learner.close()
 
 
 def test_training_raises_the_return_on_gpu_packing() -> None:
     options = BatchOptions(world=PodsOptions(drop_failures=True))
     batch = BatchedPods(gpu_world(12), 16, horizon=160, options=options)
-    found = [each.episode_return for each in ppo(PPOConfig(steps=120_000, rollout_steps=64), batch)]
+    config = FusedPPOConfig(steps=120_000, rollout_steps=64)
+    found = [each.figures["return"] for each in fused_ppo(config, batch)]
     known = [each for each in found if not math.isnan(each)]
     third = len(known) // 3
     assert np.mean(known[-third:]) > np.mean(known[:third])
@@ -183,8 +185,8 @@ def test_training_raises_the_return_on_gpu_packing() -> None:
 
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(UsageError):
-        PPOConfig(epochs=0)
+        FusedPPOConfig(epochs=0)
     with pytest.raises(UsageError):
-        PPOConfig(discount=1.5)
+        FusedPPOConfig(discount=1.5)
     with pytest.raises(UsageError):
-        Learner(PPOConfig(rollout_steps=1, minibatches=50), short_batch())
+        FusedPPO(FusedPPOConfig(rollout_steps=1, minibatches=50), short_batch())

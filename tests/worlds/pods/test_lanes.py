@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from proreus.contract.lanes import Steps
 from proreus.model.decision import Delay, Place, from_action
 from proreus.model.errors import IllegalDecision, UsageError, WorkError
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, encode_pair
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled
-from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, Reward, Steps
+from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, Reward
 from tests.learning.learning_cases import bits, cpu_world, gpu_world, small_world
 
 WORLDS = [small_world, gpu_world]
@@ -23,8 +24,8 @@ def play(batch: BatchedPods, steps: int, seed: int = 0) -> list[Steps]:
     random = np.random.default_rng(seed)
     seen, found = batch.observe(), []
     for _ in range(steps):
-        found.append(batch.step(np.array([random.choice(np.flatnonzero(mask)) for mask in seen.mask])))
-        seen = found[-1].observations
+        found.append(batch.step(np.array([random.choice(np.flatnonzero(mask)) for mask in seen.legal])))
+        seen = found[-1].choices
     return found
 
 
@@ -48,16 +49,16 @@ def test_a_lane_is_the_world_decision_by_decision(make: Callable[[], Compiled], 
                 break
             world.apply(Delay())
         placing = mask[:nodes].any()
-        assert (seen.mask[0, :nodes] == mask[:nodes]).all()
-        assert (seen.mask[0, nodes : 2 * nodes] == (mask[nodes : 2 * nodes] & ~placing)).all()
-        assert seen.mask[0, 2 * nodes :].tolist() == [True, False]
+        assert (seen.legal[0, :nodes] == mask[:nodes]).all()
+        assert (seen.legal[0, nodes : 2 * nodes] == (mask[nodes : 2 * nodes] & ~placing)).all()
+        assert seen.legal[0, 2 * nodes :].tolist() == [True, False]
         devices = {}
-        for n in np.flatnonzero(seen.mask[0, :nodes]).tolist():
+        for n in np.flatnonzero(seen.legal[0, :nodes]).tolist():
             devices[n] = encode_pair(world.cluster, world.state, scale, observation.pod_class, n, pair)
-            np.testing.assert_array_equal(seen.features[0, n], pair.astype(np.float32))
-        action = int(random.choice(np.flatnonzero(seen.mask[0])))
+            np.testing.assert_array_equal(seen.rows[0, n], pair.astype(np.float32))
+        action = int(random.choice(np.flatnonzero(seen.legal[0])))
         result = batch.step(np.array([action]))
-        seen, ended = result.observations, bool(result.ended[0])
+        seen, ended = result.choices, bool(result.ended[0])
         decision = from_action(action, nodes)
         world.apply(Place(action, devices[action]) if isinstance(decision, Place) else decision)
     while world.next_decision() is not None:
@@ -71,8 +72,8 @@ def test_rewards_add_up(reward: Reward) -> None:
     world = PodsWorld(compiled)
     seen, total, ended = batch.reset(), 0.0, False
     while not ended:
-        result = batch.step(np.array([int(seen.mask[0].argmax())]))
-        seen, total, ended = result.observations, total + float(result.rewards[0]), bool(result.ended[0])
+        result = batch.step(np.array([int(seen.legal[0].argmax())]))
+        seen, total, ended = result.choices, total + float(result.rewards[0]), bool(result.ended[0])
     while (observation := world.next_decision()) is not None:
         mask = observation.action_mask()
         nodes = len(compiled.workload.nodes)
@@ -95,7 +96,7 @@ def test_every_episode_differs_and_same_seed_same_episodes() -> None:
     runs = [play(batch, 150) for batch in (first, second)]
     for one, two in zip(*runs, strict=True):
         assert bits(one.rewards) == bits(two.rewards)
-        assert bits(one.observations.features) == bits(two.observations.features)
+        assert bits(one.choices.rows) == bits(two.choices.rows)
     assert sum(int(each.ended.sum()) for each in runs[0]) >= 3
     classes = [bits(lane.cluster.pod_class) for lane in first.lanes]
     assert len(set(classes)) == 3
@@ -110,7 +111,7 @@ def test_a_captured_batch_goes_on_as_if_nothing_had_happened() -> None:
     other.restore(saved)
     for one, two in zip(expected, play(other, 80, seed=2), strict=True):
         assert bits(one.rewards) == bits(two.rewards)
-        assert bits(one.observations.features) == bits(two.observations.features)
+        assert bits(one.choices.rows) == bits(two.choices.rows)
     with pytest.raises(WorkError, match="does not fit"):
         BatchedPods(small_world(), 2, horizon=31).restore(saved)
 
@@ -118,8 +119,8 @@ def test_a_captured_batch_goes_on_as_if_nothing_had_happened() -> None:
 def test_workloads_of_several_sizes_take_turns() -> None:
     batch = BatchedPods([small_world(3), gpu_world(6)], 4, horizon=30)
     for result in play(batch, 60):
-        assert result.observations.mask.shape == (4, 14)
-        assert not result.observations.mask[0, 3:6].any()
+        assert result.choices.legal.shape == (4, 14)
+        assert not result.choices.legal[0, 3:6].any()
     with pytest.raises(IllegalDecision, match="no such node"):
         batch.step(np.array([4, 0, 4, 0]))
 

@@ -1,8 +1,9 @@
-"""`train_ppo`: starts from the rule, saves, resumes bit for bit, and its checkpoint plays like any policy."""
+"""PPO of pods: starts from the rule, saves, resumes bit for bit, and its checkpoint plays like any policy."""
 
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 from proreus.learning.gradient_run import STATE, GradientRun, Report
+from proreus.learning.learner import Task, descend
 from proreus.learning.runs import read_journal
 from proreus.model.errors import InputError, UsageError
+from proreus.policies.protocol import Explains
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
@@ -20,12 +23,12 @@ from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 from proreus.worlds.pods.scenarios import Generated, Scenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
-from proreus.worlds.pods.training.fused_ppo import PPOConfig
-from proreus.worlds.pods.training.lessons import training_workloads
-from proreus.worlds.pods.training.ppo_run import PPOLessons, ppo_identity, rule_parameters, train_ppo
+from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig
+from proreus.worlds.pods.training.judge import training_workloads
+from proreus.worlds.pods.training.learners import PPO, PPOLessons, rule_parameters
 
 SCENARIO = Scenario(Generated("gpu", 6), PodsOptions(drop_failures=True))
-CONFIG = PPOConfig(steps=6 * 8 * 16, rollout_steps=16, minibatches=2, epochs=2, seed=3)
+CONFIG = FusedPPOConfig(steps=6 * 8 * 16, rollout_steps=16, minibatches=2, epochs=2, seed=3)
 TWO = Workers(2)
 LESSONS = PPOLessons(lanes=8, horizon=40, train_seeds=2, validation_seeds=1, evaluate_every=2)
 
@@ -39,9 +42,11 @@ def train(
     def stopped() -> bool:
         return len(reports) + 1 >= stop_after
 
-    run = GradientRun(folder, ppo_identity((SCENARIO,), CONFIG, LESSONS), resume=resume)
-    for report in train_ppo(run, (SCENARIO,), (CONFIG, LESSONS), workers=workers, stopped=stopped):
-        reports.append(report)
+    task = Task((SCENARIO,), (CONFIG, LESSONS), workers, folder, resume)
+    run = GradientRun(folder, PPO.identity(task.scenarios, task.configs), resume=resume)
+    with closing(run):
+        for report in descend(PPO, task, run, stopped):
+            reports.append(report)
     return reports
 
 
@@ -132,6 +137,7 @@ def test_the_start_follows_the_rule() -> None:
 def test_a_checkpoint_plays_and_explains_like_any_policy(tmp_path: Path) -> None:
     train(tmp_path, stop_after=2)
     policy = make_policy(str(tmp_path))  # the run stands for its best checkpoint
+    assert isinstance(policy, Explains)
     compiled = compile_workload(SCENARIO.source.load(7))
     seen = []
     outcome = simulate(compiled, policy, SCENARIO.options, inspect=lambda o: seen.append(policy.explain(o)))

@@ -20,7 +20,7 @@ from proreus.worlds.pods.policies.scorer import (
     backward,
     forward,
     initial_parameters,
-    new_work,
+    new_scorer_scratch,
     part,
     softmax,
 )
@@ -42,14 +42,14 @@ def case(rows: int, preempts: bool) -> tuple[F32, F32, F32]:
 @pytest.mark.parametrize("count", [1, 3, 7, 8, 9, 100])
 def test_the_kernels_are_the_network(count: int, preempts: bool) -> None:
     params, rows, context = case(count, preempts)
-    work, slopes = new_work(count + 5), np.zeros(PARAMETERS, dtype=np.float32)
+    work, gradient = new_scorer_scratch(count + 5), np.zeros(PARAMETERS, dtype=np.float32)
     value = forward(params, rows, (count, preempts), context, work)
     logits = work.logits[: count + 2].copy()
     random = np.random.default_rng(5)
     wanted = random.normal(size=count + 2).astype(np.float32)
     work.d_logits[: count + 2] = wanted
     work.d_value[0] = 0.7
-    backward(params, rows, (count, preempts), context, work, slopes)
+    backward(params, rows, (count, preempts), context, work, gradient)
 
     network = from_vector(params).double()
     legal = torch.ones(1, count, dtype=torch.bool)
@@ -58,15 +58,15 @@ def test_the_kernels_are_the_network(count: int, preempts: bool) -> None:
     np.testing.assert_allclose(logits, ours[0].detach().numpy(), rtol=TOLERANCE, atol=1e-5)
     assert value == pytest.approx(float(worth.detach()), rel=TOLERANCE, abs=1e-5)
     for name in LAYOUT:
-        slope = network.get_parameter(name).grad
-        exact = np.zeros(LAYOUT[name]) if slope is None else slope.numpy()
+        derivative = network.get_parameter(name).grad
+        exact = np.zeros(LAYOUT[name]) if derivative is None else derivative.numpy()
         scale = max(float(np.abs(exact).max()), 1e-6)
-        assert np.abs(part(slopes, name) - exact).max() / scale < TOLERANCE, name
+        assert np.abs(part(gradient, name) - exact).max() / scale < TOLERANCE, name
 
 
 @pytest.mark.parametrize("heads", [0, MAY_DELAY, MAY_REJECT, MAY_DELAY | MAY_REJECT])
 def test_softmax_leaves_out_what_is_not_allowed(heads: int) -> None:
-    work = new_work(9)
+    work = new_scorer_scratch(9)
     logits = np.array([3.0, -2.0, 0.5, 80.0, -300.0, 1.0, 79.0])
     work.logits[:7] = logits
     allowed = np.array([True] * 5 + [bool(heads & MAY_DELAY), bool(heads & MAY_REJECT)])
@@ -81,7 +81,7 @@ def test_rows_that_are_not_legal_do_not_count() -> None:
     network = from_vector(params)
     legal = torch.tensor([[True, False, True, True, False, False]])
     wide, value = network(torch.tensor(rows)[None], legal, torch.tensor(context)[None])
-    work = new_work(6)
+    work = new_scorer_scratch(6)
     kept = rows[[0, 2, 3]]
     worth = forward(params, kept, (3, False), context, work)
     np.testing.assert_allclose(wide[0, [0, 2, 3, 6, 7]].detach().numpy(), work.logits[:5], atol=1e-5)
@@ -97,7 +97,7 @@ def test_the_flat_vector_survives_torch() -> None:
 def test_nan_is_not_hidden() -> None:
     params, rows, context = case(4, False)
     rows[2, 3] = math.nan
-    work = new_work(4)
+    work = new_scorer_scratch(4)
     forward(params, rows, (4, False), context, work)
     assert not np.isfinite(work.logits[:4]).all()
 

@@ -11,20 +11,20 @@ import pytest
 import torch
 
 from proreus.model.errors import UsageError, WorkError
-from proreus.worlds.pods.training.fused_ppo import Learner, PPOConfig
+from proreus.worlds.pods.training.fused_ppo import FusedPPO, FusedPPOConfig
 from proreus.worlds.pods.training.lanes import BatchedPods
 from proreus.worlds.pods.training.torch_descent import TorchDescent
 from tests.learning.learning_cases import gpu_world, small_world
 
-CONFIG = PPOConfig(steps=100_000, rollout_steps=24, epochs=2, minibatches=3, threads=1, target_kl=0.0)
+CONFIG = FusedPPOConfig(steps=100_000, rollout_steps=24, epochs=2, minibatches=3, threads=1, target_kl=0.0)
 
 
-def learner_with(world: str, config: PPOConfig = CONFIG) -> Learner:
+def learner_with(world: str, config: FusedPPOConfig = CONFIG) -> FusedPPO:
     compiled = small_world() if world == "small" else gpu_world()
-    return Learner(config, BatchedPods(compiled, 8, seed=5, horizon=20))
+    return FusedPPO(config, BatchedPods(compiled, 8, seed=5, horizon=20))
 
 
-def with_torch(learner: Learner, device: Literal["cpu", "cuda"] = "cpu") -> Learner:
+def with_torch(learner: FusedPPO, device: Literal["cpu", "cuda"] = "cpu") -> FusedPPO:
     """The same learner, with its steps taken by torch."""
     learner._gpu = TorchDescent(learner._rollouts[0], device)
     return learner
@@ -38,12 +38,12 @@ def test_updates_are_those_of_the_kernels(world: str, device: Literal["cpu", "cu
         pytest.skip("this machine has no CUDA device")
     kernels, torch_steps = learner_with(world), with_torch(learner_with(world), device)
     before = kernels.params.copy()
-    ours, theirs = kernels.learn(), torch_steps.learn()
+    ours, theirs = ({**each.learn().figures, **each.aside} for each in (kernels, torch_steps))
     moved = np.abs(kernels.params - before).max()
     assert moved > 1e-3
     np.testing.assert_allclose(torch_steps.params, kernels.params, atol=0.02 * moved)
     for name in ("entropy", "kl", "clip_fraction", "policy_loss", "value_loss"):
-        assert getattr(theirs, name) == pytest.approx(getattr(ours, name), rel=5e-3, abs=1e-4), name
+        assert theirs[name] == pytest.approx(ours[name], rel=5e-3, abs=1e-4), name
     torch_steps.close()
 
 
@@ -69,8 +69,8 @@ def test_cuda_is_refused_where_there_is_none() -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
     with pytest.raises(UsageError, match="--device cuda"):
-        learner_with("small", PPOConfig(device="cuda"))
-    assert learner_with("small", PPOConfig(device="auto"))._gpu is None
+        learner_with("small", FusedPPOConfig(device="cuda"))
+    assert learner_with("small", FusedPPOConfig(device="auto"))._gpu is None
 
 
 def test_kernels_need_no_torch() -> None:

@@ -1,4 +1,4 @@
-"""PPO from recorded decisions: slopes, importance ratios, the guard, and decisions that cannot teach."""
+"""PPO from recorded decisions: gradient, importance ratios, the guard, and decisions that cannot teach."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from proreus.worlds.pods.training.vector.recorded_ppo import (
     VectorPPO,
     VectorPPOSettings,
     estimate,
-    fill_slopes,
+    fill_gradients,
     improve,
     log_chances,
     settings_of,
@@ -47,7 +47,7 @@ def random_tensors(kind: str, nodes: int, *, memory: bool) -> dict[str, NDArray[
     ("kind", "length", "memory"),
     [("vector-scorer", 46, False), ("vector-scorer", 48, True), ("vector-mlp", 46, False)],
 )
-def test_outputs_and_slopes_are_those_of_autograd(kind: str, length: int, memory: bool) -> None:
+def test_outputs_and_gradient_are_those_of_autograd(kind: str, length: int, memory: bool) -> None:
     nodes, random = 23, np.random.default_rng(0)
     tensors = random_tensors(kind, nodes, memory=memory)
     states = random.random((11, length))
@@ -61,10 +61,10 @@ def test_outputs_and_slopes_are_those_of_autograd(kind: str, length: int, memory
     d_values = random.normal(size=11)
     loss = (logits * torch.from_numpy(d_logits)).sum() + (values * torch.from_numpy(d_values)).sum()
     loss.backward()
-    slopes = np.full(len(ours.flat), np.nan)
-    length_found = ours.backward(states, d_logits, d_values, slopes)
+    gradient = np.full(len(ours.flat), np.nan)
+    length_found = ours.backward(states, d_logits, d_values, gradient)
     expected = np.concatenate([_slope(value) for value in _parameters(reference)])
-    np.testing.assert_allclose(slopes, expected, atol=2e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(gradient, expected, atol=2e-4 * np.abs(expected).max())
     assert length_found == pytest.approx(float(np.linalg.norm(expected)), rel=1e-4)
     assert all(np.array_equal(ours.tensors()[name], tensors[name]) for name in tensors)
 
@@ -83,7 +83,7 @@ def _slope(parameter: torch.nn.Parameter) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_slopes_of_the_loss_are_those_of_autograd(masked: bool) -> None:
+def test_the_gradient_of_the_loss_are_those_of_autograd(masked: bool) -> None:
     random = np.random.default_rng(1)
     rows, actions = 40, 12
     logits = random.normal(size=(rows, actions)).astype(np.float32)
@@ -115,7 +115,7 @@ def test_the_slopes_of_the_loss_are_those_of_autograd(masked: bool) -> None:
     ours, figures, d_values = logits.copy(), np.zeros(5), np.zeros(rows)
     log_chances(ours, masks)
     recorded = (chosen, behaviour, advantages, targets.astype(np.float32), teaches)
-    fill_slopes(
+    fill_gradients(
         (ours, values, before), recorded, (clip, value_weight, bonus, 1 / teaches.sum()), d_values, figures
     )
     assert leaf.grad is not None and value_leaf.grad is not None
@@ -131,7 +131,7 @@ def test_advantages_follow_the_recorded_order_up_to_the_ends_of_episodes() -> No
         dones=np.array([False, True, False, False]),
     )
     values = np.array([10.0, 20.0, 30.0, 40.0])
-    advantages, returns = estimate(stretch, values, 0.5, 0.5)
+    advantages, returns = estimate(stretch, values, (0.5, 0.5))
     # Backwards: 4 + .5 * 40 - 40 (the last value stands in for the next); 3 + .5 * 40 - 30 + .25 * that;
     # the second ends its episode: 2 - 20; 1 + .5 * 20 - 10 + .25 * that.
     assert advantages.tolist() == [1.0 + 10.0 - 10.0 - 4.5, -18.0, -7.0 - 4.0, -16.0]

@@ -9,15 +9,24 @@ import pytest
 
 pytest.importorskip("cmaes", reason="needs the extra learn")
 
+from proreus.learning.es import evolve
+from proreus.learning.evolution_run import EvolutionRun
 from proreus.model.errors import UsageError
-from proreus.workers.threads import Threads
+from proreus.workers.processes import Workers, pool_of
 from proreus.worlds.rebalance.windows.encoding import FEATURES
 from proreus.worlds.rebalance.windows.model import RequestWindows
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
+from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
-from proreus.worlds.rebalance.windows.training.goal import MovesESConfig, evolve_moves, starting_point
-from proreus.worlds.rebalance.windows.training.run import MovesRun
+from proreus.worlds.rebalance.windows.training.goal import (
+    MovesESConfig,
+    WindowsGoal,
+    _windows,
+    starting_point,
+)
+from proreus.worlds.rebalance.windows.training.learners import ES
+from tests.inline_pool import InlinePool
 
 SMALL = WindowScenario("windows/serial", config=WindowsConfig(nodes=4, pods=16, windows=240))
 CONFIG = MovesESConfig(
@@ -26,33 +35,33 @@ CONFIG = MovesESConfig(
 
 
 def test_a_population_improves_and_weights_change() -> None:
-    threads = Threads(1)
-    found = list(evolve_moves(CONFIG, [SMALL], threads))
+    found = list(evolve(CONFIG, WindowsGoal(CONFIG, [SMALL], InlinePool())))
     assert [generation.number for generation in found] == list(range(6))
     assert np.mean(found[-1].fitness) > np.mean(found[0].fitness)
-    assert (found[-1].weights != starting_point()).any()
+    assert (found[-1].mean != starting_point()).any()
     judged = [generation.validation for generation in found if generation.validation is not None]
     assert [set(gains) for gains in judged] == [{"windows/serial"}] * 2
 
 
 def test_a_resumed_run_ends_where_an_unbroken_one_does(tmp_path: Path) -> None:
-    threads, whole = Threads(2), Threads(1)
-    record = MovesRun(tmp_path / "run", CONFIG, [SMALL], resume=False)
-    for generation in evolve_moves(CONFIG, [SMALL], threads):
-        record.add(generation)
-        if generation.number == 2:
-            break
-    record.close()
-    again = MovesRun(tmp_path / "run", CONFIG, [SMALL], resume=True)
-    assert len(again.past_fitness) == 3
-    for generation in evolve_moves(CONFIG, [SMALL], threads, again.past_fitness):
-        again.add(generation)
-        last = generation
-    again.close()
-    threads.close()
-    unbroken = list(evolve_moves(CONFIG, [SMALL], whole))[-1]
-    assert last.fitness == unbroken.fitness and (last.weights == unbroken.weights).all()
-    assert make_move_policy(str(tmp_path / "run")).weights.shape == (len(FEATURES),)
+    identity = ES.identity([SMALL], (CONFIG,))
+    with pool_of(Workers(2), 8, threads=True) as pool:
+        record = EvolutionRun(tmp_path / "run", identity, resume=False)
+        for generation in evolve(CONFIG, WindowsGoal(CONFIG, [SMALL], pool)):
+            record.add(generation)
+            if generation.number == 2:
+                break
+        record.close()
+        again = EvolutionRun(tmp_path / "run", identity, resume=True)
+        assert len(again.past_fitness) == 3
+        for generation in evolve(CONFIG, WindowsGoal(CONFIG, [SMALL], pool), again.past_fitness):
+            again.add(generation)
+            last = generation
+        again.close()
+    unbroken = list(evolve(CONFIG, WindowsGoal(CONFIG, [SMALL], InlinePool())))[-1]
+    assert last.fitness == unbroken.fitness and (last.mean == unbroken.mean).all()
+    policy = make_move_policy(str(tmp_path / "run"))
+    assert isinstance(policy, MovePolicy) and policy.weights.shape == (len(FEATURES),)
     assert again.summary()["validation"] == unbroken.validation
 
 
@@ -66,7 +75,9 @@ def test_training_never_reads_the_windows_of_the_test(monkeypatch: pytest.Monkey
         return found
 
     monkeypatch.setattr(WindowScenario, "windows", watched)
-    list(evolve_moves(MovesESConfig(generations=1, population=4, deployments=1), [SMALL], Threads(1)))
+    _windows.cache_clear()
+    config = MovesESConfig(generations=1, population=4, deployments=1)
+    list(evolve(config, WindowsGoal(config, [SMALL], InlinePool())))
     assert {part for part, _ in seen} == {"train", "valid"}
     assert min(seed for _, seed in seen) >= 1_000_000
 

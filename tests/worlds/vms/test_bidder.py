@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from proreus.kernels.packed import pack
 from proreus.model.errors import InputError
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
+from proreus.policies.networks.bidder import BIDDERS, bidder_of, make_bids
 from proreus.policies.networks.q import QNetwork
-from proreus.policies.networks.rows import ServerActorCritic, ServerQMIX
-from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES, VERSION, encode_servers
+from proreus.policies.networks.rows import ActorCritic, QMIXNetwork
+from proreus.worlds.vms.encoding.rows import VERSION, encode_servers
 from proreus.worlds.vms.model import VmTrace
-from proreus.worlds.vms.policies.bidder import BIDDERS, bidder_of, make_bids
+from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.catalogue import make_vm_policy, rule_policy
 from proreus.worlds.vms.policies.columns import BIDDING
 from proreus.worlds.vms.policies.policy import VmRulePolicy
@@ -41,12 +42,12 @@ def network_of(kind: str, seed: int, hidden: int = 16) -> nn.Module:
         torch.manual_seed(seed)
         match kind:
             case "agents":
-                made = ServerQMIX(hidden)
+                made = QMIXNetwork(hidden, *SIZES)
             case "actor":
-                made = ServerActorCritic(hidden)
+                made = ActorCritic(hidden, *SIZES)
                 nn.init.normal_(made.logit.weight)
             case _:
-                made = QNetwork(hidden, len(ROW_FEATURES), len(CONTEXT_FEATURES))
+                made = QNetwork(hidden, *SIZES)
     return made
 
 
@@ -59,9 +60,9 @@ def tensors_of(network: nn.Module) -> dict[str, Any]:
 def torch_bids(network: nn.Module, rows: Tensor, context: Tensor, legal: Tensor) -> Tensor:
     """[B, P] of the network as it was trained."""
     match network:
-        case ServerQMIX():
+        case QMIXNetwork():
             return network.agents.bids(rows, context)
-        case ServerActorCritic():
+        case ActorCritic():
             logits: Tensor = network(rows, context, legal)[0]
             return logits
         case _:
@@ -74,12 +75,12 @@ def torch_bids(network: nn.Module, rows: Tensor, context: Tensor, legal: Tensor)
 @given(st.sampled_from(KINDS), st.integers(0, 2**31), st.integers(1, 12))
 def test_bids_are_those_of_the_network_but_for_a_constant(kind: str, seed: int, servers: int) -> None:
     network, random = network_of(kind, seed), np.random.default_rng(seed)
-    rows = random.choice(np.array([0.0, 0.25, 0.5, 1.0], dtype=np.float32), (2 * servers, len(ROW_FEATURES)))
-    context = random.random(len(CONTEXT_FEATURES), dtype=np.float32)
+    rows = random.choice(np.array([0.0, 0.25, 0.5, 1.0], dtype=np.float32), (2 * servers, SIZES[0]))
+    context = random.random(SIZES[1], dtype=np.float32)
     legal = random.random(2 * servers) < 0.6
     legal[random.integers(2 * servers)] = True
     bids = np.zeros(2 * servers, dtype=np.float32)
-    make_bids(pack(bidder_of(kind, tensors_of(network))), rows, context, legal.view(np.uint8), bids)
+    make_bids(pack(bidder_of(kind, tensors_of(network), SIZES)), rows, context, legal.view(np.uint8), bids)
     wanted = torch_bids(network, *(torch.from_numpy(array)[None] for array in (rows, context, legal)))
     apart = (wanted[0].numpy() - bids)[legal]
     np.testing.assert_allclose(apart, apart[0], rtol=0, atol=2e-5)
@@ -104,7 +105,7 @@ def trace() -> VmTrace:
 def test_a_policy_chooses_what_its_network_would_over_whole_runs(kind: str, trace: VmTrace) -> None:
     """One encoding: what plays sees what was learned from."""
     network = network_of(kind, 3)
-    policy = VmRulePolicy(kind, BIDDING, bidder=bidder_of(kind, tensors_of(network)))
+    policy = VmRulePolicy(kind, BIDDING, bidder=bidder_of(kind, tensors_of(network), SIZES))
     options = replace(with_servers(SCENARIOS["rejecting"], 3), reward="placement")
     world = VmsWorld(compile_trace(trace, options.double), options)
     world.begin(0, 300)

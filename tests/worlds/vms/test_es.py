@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from pathlib import Path
 
 import numpy as np
@@ -12,60 +13,61 @@ import pytest
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.cli.main import main
+from proreus.learning.es import Generation, evolve
 from proreus.model.errors import UsageError
-from proreus.workers.threads import Threads
+from proreus.workers.processes import Workers, pool_of
 from proreus.worlds.vms.encoding.place import FEATURES
-from proreus.worlds.vms.play import planned_runs, wait_times
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.play import wait_times
+from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import LEARNED
 from proreus.worlds.vms.policies.policy import VmRulePolicy
-from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
-from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.training.goal import VmsESConfig, VmsGeneration, evenly, evolve_vms
+from proreus.worlds.vms.simulation.runs import planned_runs
+from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
+from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal
+from proreus.worlds.vms.training.trace import TrainingTrace, evenly
+from tests.inline_pool import InlinePool
 
-TRACE = generate_vms(6_000, 11)
+TRACE = TrainingTrace(machines=6_000, seed=11)
+WORK = TRACE.work(SCENARIOS["waiting"].double)
 OPTIONS = with_servers(SCENARIOS["waiting"], 3)
 SMALL = VmsESConfig(generations=6, population=8, starts=24, validation_starts=60, evaluate_every=3, seed=2)
 
 
 @pytest.fixture
-def threads() -> Iterator[Threads]:
-    two = Threads(2)
-    yield two
-    two.close()
+def pool() -> Iterator[Executor]:
+    with pool_of(Workers(2), 8, threads=True) as two:
+        yield two
 
 
-def searched(config: VmsESConfig, threads: Threads, past: list[tuple[float, ...]]) -> list[VmsGeneration]:
-    return list(evolve_vms(config, TRACE, OPTIONS, threads, past))
+def searched(config: VmsESConfig, pool: Executor, past: list[tuple[float, ...]]) -> list[Generation]:
+    return list(evolve(config, VmsGoal(config, TRACE, OPTIONS, pool), past))
 
 
 def test_without_weights_the_scorer_is_first_fit() -> None:
-    runs = planned_runs(compile_trace(TRACE, OPTIONS.double), OPTIONS, np.arange(0, 3_000, 100))
+    runs = planned_runs(WORK, OPTIONS, np.arange(0, 3_000, 100))
     blank = VmRulePolicy("blank", LEARNED, weights=np.zeros(len(FEATURES)))
-    scored, ruled = wait_times(runs, [blank, make_vm_policy("first_fit")])
+    scored, ruled = wait_times(runs, [blank, rule_policy("first_fit")])
     assert scored.tolist() == ruled.tolist() and ruled.sum() > 0
 
 
-def test_the_search_learns_to_wait_less_than_it_started_with(threads: Threads) -> None:
-    generations = searched(SMALL, threads, [])
+def test_the_search_learns_to_wait_less_than_it_started_with(pool: Executor) -> None:
+    generations = searched(SMALL, pool, [])
     assert [one.number for one in generations] == list(range(6))
     assert [one.validation is not None for one in generations] == [False, False, True] * 2
-    assert all(one.decisions > 0 and (one.weights != 0).any() for one in generations)
-    runs = planned_runs(compile_trace(TRACE, OPTIONS.double), OPTIONS, evenly(0, 2_700, 90, 0.3))
-    learned = VmRulePolicy("learned", LEARNED, weights=generations[-1].weights)
-    new, old = wait_times(runs, [learned, make_vm_policy("random")])
+    assert all(one.counts["decisions"] > 0 and (one.mean != 0).any() for one in generations)
+    runs = planned_runs(WORK, OPTIONS, evenly(0, 2_700, 90, 0.3))
+    learned = VmRulePolicy("learned", LEARNED, weights=generations[-1].mean)
+    new, old = wait_times(runs, [learned, rule_policy("random")])
     assert np.log1p(new).mean() < np.log1p(old).mean() - 0.1
 
 
-def test_a_resumed_search_is_the_unbroken_one_bit_for_bit(threads: Threads) -> None:
-    whole = searched(SMALL, threads, [])
-    rest = searched(SMALL, threads, [one.fitness for one in whole[:4]])
+def test_a_resumed_search_is_the_unbroken_one_bit_for_bit(pool: Executor) -> None:
+    whole = searched(SMALL, pool, [])
+    rest = searched(SMALL, pool, [one.fitness for one in whole[:4]])
     assert [one.number for one in rest] == [4, 5]
     for one, other in zip(whole[4:], rest, strict=True):
-        assert one.fitness == other.fitness and (one.weights == other.weights).all()
-    alone = Threads(1)
-    assert searched(SMALL, alone, [])[-1].fitness == whole[-1].fitness
-    alone.close()
+        assert one.fitness == other.fitness and (one.mean == other.mean).all()
+    assert searched(SMALL, InlinePool(), [])[-1].fitness == whole[-1].fitness
 
 
 def test_starts_are_even_and_stay_in_their_part() -> None:
@@ -73,12 +75,12 @@ def test_starts_are_even_and_stay_in_their_part() -> None:
     assert evenly(100, 200, 4, 0.99).tolist() == [124, 149, 174, 199]
 
 
-def test_settings_that_mean_nothing(threads: Threads) -> None:
+def test_settings_that_mean_nothing(pool: Executor) -> None:
     for wrong in ({"generations": 0}, {"sigma": 0.0}, {"servers": (0,)}, {"starts": -1}):
         with pytest.raises(UsageError):
             VmsESConfig(**wrong)
     with pytest.raises(UsageError, match="where machines wait"):
-        next(evolve_vms(SMALL, TRACE, SCENARIOS["recovering"], threads))
+        VmsGoal(SMALL, TRACE, SCENARIOS["recovering"], pool)
 
 
 def test_a_run_is_kept_resumed_and_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

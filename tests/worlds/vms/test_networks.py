@@ -10,14 +10,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proreus.contract.lanes import Arrays
 from proreus.learning.ddqn import DDQNConfig, ddqn
-from proreus.learning.ppo import ServersPPOConfig, advantages, servers_ppo
-from proreus.learning.qmix import QMIXConfig, n_step_returns, qmix
+from proreus.learning.ppo import PPOConfig, ppo
+from proreus.learning.qmix import QMIXConfig, qmix
+from proreus.learning.returns import advantages, n_step_returns
 from proreus.model.errors import UsageError
-from proreus.policies.networks.rows import ServerQMIX
+from proreus.policies.networks.rows import QMIXNetwork
 from proreus.worlds.vms.encoding.rows import encode_servers
 from proreus.worlds.vms.training.mac import MACArguments, VectorMAC
-from proreus.worlds.vms.training.servers import OneLane
 from tests.learning.learning_cases import one_thread  # noqa: F401
 from tests.worlds.vms.server_cases import packing_servers
 
@@ -25,18 +26,18 @@ from tests.worlds.vms.server_cases import packing_servers
 def random_return(episodes: int = 200) -> float:
     """Mean return of legal choices at random: what every learner must beat."""
     env, random = packing_servers(episodes), np.random.default_rng(7)
-    state, total, running = env.reset(0), np.zeros(episodes), np.ones(episodes, dtype=bool)
+    seen, total, running = env.reset(0), np.zeros(episodes), np.ones(episodes, dtype=bool)
     while running.any():
-        chosen = [int(random.choice(np.flatnonzero(legal))) for legal in state.avail]
-        state, reward, ended = env.step(np.array(chosen))
-        total += reward * running
+        chosen = [int(random.choice(np.flatnonzero(legal))) for legal in seen.legal]
+        seen, rewards, ended, *_ = env.step(np.array(chosen))
+        total += rewards * running
         running &= ~ended
     return float(total.mean())
 
 
-def moved(before: dict[str, torch.Tensor], after: torch.nn.Module) -> bool:
+def moved(before: Arrays, after: Arrays) -> bool:
     """Whether every parameter is another one now."""
-    return all(not torch.equal(before[name], now) for name, now in after.state_dict().items())
+    return all(not np.array_equal(before[name], now) for name, now in after.items())
 
 
 def test_qmix_beats_random_and_its_weights_change() -> None:
@@ -50,33 +51,32 @@ def test_qmix_beats_random_and_its_weights_change() -> None:
         epsilon_values=(0.9, 0.5, 0.05, 0.05),
     )
     run = qmix(config, packing_servers(16))
-    first = next(run)
-    before = {name: tensor.clone() for name, tensor in first.learner.network.state_dict().items()}
+    before = next(run).tensors()
     *_, last = run
-    assert moved(before, last.learner.network)
-    assert last.mean_return > random_return() + 1.5
-    assert -1.0 < last.mean_value < 20.0
+    assert moved(before, last.tensors())
+    assert last.figures["return"] > random_return() + 1.5
+    assert -1.0 < last.figures["value"] < 20.0
 
 
 def test_ddqn_beats_random() -> None:
     config = DDQNConfig(steps=6_000, warm_up=200, hidden=32, report_every=2_000, seed=1, discount=0.95)
-    *_, last = ddqn(config, lambda: OneLane(packing_servers(1)))
-    assert last.mean_return > random_return() + 1.5
+    *_, last = ddqn(config, packing_servers(1))
+    assert last.figures["return"] > random_return() + 1.5
 
 
 def test_ppo_beats_random_and_its_weights_change() -> None:
-    run = servers_ppo(ServersPPOConfig(steps=30_000, learning_rate=3e-3, seed=1), packing_servers(16))
-    before = {name: tensor.clone() for name, tensor in next(run).network.state_dict().items()}
+    run = ppo(PPOConfig(steps=30_000, learning_rate=3e-3, seed=1), packing_servers(16))
+    before = next(run).tensors()
     *_, last = run
-    assert moved(before, last.network)
-    assert last.mean_return > random_return() + 1.5
+    assert moved(before, last.tensors())
+    assert last.figures["return"] > random_return() + 1.5
 
 
 @given(st.integers(0, 2**31), st.integers(1, 9))
 def test_the_highest_bid_is_the_best_joint_action(seed: int, servers: int) -> None:
     """Monotonic mixing: sorting choices by bid and by team value is the same."""
     torch.manual_seed(seed)
-    network = ServerQMIX(16)
+    network = QMIXNetwork(16, 8, 6)
     rows, context = torch.randn(3, 2 * servers, 8), torch.randn(3, 6)
     with torch.no_grad():
         values, bids = network(rows, context)
@@ -88,7 +88,7 @@ def test_the_highest_bid_is_the_best_joint_action(seed: int, servers: int) -> No
 @given(st.integers(0, 2**31))
 def test_the_team_never_loses_by_an_agents_gain(seed: int) -> None:
     torch.manual_seed(seed)
-    mixer = ServerQMIX(16).mixer
+    mixer = QMIXNetwork(16, 8, 6).mixer
     whole, total = torch.randn(4, 16), torch.randn(4)
     with torch.no_grad():
         assert (mixer(total + torch.rand(4), whole) >= mixer(total, whole) - 1e-6).all()
@@ -187,6 +187,6 @@ def test_the_same_seed_learns_the_same() -> None:
     ends = []
     for _ in range(2):
         *_, last = qmix(config, packing_servers(4))
-        ends.append((last.loss, last.mean_value))
+        ends.append((last.figures["loss"], last.figures["value"]))
     assert ends[0] == ends[1]
     assert not math.isnan(ends[0][0])

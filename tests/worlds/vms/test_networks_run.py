@@ -1,10 +1,12 @@
-"""`train_servers`: QMIX, PPO and DQN over servers, resumed bit for bit, judged on held-out starts."""
+"""QMIX, PPO and DQN over servers, resumed bit for bit, judged on held-out starts."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,51 +14,69 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra learn")
 
 from proreus.learning.gradient_run import STATE, GradientRun, Report
-from proreus.learning.ppo import ServersPPOConfig
+from proreus.learning.learner import GradientLearner, Task, descend
+from proreus.learning.ppo import PPOConfig
 from proreus.learning.qmix import QMIXConfig
 from proreus.learning.runs import read_journal
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.policies.checkpoint import load_checkpoint
+from proreus.workers.processes import Workers
 from proreus.worlds.vms.encoding.rows import VERSION
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
-from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
-from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import split_range
-from proreus.worlds.vms.training.judge import LaneLessons, VmsSchool
-from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings
-from proreus.worlds.vms.training.networks_run import (
-    Config,
-    ServersDDQNConfig,
-    servers_identity,
-    train_servers,
-)
-from proreus.worlds.vms.training.servers import VmsServers
+from proreus.worlds.vms.policies.catalogue import rule_policy
+from proreus.worlds.vms.scenarios import VmScenario
+from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
+from proreus.worlds.vms.training import judge
+from proreus.worlds.vms.training.judge import LaneLessons, VmsLessons, VmsSchool
+from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
+from proreus.worlds.vms.training.torch_learners import DDQN, PPO, QMIX, VmsDDQNConfig
+from proreus.worlds.vms.training.trace import TrainingTrace
 
-TRACE = generate_vms(3_000, 4)
+TRACE = TrainingTrace(machines=3_000, seed=4)
+SCENARIO = VmScenario("waiting@2", with_servers(SCENARIOS["waiting"], 2))
 LESSONS = LaneLessons(lanes=4, validation_starts=6, evaluate_every=2, limit=120)
-SCHOOL = VmsSchool("waiting@2", TRACE, with_servers(SCENARIOS["waiting"], 2), LESSONS)
-CONFIGS: dict[str, Config] = {
+SCHOOL = VmsSchool(TRACE, SCENARIO.options, LESSONS)
+VMS_LESSONS = tuple(item.name for item in fields(VmsLessons))
+LEARNERS: dict[type, GradientLearner] = {QMIXConfig: QMIX, PPOConfig: PPO, VmsDDQNConfig: DDQN}
+CONFIGS: dict[str, Any] = {
     # The memory is full and forgets before the end; the third update is in the middle of runs.
     "qmix": QMIXConfig(steps=192, chunk=8, n_step=4, updates=2, batch_size=16, capacity=80, hidden=8, seed=3),
-    "ppo": ServersPPOConfig(steps=192, rollout_steps=8, epochs=2, minibatches=2, hidden=8, seed=3),
-    "ddqn": ServersDDQNConfig(
+    "ppo": PPOConfig(steps=192, rollout_steps=8, epochs=2, minibatches=2, hidden=8, seed=3),
+    "ddqn": VmsDDQNConfig(
         steps=180, report_every=30, hidden=8, warm_up=20, batch_size=16, capacity=80, target_every=9, seed=3
     ),
 }
 
 
+@pytest.fixture(autouse=True)
+def small_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is trained on here is short."""
+    monkeypatch.setattr(judge, "training_trace", lambda scenario: TRACE)
+    judge.school_of.cache_clear()
+
+
 def train(
-    folder: Path, config: Config, *, resume: bool = False, stop_after: int = 10**9, school: VmsSchool = SCHOOL
+    folder: Path,
+    config: Any,
+    *,
+    resume: bool = False,
+    stop_after: int = 10**9,
+    lessons: VmsLessons = LESSONS,
 ) -> list[Report]:
     """The reports of a run, stopped after so many."""
     reports: list[Report] = []
-    run = GradientRun(folder, servers_identity(school.name, config, school.lessons), resume=resume)
+    learner = LEARNERS[type(config)]
+    if learner is DDQN:
+        lessons = VmsLessons(**{name: getattr(lessons, name) for name in VMS_LESSONS})
+    configs = (config, lessons)
+    run = GradientRun(folder, learner.identity([SCENARIO], configs), resume=resume)
+    task = Task([SCENARIO], configs, Workers(1), folder, resume)
 
     def stopped() -> bool:
         return len(reports) + 1 >= stop_after
 
-    for report in train_servers(run, school, config, stopped=stopped):
-        reports.append(report)
+    with closing(run):
+        for report in descend(learner, task, run, stopped):
+            reports.append(report)
     return reports
 
 
@@ -80,7 +100,7 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(algorithm: str, tmp_path:
     assert (card.world, card.algorithm, card.trained_on) == ("vms", algorithm, ("waiting@2",))
     # The journal holds the gain that the best checkpoint has where it plays as a policy.
     judged = max(entry["validation"]["waiting@2"] for entry in read_journal(whole) if entry["validation"])
-    assert judged == pytest.approx(SCHOOL.gain(make_vm_policy(str(whole))))
+    assert judged == pytest.approx(SCHOOL.gain(rule_policy(str(whole))))
     assert list(card.scores.values()) == [pytest.approx(judged)]
 
 
@@ -89,31 +109,31 @@ def test_the_best_rule_gains_nothing_over_itself(full: str) -> None:
     name = {"wait": "waiting", "end": "recovering", "reject": "rejecting"}[full]
     lessons = replace(LESSONS, limit=0, validation_starts=20)
     school = replace(SCHOOL, options=with_servers(SCENARIOS[name], 2), lessons=lessons)
-    gains = {rule: school.gain(make_vm_policy(rule)) for rule in ("first_fit", "best_fit", "balance_fit")}
+    gains = {rule: school.gain(rule_policy(rule)) for rule in ("first_fit", "best_fit", "balance_fit")}
     assert max(gains.values()) == 0.0 and min(gains.values()) < 0.0, gains
 
 
 def test_nobody_trains_where_it_is_judged() -> None:
-    trained, judged = (split_range(part, len(TRACE)) for part in ("train", "valid"))
+    trained, judged = TRACE.part("train"), TRACE.part("valid")
     assert trained[1] <= judged[0]
     assert (SCHOOL._held_out.starts >= judged[0]).all() and (SCHOOL._held_out.starts < judged[1]).all()
-    env = SCHOOL.servers(8)
-    assert (env._batch.settings.first, env._batch.settings.last) == trained
+    starts = SCHOOL.lanes(8).batch.settings
+    assert (starts.first, starts.last) == trained
 
 
 def test_the_end_for_want_of_room_is_what_costs() -> None:
     """And with a discount that ranks runs as a reward for every placement does."""
     options, discount, cost = with_servers(SCENARIOS["recovering"], 2), 0.9, 10.0
-    work = compile_trace(TRACE, options.double)
+    work = TRACE.work(options.double)
     for limit in (20, 5_000):
-        env = VmsServers(work, options, 3, BatchSettings(0, 900, limit), cost)
-        state, returns, steps = env.reset(1), np.zeros((2, 3)), np.zeros(3)
+        lanes = RowLanes(BatchedVms(work, options, 3, BatchSettings(0, 900, limit)), cost)
+        seen, returns, steps = lanes.reset(1), np.zeros((2, 3)), np.zeros(3)
         ended = np.zeros(3, dtype=np.bool_)
         while not ended.any():
-            state, rewards, ended = env.step(np.argmax(state.avail, axis=1))
-            assert (env.own_rewards == 1.0).all()
+            seen, rewards, ended, own_rewards, _ = lanes.step(np.argmax(seen.legal, axis=1))
+            assert (own_rewards == 1.0).all()
             assert (rewards[~ended] == 0.0).all()
-            returns += discount**steps * np.stack([env.own_rewards, rewards])
+            returns += discount**steps * np.stack([own_rewards, rewards])
             steps += 1
         if limit == 20:  # ended as long as a run may be, not for want of room
             assert (rewards == 0.0).all() and steps[0] == 20
@@ -125,7 +145,7 @@ def test_the_end_for_want_of_room_is_what_costs() -> None:
 
 def test_a_captured_batch_goes_on_as_if_nothing_had_happened() -> None:
     options = with_servers(SCENARIOS["waiting"], 2)
-    work = compile_trace(TRACE, options.double)
+    work = TRACE.work(options.double)
 
     def played(batch: BatchedVms, steps: int) -> list[bytes]:
         found = []
@@ -172,9 +192,8 @@ def test_settings_that_cannot_be_are_refused_and_leave_no_run(tmp_path: Path) ->
 def test_a_state_that_is_none_is_reported(tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(run, CONFIGS["qmix"], stop_after=2)
-    other = replace(SCHOOL, lessons=replace(LESSONS, lanes=3))
     settings = json.loads((run / "settings.json").read_text())
     settings["config"]["lanes"] = 3
     (run / "settings.json").write_text(json.dumps(settings))
     with pytest.raises(InputError, match="do not fit"):
-        train(run, CONFIGS["qmix"], resume=True, school=other)
+        train(run, CONFIGS["qmix"], resume=True, lessons=replace(LESSONS, lanes=3))

@@ -1,7 +1,7 @@
-"""Torch networks that choose among servers: agents that bid, a mixer of their values, an actor-critic.
+"""Torch networks that choose among rows: agents that bid, a mixer of their values, an actor-critic.
 
-Rows, contexts and masks are those of `encoding.servers`; the weights are shared by all servers, so that one
-network serves any number of them. B choices, N servers, H hidden units.
+An agent has two rows (a server with its two NUMA nodes). The weights are shared by all agents, so that one
+network serves any number of them. B choices, N agents, H hidden units, F features of a row, G of the context.
 """
 
 from __future__ import annotations
@@ -9,39 +9,35 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES
-
-_ROW, _CONTEXT = len(ROW_FEATURES), len(CONTEXT_FEATURES)
-
 
 class Trunk(nn.Module):
-    """What each (server, NUMA) pair looks like, and the whole beside it."""
+    """What each row looks like, and the whole beside it."""
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, row_features: int, context_features: int) -> None:
         super().__init__()
-        self.of_row = nn.Linear(_ROW, hidden)
-        self.of_context = nn.Linear(_CONTEXT, hidden, bias=False)
+        self.of_row = nn.Linear(row_features, hidden)
+        self.of_context = nn.Linear(context_features, hidden, bias=False)
         self.deeper = nn.Linear(hidden, hidden)
-        self.whole = nn.Linear(2 * hidden + _CONTEXT, hidden)
+        self.whole = nn.Linear(2 * hidden + context_features, hidden)
 
     def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        """([B, 2 N, H] of the pairs, [B, H] of the whole) from rows [B, 2 N, F] and context [B, G]."""
+        """([B, 2 N, H] of the rows, [B, H] of the whole) from rows [B, 2 N, F] and context [B, G]."""
         found = torch.relu(self.of_row(rows) + self.of_context(context).unsqueeze(1))
         found = torch.relu(self.deeper(found))
         whole = torch.cat((found.mean(1), found.amax(1), context), 1)
         return found, torch.relu(self.whole(whole))
 
 
-class ServerAgents(nn.Module):
+class Agents(nn.Module):
     """QMIX's agents, one per server with shared weights: what it is worth to each to place here, or to pass.
 
     A server takes the request on its first NUMA node, on its second, or passes. Exactly one of them takes
     it, so a server's bid is what it gains by taking it over passing, and the highest bid wins.
     """
 
-    def __init__(self, hidden: int = 64) -> None:
+    def __init__(self, hidden: int, row_features: int, context_features: int) -> None:
         super().__init__()
-        self.trunk = Trunk(hidden)
+        self.trunk = Trunk(hidden, row_features, context_features)
         self.from_whole = nn.Linear(hidden, hidden, bias=False)
         self.take = nn.Linear(hidden, 1)
         self.skip = nn.Linear(hidden, 1)
@@ -51,9 +47,7 @@ class ServerAgents(nn.Module):
         found, whole = self.trunk(rows, context)
         found = torch.relu(found + self.from_whole(whole).unsqueeze(1))
         take = self.take(found).squeeze(-1)
-        servers = found.reshape(len(found), -1, 2, found.shape[2]).mean(
-            2
-        )  # a server knows both its NUMA nodes
+        servers = found.reshape(len(found), -1, 2, found.shape[2]).mean(2)  # each knows both its rows
         return take, self.skip(servers).squeeze(-1), whole
 
     def bids(self, rows: Tensor, context: Tensor) -> Tensor:
@@ -70,7 +64,7 @@ class MonotonicMixer(nn.Module):
     of highest team value is the one of the highest bid, whoever makes it, although only one agent may act.
     """
 
-    def __init__(self, hidden: int = 64, width: int = 16) -> None:
+    def __init__(self, hidden: int, width: int = 16) -> None:
         super().__init__()
         self.weights_in = nn.Linear(hidden, width)
         self.bias_in = nn.Linear(hidden, width)
@@ -86,12 +80,12 @@ class MonotonicMixer(nn.Module):
         return out.reshape(total.shape)
 
 
-class ServerQMIX(nn.Module):
+class QMIXNetwork(nn.Module):
     """Agents and their mixer: the value of every joint action in which one server takes the request."""
 
-    def __init__(self, hidden: int = 64) -> None:
+    def __init__(self, hidden: int, row_features: int, context_features: int) -> None:
         super().__init__()
-        self.agents = ServerAgents(hidden)
+        self.agents = Agents(hidden, row_features, context_features)
         self.mixer = MonotonicMixer(hidden)
 
     def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,12 +95,12 @@ class ServerQMIX(nn.Module):
         return self.mixer(skip.sum(1, keepdim=True) + bids, whole), bids
 
 
-class ServerActorCritic(nn.Module):
+class ActorCritic(nn.Module):
     """Logits of the choices and the value of the state, for PPO."""
 
-    def __init__(self, hidden: int = 64) -> None:
+    def __init__(self, hidden: int, row_features: int, context_features: int) -> None:
         super().__init__()
-        self.actor, self.critic = Trunk(hidden), Trunk(hidden)
+        self.actor, self.critic = (Trunk(hidden, row_features, context_features) for _ in range(2))
         self.from_whole = nn.Linear(hidden, hidden, bias=False)
         self.logit = nn.Linear(hidden, 1)
         self.value = nn.Linear(hidden, 1)

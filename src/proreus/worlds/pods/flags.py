@@ -34,6 +34,11 @@ class PodsFlags:
     drop_failures: bool | None = None
     """Drop a pod that no node can take now (default: as the scenario has it) and do not keep it waiting."""
 
+    @property
+    def by_itself(self) -> bool:
+        """Whether they describe a scenario, without a name beside them."""
+        return bool(self.scenario or self.format)
+
     def chosen(self, name: str | None = None) -> Scenario:
         """The scenario that the flags describe; `name` in place of `--scenario`."""
         scenario = self._files() if self.format is not None else self._named(name or self.scenario or "small")

@@ -47,6 +47,12 @@ WORLD = World(
     ),
     warm_up=warm_up,
     datasets=DATASETS,
+    learners={
+        "es": "proreus.worlds.pods.training.learners:ES",
+        "ppo": "proreus.worlds.pods.training.learners:PPO",
+        "ddqn": "proreus.worlds.pods.training.torch_learners:DDQN",
+    },
+    trains_on=("gpu",),
     bench="proreus.worlds.pods.bench:bench_pods",
     examples={
         "simulate": "proreus simulate pods --scenario small --policy kube --explain app-003-4",

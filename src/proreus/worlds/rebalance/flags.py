@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.rebalance.snapshots.scenarios import (
@@ -48,9 +49,9 @@ class RebalanceFlags:
     the requests; without it the pods of --requests are spread over equal nodes."""
     nodes: int | None = None
     """How many such equal nodes (default: 10)."""
-    snapshot: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    snapshot: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = field(default=None, metadata=PLAYING)
     """Your own snapshot of virtual machines, as JSON in the layout of the public one."""
-    split: Literal["train", "valid", "test"] = "test"
+    split: Literal["train", "valid", "test"] = field(default="test", metadata=PLAYING)
     """The part of the windows, in order of time."""
     budget: int | None = None
     """Migrations a window (default: 5), or of a snapshot (default: 50)."""

@@ -86,6 +86,8 @@ WORLD = World(
     ),
     warm_up=_warm_up,
     datasets={**WINDOW_DATASETS, **SNAPSHOT_DATASETS},
+    learners={"es": "proreus.worlds.rebalance.windows.training.learners:ES"},
+    trains_on=("windows/serial", "windows/parallel"),
     bench="proreus.worlds.rebalance.bench:bench_rebalance",
     examples={
         "simulate": "proreus simulate rebalance --scenario windows/parallel --policy learned "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.vms.model import DoubleRule, ServerShape
@@ -25,14 +26,14 @@ class VmsFlags:
     expansion has 100 servers, which the usual load does not fill: expansion@20 grows."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
-    trace: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    trace: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = field(default=None, metadata=PLAYING)
     """Your own trace: events (vmid,cpu,memory,time,type) or lifetimes (vmid,cpu,mem,at,lt)."""
-    starts: int = 20
+    starts: int = field(default=20, metadata=PLAYING)
     """Runs per seed, each from a start of its own."""
-    split: Split = "test"
+    split: Split = field(default="test", metadata=PLAYING)
     """The part of the trace in which runs start and end: parts share no machine. Where machines wait, runs
     have SPANE's length instead, which may lead some hundred machines past the border."""
-    limit: int = 0
+    limit: int = field(default=0, metadata=PLAYING)
     """Machines of a run; 0: to the end of the part, or SPANE's length where machines wait."""
     servers: str = ""
     """In place of the scenario's: 5x40/90, or mixed as 3x40/90+2x64/256 (count x cores/GB of a NUMA node)."""
@@ -46,7 +47,7 @@ class VmsFlags:
     """Servers to add each time the cluster is too full (default: as the scenario has it)."""
     expand_threshold: float | None = None
     """The share in use above which they are added."""
-    start: Annotated[int | None, tyro.conf.arg(metavar="ROW")] = None
+    start: Annotated[int | None, tyro.conf.arg(metavar="ROW")] = field(default=None, metadata=PLAYING)
     """One run, from this machine of the trace (0 is the first), in place of --starts."""
 
     def chosen(self, name: str | None = None) -> VmScenario:

@@ -19,7 +19,7 @@ from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.policy import VmPolicy, VmRulePolicy
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.scenarios import VmScenario
-from proreus.worlds.vms.simulation.columns import DECIDING, PLACED, STATUS, WAIT, Lanes, Work
+from proreus.worlds.vms.simulation.columns import DECIDING, PLACED, STATUS, WAIT, VmLanes, Work
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, put
 from proreus.worlds.vms.simulation.outcome import RunFigures
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation
@@ -81,7 +81,7 @@ def play_runs(
 
 
 @compiled
-def run_rule(work: Work, lanes: Lanes, rule: VmRule, most: int) -> bool:
+def run_rule(work: Work, lanes: VmLanes, rule: VmRule, most: int) -> bool:
     """Up to `most` decisions of a rule in the first lane; whether the run is over."""
     for _ in range(most):
         if lanes.tally[0, STATUS] != DECIDING:
@@ -92,7 +92,7 @@ def run_rule(work: Work, lanes: Lanes, rule: VmRule, most: int) -> bool:
 
 
 @compiled
-def total_waits(work: Work, lanes: Lanes, rule: VmRule, plan: tuple[I64, I64], waits: F64) -> int:
+def total_waits(work: Work, lanes: VmLanes, rule: VmRule, plan: tuple[I64, I64], waits: F64) -> int:
     """Fill `waits` with the total wait of each run; plan = (starts, limits). How many were placed."""
     starts, limits = plan
     decided = 0

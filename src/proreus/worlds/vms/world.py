@@ -49,6 +49,13 @@ WORLD = World(
     ),
     warm_up=warm_up,
     datasets=DATASETS,
+    learners={
+        "es": "proreus.worlds.vms.training.learners:ES",
+        "qmix": "proreus.worlds.vms.training.torch_learners:QMIX",
+        "ppo": "proreus.worlds.vms.training.torch_learners:PPO",
+        "ddqn": "proreus.worlds.vms.training.torch_learners:DDQN",
+    },
+    trains_on=("waiting",),
     bench="proreus.worlds.vms.bench.claims:bench_vms",
     shown=lambda work: work.first() if isinstance(work, VmRuns) else work,
     examples={

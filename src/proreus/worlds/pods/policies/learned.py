@@ -11,11 +11,13 @@ import numpy as np
 from proreus.kernels.arrays import F32
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.rules.policy import LinearScorer
 from proreus.worlds.pods.policies.scorer import PARAMETERS
 
+_SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 
 
@@ -54,7 +56,9 @@ def q_policy(name: str, checkpoint: Checkpoint, folder: Path, *, preempts: bool)
             f"{folder}: a policy of kind 'q' needs the extra `learn`: pip install 'proreus[learn]'"
         )
     try:
-        network = importlib.import_module("proreus.policies.networks.q").network_of(checkpoint.tensors)
+        network = importlib.import_module("proreus.policies.networks.q").network_of(
+            checkpoint.tensors, _SIZES
+        )
     except ValueError as error:
         raise InputError(str(error), file=folder) from error
     policy: PodPolicy = importlib.import_module("proreus.worlds.pods.policies.q_policy").BiddingQPolicy(

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from proreus.kernels.activations import exponentials, tanh_of
 from proreus.kernels.arrays import F32
 from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import pack, packable
@@ -86,7 +87,7 @@ def initial_parameters(seed: int) -> F32:
 
 
 @packable
-class Work(NamedTuple):
+class ScorerScratch(NamedTuple):
     """Working space of `forward` and `backward` for up to N rows."""
 
     hidden: F32  # [N + 8, H]
@@ -97,58 +98,31 @@ class Work(NamedTuple):
     logits: F32  # [N + 10] the rows', then delay, then reject
     chances: F32  # [N + 10] `softmax` of them
     bits: NDArray[np.int32]  # [N + 10]
-    d_logits: F32  # [N + 10] in: slope of the loss
-    d_value: F32  # [1] in: slope of the loss
+    d_logits: F32  # [N + 10] in: derivative of the loss
+    d_value: F32  # [1] in: derivative of the loss
     d_layer: F32  # [H]
     d_mean: F32  # [H]
     d_base: F32  # [H]
 
 
-def new_work(nodes: int) -> Work:
+def new_scorer_scratch(nodes: int) -> ScorerScratch:
     """Working space for clusters of up to so many nodes."""
     widths = {"logits", "chances", "d_logits"}
     small = {
-        name: np.zeros(nodes + _BLOCK + 2 if name in widths else _H, np.float32) for name in Work._fields
+        name: np.zeros(nodes + _BLOCK + 2 if name in widths else _H, np.float32)
+        for name in ScorerScratch._fields
     }
     small["hidden"] = np.zeros((nodes + _BLOCK, _H), np.float32)
     small["tail"] = np.zeros((_BLOCK, _F), np.float32)
     small["d_value"] = np.zeros(1, np.float32)
-    return pack(Work(**{**small, "bits": np.zeros(nodes + _BLOCK + 2, np.int32)}))  # type: ignore[arg-type]
+    return pack(ScorerScratch(**{**small, "bits": np.zeros(nodes + _BLOCK + 2, np.int32)}))  # type: ignore[arg-type]
 
 
-# Rational approximation of tanh, exact to float32's last digits; the coefficients are Eigen's.
-_LIMIT = np.float32(7.9)
-_P1, _P3, _P5, _P7, _P9, _P11, _P13 = (
-    np.float32(p)
-    for p in (
-        4.89352455891786e-03,
-        6.37261928875436e-04,
-        1.48572235717979e-05,
-        5.12229709037114e-08,
-        -8.60467152213735e-11,
-        2.00018790482477e-13,
-        -2.76076847742355e-16,
-    )
-)
-_Q0, _Q2, _Q4, _Q6 = (
-    np.float32(q)
-    for q in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06)
-)
 _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
 
 @compiled
-def tanh_of(values: F32) -> None:
-    """In place; values: float32[..]."""
-    for j in range(values.shape[0]):
-        x = min(max(values[j], -_LIMIT), _LIMIT)
-        s = x * x
-        above = ((((((_P13 * s + _P11) * s + _P9) * s + _P7) * s + _P5) * s + _P3) * s + _P1) * x
-        values[j] = above / (((_Q6 * s + _Q4) * s + _Q2) * s + _Q0)
-
-
-@compiled
-def forward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work: Work) -> float:
+def forward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work: ScorerScratch) -> float:
     """Fill `work.logits`; returns the value.
 
     choice: how many of rows, float32[.., F], there are, and whether they preempt; context: float32[G].
@@ -208,12 +182,11 @@ def _affine(weights: F32, inputs: F32, bias: F32, out: F32) -> None:
         out[j] = total
 
 
-_LOG2_E, _LN_2, _HALF, _LEAST = (np.float32(x) for x in (1.4426950408889634, math.log(2.0), 0.5, -87.0))
-_E2, _E3, _E4, _E5, _E6 = (np.float32(1.0 / math.factorial(n)) for n in (2, 3, 4, 5, 6))
+_LEAST = np.float32(-87.0)
 
 
 @compiled
-def softmax(work: Work, count: int, heads: int) -> float:
+def softmax(work: ScorerScratch, count: int, heads: int) -> float:
     """Fill `work.chances` from the logits of `count` rows and the allowed heads; returns log of their sum."""
     logits, chances, bits = work.logits, work.chances, work.bits
     most = np.float32(-math.inf)
@@ -223,15 +196,7 @@ def softmax(work: Work, count: int, heads: int) -> float:
         most = max(most, logits[count])
     if heads & MAY_REJECT:
         most = max(most, logits[count + 1])
-    for k in range(count + 2):  # exp(x) = 2^n e^r, |r| < ln 2 / 2
-        x = min(max(logits[k] - most, _LEAST), _ZERO)
-        n = np.floor(x * _LOG2_E + _HALF)
-        r = x - n * _LN_2
-        chances[k] = ((((((_E6 * r + _E5) * r + _E4) * r + _E3) * r + _E2) * r) + _ONE) * r + _ONE
-        bits[k] = (np.int32(n) + np.int32(127)) << np.int32(23)
-    powers = bits.view(np.float32)
-    for k in range(count + 2):
-        chances[k] *= powers[k]
+    exponentials(logits[: count + 2], (most, _LEAST), chances, bits)
     if not heads & MAY_DELAY:
         chances[count] = _ZERO
     if not heads & MAY_REJECT:
@@ -246,35 +211,37 @@ def softmax(work: Work, count: int, heads: int) -> float:
 
 
 @compiled
-def backward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, work: Work, slopes: F32) -> None:
-    """Add the slopes of the loss to slopes: float32[PARAMETERS]; `forward` of the same must have come before.
+def backward(
+    params: F32, rows: F32, choice: tuple[int, bool], context: F32, work: ScorerScratch, gradient: F32
+) -> None:
+    """Add that of the loss to gradient: float32[PARAMETERS]; `forward` of the same must have come before.
 
-    In: `work.d_logits` and `work.d_value`, the slopes by the outputs. Overwrites `work.hidden`.
+    In: `work.d_logits` and `work.d_value`, the derivatives by the outputs. Overwrites `work.hidden`.
     """
     count, preempting = choice
     hidden, pooled, layer = work.hidden, work.pooled, work.layer
     d_layer, d_mean, d_base = work.d_layer, work.d_mean, work.d_base
     delay, reject, value = work.d_logits[count], work.d_logits[count + 1], work.d_value[0]
     for j in range(_H):
-        slope = delay * params[_DELAY + j] + reject * params[_REJECT + j] + value * params[_VALUE + j]
-        d_layer[j] = slope * (_ONE - layer[j] * layer[j])
-        slopes[_DELAY + j] += delay * layer[j]
-        slopes[_REJECT + j] += reject * layer[j]
-        slopes[_VALUE + j] += value * layer[j]
-        slopes[_POOLED_BIAS + j] += d_layer[j]
-    slopes[_OFF] += delay
-    slopes[_OFF + 1] += reject
-    slopes[_OFF + 2] += value
+        derivative = delay * params[_DELAY + j] + reject * params[_REJECT + j] + value * params[_VALUE + j]
+        d_layer[j] = derivative * (_ONE - layer[j] * layer[j])
+        gradient[_DELAY + j] += delay * layer[j]
+        gradient[_REJECT + j] += reject * layer[j]
+        gradient[_VALUE + j] += value * layer[j]
+        gradient[_POOLED_BIAS + j] += d_layer[j]
+    gradient[_OFF] += delay
+    gradient[_OFF + 1] += reject
+    gradient[_OFF + 2] += value
     across = params[_POOLED:_POOLED_CONTEXT].reshape(_H, _H)
     share = _ONE / np.float32(max(count, 1))
     _rows_times(across, d_layer, d_mean)
     for i in range(_H):
         d_mean[i] *= share
-    _outer(pooled, d_layer, slopes[_POOLED:_POOLED_CONTEXT])
-    _outer(context, d_layer, slopes[_POOLED_CONTEXT:_POOLED_BIAS])
+    _outer(pooled, d_layer, gradient[_POOLED:_POOLED_CONTEXT])
+    _outer(context, d_layer, gradient[_POOLED_CONTEXT:_POOLED_BIAS])
 
     head = params[_PREEMPT:_POOLED] if preempting else params[_PLACE:_PREEMPT]
-    s_head = slopes[_PREEMPT:_POOLED] if preempting else slopes[_PLACE:_PREEMPT]
+    s_head = gradient[_PREEMPT:_POOLED] if preempting else gradient[_PLACE:_PREEMPT]
     d_base[:] = _ZERO
     padded = (count + _BLOCK - 1) // _BLOCK * _BLOCK
     whole = count // _BLOCK * _BLOCK
@@ -283,7 +250,7 @@ def backward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, wor
     for k in range(whole, padded):
         for i in range(_F):
             work.tail[k - whole, i] = rows[k, i] if k < count else _ZERO
-    s_node = slopes[_NODE:_CONTEXT].reshape(_F, _H)
+    s_node = gradient[_NODE:_CONTEXT].reshape(_F, _H)
     for first in range(0, padded, _BLOCK):
         block, bids = hidden[first : first + _BLOCK], work.d_logits[first : first + _BLOCK]
         for j in range(_H):
@@ -306,19 +273,19 @@ def backward(params: F32, rows: F32, choice: tuple[int, bool], context: F32, wor
             for k in range(_BLOCK):
                 total += block[k, j]
             d_base[j] = total
-    _outer(context, d_base, slopes[_CONTEXT:_BIAS])
+    _outer(context, d_base, gradient[_CONTEXT:_BIAS])
     for j in range(_H):
-        slopes[_BIAS + j] += d_base[j]
+        gradient[_BIAS + j] += d_base[j]
 
 
 @compiled
-def _add_block(rows: F32, slopes: F32, out: F32) -> None:
-    """out[F, H] += rows[8, F] transposed times slopes[8, H]."""
+def _add_block(rows: F32, gradient: F32, out: F32) -> None:
+    """out[F, H] += rows[8, F] transposed times gradient[8, H]."""
     for i in range(_F):
         for j in range(_H):
             total = out[i, j]
             for k in range(_BLOCK):
-                total += rows[k, i] * slopes[k, j]
+                total += rows[k, i] * gradient[k, j]
             out[i, j] = total
 
 

@@ -16,7 +16,7 @@ from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.encoding.rows import Encoder, copy_rows, list_choice, new_encoder, row_devices
 from proreus.worlds.pods.policies.explaining import explained
-from proreus.worlds.pods.policies.scorer import Work, forward, new_work
+from proreus.worlds.pods.policies.scorer import ScorerScratch, forward, new_scorer_scratch
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.observation import PodObservation
 
@@ -27,7 +27,7 @@ class Bidding(NamedTuple):
 
     params: F32
     encoder: Encoder
-    work: Work
+    work: ScorerScratch
     nodes: I64  # [N] the node of each row
     rows: F32  # [N, F]
     context: F32  # [G]
@@ -53,7 +53,7 @@ class ScorerPolicy:
                 Bidding(
                     params=self.params,
                     encoder=new_encoder(observation.compiled),
-                    work=new_work(nodes),
+                    work=new_scorer_scratch(nodes),
                     nodes=np.zeros(nodes, dtype=np.int64),
                     rows=np.zeros((nodes, len(PAIR_FEATURES)), dtype=np.float32),
                     context=np.zeros(len(CONTEXT_FEATURES), dtype=np.float32),

@@ -7,25 +7,23 @@ with the learner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
+from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32
 from proreus.model.errors import WorkError
 from proreus.workers.processes import Workers, loss_in_words
 from proreus.workers.ray import as_ours, ray_cluster
 from proreus.workers.threads import Threads
-from proreus.worlds.pods.policies.scorer import Work, new_work
+from proreus.worlds.pods.policies.scorer import ScorerScratch, new_scorer_scratch
 from proreus.worlds.pods.training.lanes import BatchedPods
-from proreus.worlds.pods.training.rollout import Ended, Lanes, Rollout, new_rollout, shared_out, sum_of
+from proreus.worlds.pods.training.rollout import Ended, FusedLanes, Rollout, new_rollout, shared_out, sum_of
 
 Share = tuple[int, int]
-Saved = dict[str, np.ndarray[Any, Any]]
-Played = tuple[list[Ended], list[F32], Saved]
+Played = tuple[list[Ended], list[F32], Arrays]
 """What ended in each lane; the rows of each, as many as there are; all else that a learner needs."""
 
 # Filled by the lanes; what learners compute from it stays with them, and rows are sent by lane.
@@ -35,7 +33,7 @@ _PLAYED = ("start", "context", "preempts", "heads", "action", "log_chance", "val
 @contextmanager
 def lanes_of(
     make: Callable[[Share], BatchedPods], count: int, steps: int, workers: Workers
-) -> Iterator[Lanes]:
+) -> Iterator[FusedLanes]:
     """All lanes: here, or spread over the cluster that `workers` name; `make` makes any share of them."""
     if not workers.ray:
         yield make((0, 1))
@@ -54,7 +52,7 @@ class LaneHost:
         """
         self._batch = make(share)
         self._rollout = new_rollout(len(self._batch), steps, self._batch.nodes)
-        self._work = new_work(self._batch.nodes)
+        self._work = new_scorer_scratch(self._batch.nodes)
         self._threads = Threads(1)
         return self._batch.nodes
 
@@ -66,17 +64,17 @@ class LaneHost:
         rows = [rollout.rows[e, : rollout.start[e, -1]].copy() for e in range(len(self._batch))]
         return ended, rows, {name: getattr(rollout, name).copy() for name in _PLAYED}
 
-    def capture(self) -> Saved:
+    def capture(self) -> Arrays:
         """The lanes as they stand."""
         return self._batch.capture()
 
-    def restore(self, saved: Saved) -> None:
+    def restore(self, saved: Mapping[str, Any]) -> None:
         """Take up what `capture` of equal lanes returned; others may be in it."""
         self._batch.restore(saved)
 
 
 class RemoteLanes:
-    """`rollout.Lanes` on actors, which are started here and end with the connection to the cluster."""
+    """`rollout.FusedLanes` on actors, which are started here and end with the connection to the cluster."""
 
     def __init__(self, make: Callable[[Share], BatchedPods], count: int, steps: int, actors: int) -> None:
         import ray
@@ -94,7 +92,7 @@ class RemoteLanes:
         return self._count
 
     def play(
-        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads
+        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads
     ) -> Ended:
         """Let every actor play its lanes, and put together what they played, in the order of the lanes."""
         del works, threads  # the actors have their own
@@ -107,11 +105,11 @@ class RemoteLanes:
                 getattr(rollout, name)[share.start : share.stop] = values
         return sum_of(ended)
 
-    def capture(self) -> Saved:
+    def capture(self) -> Arrays:
         """All lanes as they stand."""
         return {name: array for part in self._each("capture") for name, array in part.items()}
 
-    def restore(self, saved: Saved) -> None:
+    def restore(self, saved: Mapping[str, Any]) -> None:
         """Take up what `capture` of equal lanes returned, played here or elsewhere."""
         self._each("restore", saved)
 

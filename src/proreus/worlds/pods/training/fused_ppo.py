@@ -1,13 +1,13 @@
 """Proximal policy optimisation of the size-free scorer on the pods world, from top to bottom.
 
-One update: every lane plays `rollout_steps` choices with the current parameters (`Lanes.play`),
+One update: every lane plays `rollout_steps` choices with the current parameters (`FusedLanes.play`),
 advantages are estimated (`estimate`), then the clipped loss is descended for a few epochs of minibatches
-(`slopes_of`).
+(`gradient_of`).
 Playing and descending are fused kernels, spread over threads by lane and by chunk of a minibatch; sums
 are taken in a fixed order, so the result depends on the seed and never on the number of threads.
 
-    for progress in ppo(PPOConfig(), BatchedPods(compiled, 64)):
-        print(progress.steps, progress.episode_return)
+    for update in fused_ppo(FusedPPOConfig(), BatchedPods(compiled, 64)):
+        print(update.figures["steps"], update.figures["return"])
 
 E lanes, T steps of a rollout, N most nodes, F pair and G context features, P parameters.
 """
@@ -16,43 +16,43 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32, F64, I64, U64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import private
 from proreus.kernels.rng import next_below, seeded
 from proreus.learning.device import Device, uses_cuda
-from proreus.learning.optimiser import adam, add_slopes, linear
+from proreus.learning.optimiser import adam, add_gradients, linear
+from proreus.learning.update import Update
 from proreus.model.errors import UsageError, WorkError
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.policies.scorer import (
     PARAMETERS,
-    Work,
+    ScorerScratch,
     backward,
     forward,
     initial_parameters,
-    new_work,
+    new_scorer_scratch,
     part,
     softmax,
 )
-from proreus.worlds.pods.training.rollout import Lanes, Rollout, new_rollout
+from proreus.worlds.pods.training.rollout import FusedLanes, Rollout, new_rollout
 
 if TYPE_CHECKING:
     from proreus.worlds.pods.training.torch_descent import TorchDescent
-
-Saved = dict[str, np.ndarray[Any, Any]]
 
 # A minibatch is always cut into so many chunks, whatever the number of threads.
 _CHUNKS = 16
 
 
 @dataclass(frozen=True)
-class PPOConfig:
+class FusedPPOConfig:
     """Everything a training run depends on, besides the batch of worlds."""
 
     steps: int = 1_000_000
@@ -69,7 +69,7 @@ class PPOConfig:
     """At the end; in between it falls linearly."""
     discount: float = 0.99
     """Worth of a reward one choice later."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Lambda of the advantage estimate: 0 trusts the value, 1 trusts what was played."""
     clip: float = 0.2
     """How far the chance of an action may move in one update before the loss ignores it."""
@@ -79,7 +79,7 @@ class PPOConfig:
     """At the end; in between it falls linearly."""
     value_weight: float = 0.5
     """Weight of the squared error of the value."""
-    longest_slope: float = 0.5
+    max_gradient: float = 0.5
     """Gradients longer than this are shortened to it."""
     target_kl: float = 0.03
     """An update stops early once the policy has moved this far (approximate KL); 0: never."""
@@ -94,46 +94,18 @@ class PPOConfig:
         for name in ("steps", "rollout_steps", "epochs", "minibatches"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1")
-        for name in ("discount", "trace"):
+        for name in ("discount", "gae_lambda"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UsageError(f"{name} must be between 0 and 1")
-        if self.learning_rate <= 0.0 or self.clip <= 0.0 or self.longest_slope <= 0.0:
-            raise UsageError("learning_rate, clip and longest_slope must be above 0")
+        if self.learning_rate <= 0.0 or self.clip <= 0.0 or self.max_gradient <= 0.0:
+            raise UsageError("learning_rate, clip and max_gradient must be above 0")
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How training stands after one update."""
-
-    update: int
-    updates: int
-    """Updates in all."""
-    steps: int
-    steps_per_second: float
-    """Of this update, learning included."""
-    playing: float
-    """Share of the update's time that the worlds played; the rest went into learning."""
-    episodes: int
-    """That ended in this update."""
-    episode_return: float
-    """Their mean; NaN where none ended."""
-    episode_length: float
-    entropy: float
-    kl: float
-    clip_fraction: float
-    policy_loss: float
-    value_loss: float
-    """Of the normalised value."""
-    learning_rate: float
-    learner: Learner
-    """Holds the parameters; `learner.capture()` is all it takes to go on later."""
-
-
-def ppo(
-    config: PPOConfig, batch: Lanes, *, initial: F32 | None = None, saved: Saved | None = None
-) -> Iterator[Progress]:
+def fused_ppo(
+    config: FusedPPOConfig, batch: FusedLanes, *, initial: F32 | None = None, saved: Arrays | None = None
+) -> Iterator[Update]:
     """Train, yielding after every update; from `initial` parameters, or from where `saved` left off."""
-    learner = Learner(config, batch, initial)
+    learner = FusedPPO(config, batch, initial)
     if saved is not None:
         learner.restore(saved)
     try:
@@ -144,7 +116,7 @@ def ppo(
 
 
 @compiled
-def estimate(rollout: Rollout, discount: float, trace: float, mean: float, spread: float) -> None:
+def estimate(rollout: Rollout, discount: float, gae_lambda: float, mean: float, spread: float) -> None:
     """Generalised advantages, and the returns they imply (in `target`, not yet normalised)."""
     lanes, steps = rollout.action.shape
     for e in range(lanes):
@@ -154,26 +126,26 @@ def estimate(rollout: Rollout, discount: float, trace: float, mean: float, sprea
             value = rollout.value[e, t] * spread + mean
             on = 0.0 if rollout.ended[e, t] else 1.0
             surprise = rollout.reward[e, t] + discount * on * after - value
-            advantage = surprise + discount * trace * on * advantage
+            advantage = surprise + discount * gae_lambda * on * advantage
             rollout.advantage[e, t] = advantage
             rollout.target[e, t] = advantage + value
             after = value
 
 
-# Places in the sums that `slopes_of` returns.
+# Places in the sums that `gradient_of` returns.
 _POLICY_LOSS, _VALUE_LOSS, _ENTROPY, _KL, _CLIPPED = range(5)
 
 
 @compiled
-def slopes_of(
-    params: F32, rollout: Rollout, work: Work, samples: I64, weights: F32, out: tuple[F32, F64]
+def gradient_of(
+    params: F32, rollout: Rollout, work: ScorerScratch, samples: I64, weights: F32, out: tuple[F32, F64]
 ) -> None:
-    """Slopes of the clipped loss, float32[P], and sums for the log, float64[5], over some of the choices.
+    """Gradient of the clipped loss, float32[P], and sums for the log, float64[5], over some of the choices.
 
     samples: int64[..], e T + t; weights: float32[4], clip, value, entropy, and the share of one sample.
     """
-    slopes, sums = out
-    slopes[:] = np.float32(0.0)
+    gradient, sums = out
+    gradient[:] = np.float32(0.0)
     sums[:] = 0.0
     clip, value_weight, entropy_weight, share = weights[0], weights[1], weights[2], weights[3]
     one = np.float32(1.0)
@@ -196,14 +168,14 @@ def slopes_of(
         ratio = np.exp(moved)
         gain = ratio * advantage
         bounded = min(max(ratio, one - clip), one + clip) * advantage
-        slope = -gain if gain <= bounded else np.float32(0.0)  # by the logarithm of the action's chance
+        derivative = -gain if gain <= bounded else np.float32(0.0)  # by the logarithm of the action's chance
         for k in range(count + 2):
             chance = chances[k]
-            d_logits[k] = share * chance * (entropy_weight * (logits[k] - total + entropy) - slope)
-        d_logits[action] += share * slope
+            d_logits[k] = share * chance * (entropy_weight * (logits[k] - total + entropy) - derivative)
+        d_logits[action] += share * derivative
         error = np.float32(value) - rollout.target[e, t]
         work.d_value[0] = share * value_weight * np.float32(2.0) * error
-        backward(params, rows, choice, context, work, slopes)
+        backward(params, rows, choice, context, work, gradient)
 
         sums[_POLICY_LOSS] -= min(gain, bounded)
         sums[_VALUE_LOSS] += error * error
@@ -220,10 +192,10 @@ def shuffle(order: I64, rng: U64) -> None:
         order[i], order[k] = order[k], order[i]
 
 
-class Learner:
+class FusedPPO:
     """Parameters, optimiser and random state of one training run over one batch."""
 
-    def __init__(self, config: PPOConfig, batch: Lanes, initial: F32 | None = None) -> None:
+    def __init__(self, config: FusedPPOConfig, batch: FusedLanes, initial: F32 | None = None) -> None:
         self.config, self.batch = config, batch
         lanes, steps = len(batch), config.rollout_steps
         if lanes * steps < config.minibatches:
@@ -239,18 +211,20 @@ class Learner:
         self._threads = Threads(config.threads)
         shared = new_rollout(lanes, steps, batch.nodes)
         self._rollouts = [private(shared) for _ in range(self._threads.count)]
-        self._works = [new_work(batch.nodes) for _ in range(self._threads.count)]
-        self._slopes = np.zeros((_CHUNKS, PARAMETERS), dtype=np.float32)
+        self._works = [new_scorer_scratch(batch.nodes) for _ in range(self._threads.count)]
+        self._gradients = np.zeros((_CHUNKS, PARAMETERS), dtype=np.float32)
         self._sums = np.zeros((_CHUNKS, 5))
         self._total = np.zeros(PARAMETERS)
         self._gpu = _gpu_descent(config.device, shared)
+        self.aside: dict[str, float] = {}
+        """What of the last update no journal has: the share of its time that the worlds played, its loss."""
 
     @property
     def update(self) -> int:
         """Updates done."""
         return int(self._counts[0])
 
-    def learn(self) -> Progress:
+    def learn(self) -> Update:
         """One update."""
         config, begin = self.config, time.perf_counter()
         size = len(self._order)
@@ -272,29 +246,28 @@ class Learner:
         log /= minibatches
         self._counts[0] += 1
         seconds = time.perf_counter() - begin
-        return Progress(
-            update=self.update,
-            updates=self.updates,
-            steps=self.update * size,
-            steps_per_second=size / seconds,
-            playing=(played - begin) / seconds,
-            episodes=ended.episodes,
-            episode_return=ended.total / ended.episodes if ended.episodes else math.nan,
-            episode_length=ended.length / ended.episodes if ended.episodes else math.nan,
-            entropy=float(log[_ENTROPY]),
-            kl=float(log[_KL]),
-            clip_fraction=float(log[_CLIPPED]),
-            policy_loss=float(log[_POLICY_LOSS]),
-            value_loss=float(log[_VALUE_LOSS]),
-            learning_rate=rate,
-            learner=self,
+        self.aside = {"playing": (played - begin) / seconds, "policy_loss": float(log[_POLICY_LOSS])}
+        return Update(
+            number=self.update,
+            total=self.updates,
+            figures={
+                "steps": float(self.update * size),
+                "steps_per_second": size / seconds,
+                "return": ended.total / ended.episodes if ended.episodes else math.nan,
+                "entropy": float(log[_ENTROPY]),
+                "kl": float(log[_KL]),
+                "clip_fraction": float(log[_CLIPPED]),
+                "value_loss": float(log[_VALUE_LOSS]),
+            },
+            tensors=lambda: {"parameters": self.params.copy()},
+            state=self.capture,
         )
 
     def _prepare_targets(self) -> None:
         """Advantages with mean 0 and spread 1; returns, and the value head with them, likewise over time."""
         rollout, config = self._rollouts[0], self.config
         mean, spread = float(self._returns[0]), math.sqrt(float(self._returns[1]))
-        estimate(rollout, config.discount, config.trace, mean, spread)
+        estimate(rollout, config.discount, config.gae_lambda, mean, spread)
         targets = rollout.target.astype(np.float64)
         self._count_returns(targets)
         new_mean, new_spread = float(self._returns[0]), math.sqrt(float(self._returns[1]))
@@ -329,21 +302,21 @@ class Learner:
         self._counts[1] += 1
         if self._gpu is not None:
             step = (rate, int(self._counts[1]))
-            means, length = self._gpu.step(samples, weights, step, self.config.longest_slope)
+            means, length = self._gpu.step(samples, weights, step, self.config.max_gradient)
             self._check_finite(means, length)
             return means
         chunks = np.array_split(samples, _CHUNKS)
 
         def task(thread: int, i: int) -> None:
-            out = (self._slopes[i], self._sums[i])
-            slopes_of(self.params, self._rollouts[thread], self._works[thread], chunks[i], weights, out)
+            out = (self._gradients[i], self._sums[i])
+            gradient_of(self.params, self._rollouts[thread], self._works[thread], chunks[i], weights, out)
 
         self._threads.each(task, _CHUNKS)
-        length = add_slopes(self._slopes, self._total)
+        length = add_gradients(self._gradients, self._total)
         means = self._sums.sum(axis=0) / len(samples)
         self._check_finite(means, length)
-        if length > self.config.longest_slope:
-            self._total *= self.config.longest_slope / length
+        if length > self.config.max_gradient:
+            self._total *= self.config.max_gradient / length
         adam(self.params, self._total, self._moments, int(self._counts[1]), rate)
         return means
 
@@ -354,11 +327,11 @@ class Learner:
                 "lower the learning rate, or look for rewards that are not finite"
             )
 
-    def capture(self) -> Saved:
+    def capture(self) -> Arrays:
         """Everything it takes to go on later exactly as if nothing had happened, lanes included."""
         return {**{name: array.copy() for name, array in self._changing().items()}, **self.batch.capture()}
 
-    def restore(self, saved: Saved) -> None:
+    def restore(self, saved: Mapping[str, Any]) -> None:
         """Take up what `capture` of an equal learner returned."""
         for name, array in self._changing().items():
             if name not in saved or saved[name].shape != array.shape:
@@ -366,7 +339,7 @@ class Learner:
             array[...] = saved[name]
         self.batch.restore(saved)
 
-    def _changing(self) -> Saved:
+    def _changing(self) -> Arrays:
         return {
             "params": self.params,
             "moments": self._moments,

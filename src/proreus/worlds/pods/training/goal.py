@@ -1,26 +1,23 @@
-"""Evolution strategy: CMA-ES over the weights of a linear scorer, started from the best rule.
+"""What an evolution strategy learns of pods: the weights of a linear scorer, started from the best rule.
 
-One generation: draw a population of weight vectors, run each over every training scenario with a seed
-that is the same for all of them and new in every generation (common random numbers), rank them by how
-much more they allocate than the rule they started from, and update the search distribution. Every few
-generations its mean is judged on validation seeds that training never sees; the best mean is kept.
-
-Resuming replays the journal's fitness values through the same generator, which leads to the same
-distribution bit for bit, and goes on from there.
+Members run over every training scenario with a seed that is new in every generation, and are ranked by how
+much more they allocate than the rule they started from.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
-from proreus.model.errors import UsageError, WorkError
+from proreus.learning.es import check_search
+from proreus.learning.settings import at_least_one
+from proreus.model.errors import UsageError
 from proreus.worlds.pods.encoding.pair import (
     DEMAND_FIGURES,
     FGD_SCORE,
@@ -31,12 +28,15 @@ from proreus.worlds.pods.encoding.pair import (
 )
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.learned import linear_tensors
 from proreus.worlds.pods.policies.rules.columns import LINEAR, ORDERED
 from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
 from proreus.worlds.pods.scenarios import Scenario
 from proreus.worlds.pods.training.judge import compiled_workload
 
 START_RULE = "fgd"
+Cell = tuple[Scenario, int]
+"""A scenario of a part, and a seed."""
 _KINDS, _FEATURES = len(POD_KINDS), len(PAIR_FEATURES)
 
 
@@ -64,26 +64,8 @@ class ESConfig:
     """Of the search; the same seed gives the same result."""
 
     def __post_init__(self) -> None:
-        for name in ("generations", "population", "train_seeds", "validation_seeds", "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name}: {getattr(self, name)} is not at least 1")
-        if not 0 < self.sigma < np.inf:
-            raise UsageError(f"sigma: {self.sigma} is not above 0")
-
-
-@dataclass(frozen=True)
-class Generation:
-    """What one generation came to."""
-
-    number: int
-    fitness: tuple[float, ...]
-    """Gain over the starting rule, per member, mean over the scenarios."""
-    sigma: float
-    validation: dict[str, float] | None
-    """Gain of the mean over the starting rule on the validation seeds, by scenario, where it was judged."""
-    scorer: LinearScorer
-    """The mean of the search distribution."""
-    seconds: float
+        check_search(self)
+        at_least_one(self, "train_seeds", "validation_seeds")
 
 
 def starting_point(config: ESConfig) -> F64:
@@ -103,94 +85,64 @@ def as_scorer(vector: F64, usual: F64) -> LinearScorer:
     return LinearScorer(vector[:size].reshape(_KINDS, _FEATURES), by_demand, usual)
 
 
-def evolve(
-    config: ESConfig,
-    scenarios: Sequence[Scenario],
-    pool: Executor,
-    past: Sequence[Sequence[float]] = (),
-) -> Iterator[Generation]:
-    """Generation after generation; `past` holds the fitness values of those that are not to be run again."""
-    from cmaes import CMA  # with the extra `learn`; the settings above are for everybody
-
-    search = CMA(
-        mean=starting_point(config), sigma=config.sigma, population_size=config.population, seed=config.seed
-    )
-    draw = np.random.default_rng(config.seed)
-    usual = _usual_demand(scenarios)
-    evaluator = _Evaluator(pool, scenarios, config, usual)
-    for number in range(config.generations):
-        begin = time.perf_counter()
-        members = [search.ask() for _ in range(config.population)]
-        seeds = [int(1000 + draw.integers(config.train_seeds)) for _ in scenarios]
-        known = number < len(past)
-        fitness = list(past[number]) if known else evaluator.fitness(members, seeds)
-        if not np.isfinite(fitness).all():
-            raise WorkError(
-                f"generation {number}: a fitness is not a number; the run can be resumed before it"
-            )
-        search.tell([(member, -value) for member, value in zip(members, fitness, strict=True)])
-        if known:
-            continue
-        mean = np.asarray(search.mean, dtype=np.float64)
-        judged = (number + 1) % config.evaluate_every == 0 or number + 1 == config.generations
-        yield Generation(
-            number=number,
-            fitness=tuple(fitness),
-            sigma=float(search._sigma),
-            validation=evaluator.validate(mean) if judged else None,
-            scorer=as_scorer(mean, usual),
-            seconds=time.perf_counter() - begin,
-        )
-
-
-class _Evaluator:
+class PodsGoal:
     """Runs weight vectors on workers and compares them with the starting rule."""
 
-    def __init__(self, pool: Executor, scenarios: Sequence[Scenario], config: ESConfig, usual: F64) -> None:
-        self._pool, self._scenarios, self._config, self._usual = pool, scenarios, config, usual
-        self._rule: dict[tuple[int, int], float] = {}
+    def __init__(self, config: ESConfig, scenarios: Sequence[Scenario], pool: Executor) -> None:
+        self._pool, self._config = pool, config
+        self._train = [scenario.of_part("train") for scenario in scenarios]
+        self._valid = [scenario.of_part("valid") for scenario in scenarios]
+        self._usual = _usual_demand(self._train)
+        self._rule: dict[Cell, float] = {}
+        self.start = starting_point(config)
 
-    def fitness(self, members: Sequence[F64], seeds: Sequence[int]) -> list[float]:
+    def draw(self, random: np.random.Generator) -> list[int]:
+        """A training seed for each scenario."""
+        return [int(random.integers(self._config.train_seeds)) for _ in self._train]
+
+    def fitness(self, members: Sequence[F64], drawn: list[int]) -> tuple[list[float], dict[str, int]]:
         """Mean gain over the starting rule, per member."""
-        cells = list(enumerate(seeds))
-        gains = self._gains(members, cells)
-        return [float(np.mean(row)) for row in gains]
+        gains = self._gains(members, list(zip(self._train, drawn, strict=True)))
+        return [float(np.mean(row)) for row in gains], {}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """Gain of one vector by scenario, on the validation seeds."""
         count = self._config.validation_seeds
-        cells = [(s, 2000 + k) for s in range(len(self._scenarios)) for k in range(count)]
+        cells = [(scenario, seed) for scenario in self._valid for seed in range(count)]
         gains = self._gains([mean], cells)[0]
         return {
             scenario.name: float(np.mean(gains[s * count : (s + 1) * count]))
-            for s, scenario in enumerate(self._scenarios)
+            for s, scenario in enumerate(self._valid)
         }
 
-    def _gains(self, members: Sequence[F64], cells: Sequence[tuple[int, int]]) -> list[list[float]]:
+    def tensors(self, mean: F64) -> Arrays:
+        """The scorer."""
+        return dict(linear_tensors(as_scorer(mean, self._usual)))
+
+    def _gains(self, members: Sequence[F64], cells: Sequence[Cell]) -> list[list[float]]:
         missing = [cell for cell in cells if cell not in self._rule]
         for cell, value in zip(missing, self._run([(*cell, None) for cell in missing]), strict=True):
             self._rule[cell] = value
         values = iter(self._run([(*cell, member) for member in members for cell in cells]))
         return [[next(values) - self._rule[cell] for cell in cells] for _ in members]
 
-    def _run(self, jobs: Sequence[tuple[int, int, F64 | None]]) -> list[float]:
-        measure = self._config.measure
+    def _run(self, jobs: Sequence[tuple[Scenario, int, F64 | None]]) -> list[float]:
         futures = [
             self._pool.submit(
                 run_candidate,
-                self._scenarios[s],
+                scenario,
                 seed,
                 None if vector is None else as_scorer(vector, self._usual),
-                measure,
+                self._config.measure,
             )
-            for s, seed, vector in jobs
+            for scenario, seed, vector in jobs
         ]
         return [future.result() for future in futures]
 
 
 def _usual_demand(scenarios: Sequence[Scenario]) -> F64:
     """The mean demand of the training scenarios: where the learned shifts are zero."""
-    demands = [demand_context(compiled_workload(scenario, 1000)) for scenario in scenarios]
+    demands = [demand_context(compiled_workload(scenario, 0)) for scenario in scenarios]
     return np.asarray(np.mean(demands, axis=0), dtype=np.float64)
 
 

@@ -1,52 +1,60 @@
-"""How good a policy is on held-out seeds, as a gain over the strongest rule of the scenario."""
+"""What learners of pods train on, and how good a policy is where nobody trained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
+from proreus.learning.judge import Judge
+from proreus.learning.settings import at_least_one
+from proreus.model.errors import UsageError
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.scenarios import Scenario
-from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.simulation.outcome import MEASURES
+from proreus.worlds.pods.state.compile import Compiled
+from proreus.worlds.pods.training.lanes import Reward
 
-FIRST_VALIDATION_SEED = 2000
 _REMEMBERED = 96
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """What is trained on and how it is judged."""
+
+    horizon: int = 0
+    """Pods of an episode; 0: as many as the workload has."""
+    reward: Reward = "allocation"
+    """What is rewarded: GPU (else CPU) share placed, or little time in the system."""
+    train_seeds: int = 4
+    """How many seeds, from 1000 on, the workloads are drawn with."""
+    validation_seeds: int = 3
+    """How many seeds, from 2000 on, the policy is judged on."""
+    evaluate_every: int = 10
+    """Updates between judgements; the learner is saved as often."""
+
+    def __post_init__(self) -> None:
+        at_least_one(self, "train_seeds", "validation_seeds", "evaluate_every")
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def compiled_workload(scenario: Scenario, seed: int) -> Compiled:
     """The scenario's workload for a seed, compiled; kept for the next time it is asked for."""
-    return compile_workload(scenario.source.load(seed))
+    return scenario.load(seed)
 
 
-def yardstick(scenario: Scenario) -> tuple[str, str, float]:
-    """(measure, strongest rule, 1 where more is better and -1 where less is)."""
-    nodes = compiled_workload(scenario, FIRST_VALIDATION_SEED).cluster.nodes
-    if scenario.options.drop_failures and nodes.gpu_count.any():
-        return "gpu_allocation_peak", "fgd", 1.0
-    return "jct_mean", "best_fit", -1.0
+def training_workloads(scenarios: Sequence[Scenario], lessons: Lessons) -> list[Compiled]:
+    """The workloads that episodes are drawn from: every scenario with every training seed."""
+    if len({scenario.options for scenario in scenarios}) != 1:
+        raise UsageError("the scenarios treat pods that find no room in different ways: train on one kind")
+    parts, seeds = [scenario.of_part("train") for scenario in scenarios], range(lessons.train_seeds)
+    return [compiled_workload(scenario, seed) for scenario in parts for seed in seeds]
 
 
-@lru_cache(maxsize=1024)
-def _rule_result(scenario: Scenario, seed: int) -> float:
-    measure, rule, _ = yardstick(scenario)
-    return simulate(compiled_workload(scenario, seed), make_policy(rule), scenario.options).measures[measure]
+def _measured(scenario: Scenario, seed: int, policy: PodPolicy) -> Mapping[str, float]:
+    return simulate(compiled_workload(scenario, seed), policy, scenario.options).measures
 
 
-def held_out_gains(
-    make: Callable[[], PodPolicy], scenarios: Sequence[Scenario], seeds: int
-) -> dict[str, float]:
-    """Scenario -> mean gain over its strongest rule on validation seeds, in the measure's unit."""
-    gains = {}
-    for scenario in scenarios:
-        measure, _, sign = yardstick(scenario)
-        found = []
-        for seed in range(FIRST_VALIDATION_SEED, FIRST_VALIDATION_SEED + seeds):
-            outcome = simulate(compiled_workload(scenario, seed), make(), scenario.options)
-            found.append(sign * (outcome.measures[measure] - _rule_result(scenario, seed)))
-        gains[scenario.name] = float(np.mean(found))
-    return gains
+JUDGE: Judge[Scenario, PodPolicy] = Judge(_measured, make_policy, MEASURES)

@@ -2,8 +2,8 @@
 
 A lane stands at a decision that is a real choice; where no node can take a pod, or only one action is
 allowed, it decides by itself. `step` carries out an action and runs on to the next choice, through the
-end of the episode and the start of the next one if need be. All of it is Numba: `learning.batch` steps
-many lanes, `learning.ppo` calls `step` from inside its own kernel.
+end of the episode and the start of the next one if need be. All of it is Numba: `lanes` steps
+many of them, `rollout` calls `step` from inside its own kernel.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from proreus.worlds.pods.simulation.kernel import APPLIED, FINISHED, advance, ap
 from proreus.worlds.pods.simulation.reset import clear_run, clear_state, redraw
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 
-# Places in `Lane.rules`.
+# Places in `PodLane.rules`.
 HEADS, REDRAW, COMPLETION = range(3)
-# Places in `Lane.now`: the pod that waits for a decision (-1 before the first), rows, whether they preempt,
-# decisions of this episode; episodes ended and decisions made in them since someone last asked.
+# Places in `PodLane.now`: the pod that waits for a decision (-1 before the first), rows, whether they
+# preempt, decisions of this episode; episodes ended and decisions made in them since someone last asked.
 POD, ROWS, PREEMPTS, LENGTH, ENDED, ENDED_LENGTH = range(6)
-# Places in `Lane.sums`: reward since the last choice, return of this episode, of the episodes ended.
+# Places in `PodLane.sums`: reward since the last choice, return of this episode, of the episodes ended.
 REWARD, RETURN, ENDED_RETURN = range(3)
 
 # Episodes in a row without a single choice, after which nothing can be learned.
@@ -34,7 +34,7 @@ _MOST_EMPTY = 100
 
 
 @packable
-class Lane(NamedTuple):
+class PodLane(NamedTuple):
     """One world with its encoder, its random generator and its accounts. B pods in the base workload."""
 
     cluster: Cluster  # its own: `pod_class` is drawn anew for every episode
@@ -55,7 +55,7 @@ class Lane(NamedTuple):
 
 
 @compiled
-def start(lane: Lane) -> None:
+def start(lane: PodLane) -> None:
     """Bring a new lane to its first choice; a lane that stands at one looks at it again."""
     if lane.now[POD] == FINISHED:
         _new_episode(lane)
@@ -65,7 +65,7 @@ def start(lane: Lane) -> None:
 
 
 @compiled
-def step(lane: Lane, action: int) -> tuple[float, bool]:
+def step(lane: PodLane, action: int) -> tuple[float, bool]:
     """(reward, whether the episode ended): carry out the flat action, run on to the next choice.
 
     Raises ValueError where the action is not legal; the lane still stands at the same choice then.
@@ -80,7 +80,7 @@ def step(lane: Lane, action: int) -> tuple[float, bool]:
 
 
 @compiled
-def flat_action(lane: Lane, place: int) -> int:
+def flat_action(lane: PodLane, place: int) -> int:
     """The flat action behind a place in the list of rows, delay, reject."""
     nodes = lane.nodes.shape[0]
     if place >= lane.now[ROWS]:
@@ -89,7 +89,7 @@ def flat_action(lane: Lane, place: int) -> int:
 
 
 @compiled
-def _allowed(lane: Lane, action: int) -> bool:
+def _allowed(lane: PodLane, action: int) -> bool:
     """Whether the lane lets policies choose such an action; whether it is legal, the world knows."""
     nodes = lane.nodes.shape[0]
     if action < 2 * nodes:
@@ -99,7 +99,7 @@ def _allowed(lane: Lane, action: int) -> bool:
 
 
 @compiled
-def _new_episode(lane: Lane) -> None:
+def _new_episode(lane: PodLane) -> None:
     if lane.rules[REDRAW]:
         redraw(lane.cluster.pod_class, lane.run, lane.base_class, lane.base_work, lane.base_gap, lane.rng)
     clear_state(lane.cluster, lane.state)
@@ -110,7 +110,7 @@ def _new_episode(lane: Lane) -> None:
 
 
 @compiled
-def _to_choice(lane: Lane) -> bool:
+def _to_choice(lane: PodLane) -> bool:
     """Run to the next real choice; whether an episode ended on the way."""
     ended = False
     empty = 0
@@ -141,7 +141,7 @@ def _to_choice(lane: Lane) -> bool:
 
 
 @compiled
-def _observe(lane: Lane) -> None:
+def _observe(lane: PodLane) -> None:
     """List what can be done with the pod at hand."""
     pod = (lane.cluster.pod_class[lane.now[POD]], waiting(lane.run))
     into = (lane.nodes, lane.context)
@@ -151,7 +151,7 @@ def _observe(lane: Lane) -> None:
 
 
 @compiled
-def _act(lane: Lane, pod: int, action: int, unearned: bool = False) -> bool:
+def _act(lane: PodLane, pod: int, action: int, unearned: bool = False) -> bool:
     nodes = lane.nodes.shape[0]
     devices = 0
     if 0 <= action < nodes:
@@ -166,13 +166,13 @@ def _act(lane: Lane, pod: int, action: int, unearned: bool = False) -> bool:
 
 
 @compiled
-def _allocated(lane: Lane) -> int:
+def _allocated(lane: PodLane) -> int:
     """The place in `Run.used` of what allocation is measured by: milli-GPU, or CPU without GPUs."""
     return lane.run.used.shape[0] - 2 if lane.encoder.context_scale[NO_GPUS] == 0.0 else 0
 
 
 @compiled
-def _earn(lane: Lane, reward: float, unearned: bool) -> None:
+def _earn(lane: PodLane, reward: float, unearned: bool) -> None:
     if not unearned:
         lane.sums[REWARD] += reward
         lane.sums[RETURN] += reward

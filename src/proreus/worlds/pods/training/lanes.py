@@ -8,12 +8,13 @@ may step them side by side.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from proreus.contract.lanes import Arrays, Choices, Steps
 from proreus.kernels.arrays import F32, F64, I64, Bool
 from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import Handle, pack, private
@@ -21,9 +22,9 @@ from proreus.kernels.rng import seeded
 from proreus.model.errors import IllegalDecision, UsageError, WorkError
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
-from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, VERSION
 from proreus.worlds.pods.encoding.rows import copy_rows, new_encoder
-from proreus.worlds.pods.policies.scorer import MAY_DELAY, MAY_REJECT, Work
+from proreus.worlds.pods.policies.scorer import MAY_DELAY, MAY_REJECT, ScorerScratch
 from proreus.worlds.pods.simulation.kernel import FINISHED
 from proreus.worlds.pods.simulation.world import PodsOptions, new_run
 from proreus.worlds.pods.state.compile import Compiled, empty_state, new_scratch
@@ -35,7 +36,7 @@ from proreus.worlds.pods.training.lane import (
     POD,
     PREEMPTS,
     ROWS,
-    Lane,
+    PodLane,
     start,
     step,
 )
@@ -63,27 +64,14 @@ class BatchOptions:
     """(k, n): only the k-th of n shares of the lanes are here; the others play elsewhere."""
 
 
-class Observations(NamedTuple):
-    """What every lane sees: E lanes, N nodes of the largest cluster."""
-
-    features: F32  # [E, N, F] zero where the action is not legal
-    mask: Bool  # [E, 2N + 2] legal flat actions
-    context: F32  # [E, G]
-
-
-class Steps(NamedTuple):
-    """What came of one action per lane. After an end the observation is the next episode's first."""
-
-    observations: Observations
-    rewards: F64  # [E]
-    ended: Bool  # [E]
-
-
 class BatchedPods:
     """`count` lanes over one workload, or over several in turn (then N is the most nodes of any).
 
-    A lane is what its number and the seed make it, whichever share of the batch is here.
+    A lane is what its number and the seed make it, whichever share of the batch is here. Rows [E, N, F] are
+    zero where the node is not legal; the actions [E, 2N + 2] are flat numbers in terms of the batch's N.
     """
+
+    encoding = VERSION
 
     def __init__(
         self,
@@ -119,13 +107,15 @@ class BatchedPods:
     def __len__(self) -> int:
         return len(self.lanes)
 
-    def reset(self) -> Observations:
-        """Every lane at the first choice of a new episode."""
-        for lane in self.lanes:
+    def reset(self, seed: int | None = None) -> Choices:
+        """Every lane at the first choice of a new episode; a seed begins anew what the lanes draw."""
+        for i, lane in enumerate(self.lanes, self._first):
+            if seed is not None:
+                lane.rng[:] = seeded(seed * 1_000_003 + i)
             lane.now[POD] = FINISHED
         return self.observe()
 
-    def observe(self) -> Observations:
+    def observe(self) -> Choices:
         """Every lane where it stands; brings new lanes to their first choice."""
         try:
             for i, lane in enumerate(self.lanes):
@@ -133,17 +123,17 @@ class BatchedPods:
                 _show(lane, self._features[i], self._mask[i], self._context[i])
         except ValueError as error:
             raise WorkError(str(error)) from error
-        return self._observations()
+        return self._choices()
 
-    def step(self, actions: I64) -> Steps:
-        """Carry out actions: int64[E], flat numbers in terms of the batch's N."""
+    def step(self, chosen: I64) -> Steps:
+        """Carry out actions: int64[E]."""
         rewards, ended = np.zeros(len(self)), np.zeros(len(self), dtype=np.bool_)
         for i in range(len(self)):
-            rewards[i], ended[i] = self.step_one(i, int(actions[i]))
-        return Steps(self._observations(), rewards, ended)
+            rewards[i], ended[i] = self.step_one(i, int(chosen[i]))
+        return Steps(self._choices(), rewards, ended, rewards)
 
     def reset_one(self, i: int, seed: int) -> None:
-        """Lane i at the first choice of the episode that the seed determines."""
+        """PodLane i at the first choice of the episode that the seed determines."""
         self.lanes[i].rng[:] = seeded(seed)
         self.lanes[i].now[POD] = FINISHED
         try:
@@ -159,18 +149,19 @@ class BatchedPods:
         except ValueError as error:
             raise IllegalDecision(f"action {action} of lane {i}: {error}") from error
 
-    def observation_of(self, i: int) -> Observations:
-        """What lane i saw last, without the axis of the lanes."""
-        return Observations(self._features[i].copy(), self._mask[i].copy(), self._context[i].copy())
+    def choice_of(self, i: int) -> Choices:
+        """What lane i saw last, as that of one lane alone."""
+        one = slice(i, i + 1)
+        return Choices(self._features[one].copy(), self._context[one].copy(), self._mask[one].copy())
 
     def play(
-        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads
+        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads
     ) -> Ended:
-        """Let every lane make its choices with the network and note them; see `rollout.Lanes`."""
+        """Let every lane make its choices with the network and note them; see `rollout.FusedLanes`."""
         return sum_of(self.play_each(params, rollouts, works, threads))
 
     def play_each(
-        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads
+        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads
     ) -> list[Ended]:
         """`play`, with what ended in each lane."""
 
@@ -190,7 +181,7 @@ class BatchedPods:
             lane.sums[ENDED_RETURN] = 0.0
         return ended
 
-    def capture(self) -> dict[str, np.ndarray[Any, Any]]:
+    def capture(self) -> Arrays:
         """Everything that changes, by name: restored, the batch goes on as if nothing had happened."""
         return {
             f"lane{i}.{name}": array.copy()
@@ -198,7 +189,7 @@ class BatchedPods:
             for name, array in _changing(lane)
         }
 
-    def restore(self, saved: dict[str, np.ndarray[Any, Any]]) -> None:
+    def restore(self, saved: Mapping[str, Any]) -> Choices:
         """Take up what `capture` of an equal batch returned."""
         for i, lane in enumerate(self.lanes, self._first):
             for name, array in _changing(lane):
@@ -207,12 +198,48 @@ class BatchedPods:
                     raise WorkError(f"the saved state does not fit: lane {i}, {name}")
                 array[...] = known
             lane.encoder.seen[:] = -1
+        return self.observe()
 
-    def _observations(self) -> Observations:
-        return Observations(self._features.copy(), self._mask.copy(), self._context.copy())
+    def _choices(self) -> Choices:
+        return Choices(self._features.copy(), self._context.copy(), self._mask.copy())
 
 
-def _changing(lane: Lane) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+class EpisodeLane:
+    """One episode at a time of a batch with a lane per workload: the seed says which of them plays, and draws
+    its pods. What is seen after an end is another episode's and counts for nothing."""
+
+    encoding = VERSION
+
+    def __init__(self, batch: BatchedPods) -> None:
+        self._batch, self._at = batch, 0
+
+    def __len__(self) -> int:
+        return 1
+
+    def reset(self, seed: int) -> Choices:
+        """The first choice of the episode that the seed determines."""
+        self._at = seed % len(self._batch)
+        self._batch.reset_one(self._at, seed)
+        return self._batch.choice_of(self._at)
+
+    def step(self, chosen: I64) -> Steps:
+        """Carry out a flat action."""
+        reward, ended = self._batch.step_one(self._at, int(chosen[0]))
+        rewards = np.array([reward])
+        return Steps(self._batch.choice_of(self._at), rewards, np.array([ended]), rewards)
+
+    def capture(self) -> Arrays:
+        """All lanes as they stand, and which of them plays."""
+        return {**self._batch.capture(), "at": np.array([self._at])}
+
+    def restore(self, saved: Mapping[str, Any]) -> Choices:
+        """Go on with a captured episode."""
+        self._at = int(saved["at"][0])
+        self._batch.restore(saved)
+        return self._batch.choice_of(self._at)
+
+
+def _changing(lane: PodLane) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """The arrays of a lane that change; caches are left out, for they are filled again."""
     yield "pod_class", lane.cluster.pod_class
     yield from _arrays("state", lane.state)
@@ -239,7 +266,7 @@ class _Draw(NamedTuple):
     cache_bytes: int
 
 
-def _new_lane(compiled_workload: Compiled, draw: _Draw, options: BatchOptions) -> Lane:
+def _new_lane(compiled_workload: Compiled, draw: _Draw, options: BatchOptions) -> PodLane:
     pods = compiled_workload.workload.pods
     if not pods:
         raise UsageError(f"workload {compiled_workload.workload.name} has no pods to learn from")
@@ -250,7 +277,7 @@ def _new_lane(compiled_workload: Compiled, draw: _Draw, options: BatchOptions) -
     cluster = private(compiled_workload.cluster, pod_class=np.resize(base_class, wanted))
     state = empty_state(cluster)
     return pack(
-        Lane(
+        PodLane(
             cluster=cluster,
             state=state,
             run=new_run(
@@ -299,7 +326,7 @@ def _scale(compiled_workload: Compiled, reward: Reward, work: F64) -> float:
 
 
 @compiled
-def _show(lane: Lane, features: F32, mask: Bool, context: F32) -> None:
+def _show(lane: PodLane, features: F32, mask: Bool, context: F32) -> None:
     """Fill features: float32[N, F], mask: bool[2N + 2] and context: float32[G] with the choice at hand."""
     rows, heads, most = lane.now[ROWS], lane.rules[HEADS], features.shape[0]
     features[:] = 0.0
@@ -315,7 +342,7 @@ def _show(lane: Lane, features: F32, mask: Bool, context: F32) -> None:
 
 
 @compiled
-def _step(lane: Lane, action: int, features: F32, mask: Bool, context: F32) -> tuple[float, bool]:
+def _step(lane: PodLane, action: int, features: F32, mask: Bool, context: F32) -> tuple[float, bool]:
     nodes, most = lane.nodes.shape[0], features.shape[0]
     padding = nodes <= action < most or most + nodes <= action < 2 * most
     if action >= 2 * most:

@@ -6,11 +6,12 @@ E lanes, T steps of a rollout, N most nodes, F pair and G context features.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32, F64, I64, U64, Bool
 from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import pack, packable
@@ -19,8 +20,8 @@ from proreus.workers.threads import Threads
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.encoding.rows import copy_rows
-from proreus.worlds.pods.policies.scorer import Work, forward, softmax
-from proreus.worlds.pods.training.lane import HEADS, POD, PREEMPTS, ROWS, Lane, flat_action, start, step
+from proreus.worlds.pods.policies.scorer import ScorerScratch, forward, softmax
+from proreus.worlds.pods.training.lane import HEADS, POD, PREEMPTS, ROWS, PodLane, flat_action, start, step
 
 
 @packable
@@ -49,7 +50,7 @@ class Ended(NamedTuple):
     total: float
 
 
-class Lanes(Protocol):
+class FusedLanes(Protocol):
     """Copies of the world that play a network's choices: here (`BatchedPods`) or on other machines."""
 
     nodes: int
@@ -60,16 +61,16 @@ class Lanes(Protocol):
         ...
 
     def play(
-        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[Work], threads: Threads
+        self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads
     ) -> Ended:
         """Let every lane make its choices; one private handle of the rollout and one space per thread."""
         ...
 
-    def capture(self) -> dict[str, np.ndarray[Any, Any]]:
+    def capture(self) -> Arrays:
         """Everything that changes, by name."""
         ...
 
-    def restore(self, saved: dict[str, np.ndarray[Any, Any]]) -> None:
+    def restore(self, saved: Mapping[str, Any]) -> object:
         """Take up what `capture` of equal lanes returned."""
         ...
 
@@ -110,7 +111,7 @@ def new_rollout(lanes: int, steps: int, nodes: int) -> Rollout:
 
 
 @compiled
-def play(lane: Lane, rollout: Rollout, e: int, params: F32, work: Work) -> None:
+def play(lane: PodLane, rollout: Rollout, e: int, params: F32, work: ScorerScratch) -> None:
     """Let lane e make its choices with the network and note them; the last value is for what comes after."""
     start(lane)
     steps = rollout.action.shape[1]

@@ -1,6 +1,6 @@
 """Steps of PPO's optimiser by torch: the gradient on a GPU, while the worlds play on the host's cores.
 
-The same loss, clipping and Adam as the kernels of `learning.ppo`, over whole minibatches at once. On CUDA
+The same loss, clipping and Adam as the kernels of `fused_ppo`, over whole minibatches at once. On CUDA
 a step is captured once as a graph and replayed, because on networks this small launching the operations
 costs more than running them. On the device "cpu" the same code runs as it is: that is how it is tested
 against the kernels where there is no GPU.
@@ -79,8 +79,8 @@ class TorchDescent:
         params[:] = self._params.cpu().numpy()
         moments[:] = self._moments.cpu().numpy()
 
-    def step(self, samples: I64, weights: F32, rate: tuple[float, int], longest: float) -> tuple[F64, float]:
-        """One step of Adam; (means of the log's figures, length of the slopes), as `ppo.slopes_of` sums them.
+    def step(self, samples: I64, weights: F32, rate: tuple[float, int], most: float) -> tuple[F64, float]:
+        """One step of Adam; (means of the log's figures, its length), as `fused_ppo.gradient_of` sums them.
 
         samples: int64[B], e T + t; weights: clip, value, entropy; rate: of Adam, and its how-manieth step.
         """
@@ -88,7 +88,7 @@ class TorchDescent:
         shares = (1.0 - BETA1**count, 1.0 - BETA2**count)
         self._scalars.copy_(
             torch.tensor(
-                [*weights[:3].tolist(), speed, *shares, longest, 1.0 / len(samples)], dtype=torch.float64
+                [*weights[:3].tolist(), speed, *shares, most, 1.0 / len(samples)], dtype=torch.float64
             )
         )
         chosen, run = self._by_size.get(len(samples)) or self._prepare(len(samples))
@@ -125,16 +125,16 @@ class TorchDescent:
         return graph.replay
 
     def _descend(self, chosen: Tensor) -> None:
-        clip, value_weight, entropy_weight, speed, first_share, second_share, longest, share = self._scalars
+        clip, value_weight, entropy_weight, speed, first_share, second_share, most, share = self._scalars
         vector = self._params.detach().requires_grad_()
         policy, value, entropy, kl, clipped = self._losses(vector, chosen, clip)
         loss = ((policy + value_weight * value - entropy_weight * entropy) * share).sum()
-        slopes = torch.autograd.grad(loss, vector)[0].double()
+        gradient = torch.autograd.grad(loss, vector)[0].double()
         with torch.no_grad():
-            length = slopes.square().sum().sqrt()
-            slopes = slopes * torch.clamp(longest / length, max=1.0)
-            first = BETA1 * self._moments[0] + (1.0 - BETA1) * slopes
-            second = BETA2 * self._moments[1] + (1.0 - BETA2) * slopes.square()
+            length = gradient.square().sum().sqrt()
+            gradient = gradient * torch.clamp(most / length, max=1.0)
+            first = BETA1 * self._moments[0] + (1.0 - BETA1) * gradient
+            second = BETA2 * self._moments[1] + (1.0 - BETA2) * gradient.square()
             self._moments[0].copy_(first)
             self._moments[1].copy_(second)
             change = speed * (first / first_share) / ((second / second_share).sqrt() + EPSILON)

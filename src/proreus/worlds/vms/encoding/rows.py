@@ -13,12 +13,13 @@ policy that plays one choice (`encode_choice`): the same kernel.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.kernels.arrays import F32, U8, Bool
+from proreus.contract.lanes import Choices
+from proreus.kernels.arrays import F32, U8
 from proreus.kernels.compiled import compiled
 
 VERSION = "servers-1"
@@ -42,27 +43,15 @@ CONTEXT_FEATURES = (
 )
 
 
-class ServerRows(NamedTuple):
-    """Encoded choices of E lanes."""
-
-    rows: F32  # [E, 2 N, 8]
-    context: F32  # [E, 6]
-    legal: Bool  # [E, 2 N]
-
-    def at(self, places: NDArray[np.int64]) -> ServerRows:
-        """Some of the lanes."""
-        return ServerRows(self.rows[places], self.context[places], self.legal[places])
-
-
 def encode_servers(
     obs: NDArray[Any], feat: NDArray[Any], avail: NDArray[Any], size: tuple[float, float]
-) -> ServerRows:
-    """size: cpu and mem of one NUMA node."""
+) -> Choices:
+    """Rows [E, 2 N, 8], context [E, 6] and what is legal [E, 2 N]; size: cpu and mem of one NUMA node."""
     left = np.ascontiguousarray(obs, dtype=np.float32)
     asked = np.ascontiguousarray(feat, dtype=np.float32)
     lanes, servers = left.shape[:2]
     legal = np.ascontiguousarray(avail, dtype=np.bool_).reshape(lanes, 2 * servers)
-    found = ServerRows(
+    found = Choices(
         np.empty((lanes, 2 * servers, len(ROW_FEATURES)), dtype=np.float32),
         np.empty((lanes, len(CONTEXT_FEATURES)), dtype=np.float32),
         legal,

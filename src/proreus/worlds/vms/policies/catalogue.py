@@ -10,9 +10,10 @@ from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
+from proreus.policies.networks.bidder import BIDDERS, bidder_of
 from proreus.worlds.vms.encoding import place as vms
 from proreus.worlds.vms.encoding import rows as servers
-from proreus.worlds.vms.policies.bidder import BIDDERS, bidder_of
+from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import (
     BALANCE_FIT,
     BEST_FIT,
@@ -36,7 +37,8 @@ def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed
 
 def _bidding(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed: int) -> VmPolicy:
     try:
-        return VmRulePolicy(name, BIDDING, seed, bidder=bidder_of(checkpoint.card.kind, checkpoint.tensors))
+        bidder = bidder_of(checkpoint.card.kind, checkpoint.tensors, SIZES)
+        return VmRulePolicy(name, BIDDING, seed, bidder=bidder)
     except ValueError as error:
         raise InputError(str(error), file=folder / WEIGHTS) from error
 

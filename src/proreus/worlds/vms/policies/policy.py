@@ -11,10 +11,11 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
+from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.vms.encoding.place import FEATURES
-from proreus.worlds.vms.policies.bidder import no_bidder
-from proreus.worlds.vms.policies.columns import Bidder, VmRule
+from proreus.worlds.vms.policies.bidder import SIZES
+from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.explaining import explained
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.state.observation import VmObservation
@@ -32,7 +33,7 @@ class VmRulePolicy:
     seed: int = 0
     weights: F64 = field(default_factory=lambda: np.zeros(len(FEATURES)))
     """[features] of a learned scorer."""
-    bidder: Bidder = field(default_factory=no_bidder)
+    bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
     """The network of a policy that bids."""
 
     @cached_property

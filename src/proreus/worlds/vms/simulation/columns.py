@@ -26,7 +26,7 @@ class Work(NamedTuple):
 
 
 @packable
-class Lanes(NamedTuple):
+class VmLanes(NamedTuple):
     """Runs side by side."""
 
     servers: Servers

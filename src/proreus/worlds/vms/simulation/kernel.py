@@ -47,7 +47,7 @@ from proreus.worlds.vms.simulation.columns import (
     WAIT,
     WAITED,
     WAITS,
-    Lanes,
+    VmLanes,
     Work,
 )
 from proreus.worlds.vms.state.servers import (
@@ -66,7 +66,7 @@ _NO_EVENT = -(2**31)
 
 
 @compiled
-def begin(work: Work, lanes: Lanes, lane: int, machine: int, limit: int) -> None:
+def begin(work: Work, lanes: VmLanes, lane: int, machine: int, limit: int) -> None:
     """Start a run at `machine` with an empty cluster; at most `limit` machines come up for a decision."""
     _wipe(work, lanes, lane, machine, limit)
     clear_servers(lanes.servers, lane)
@@ -81,7 +81,7 @@ def begin(work: Work, lanes: Lanes, lane: int, machine: int, limit: int) -> None
 
 
 @compiled
-def put(work: Work, lanes: Lanes, lane: int, place: int) -> float:
+def put(work: Work, lanes: VmLanes, lane: int, place: int) -> float:
     """Place the machine at hand, run on to the next choice; what the placement was worth.
 
     The caller has seen that the lane is at a choice and that the machine fits there.
@@ -99,13 +99,13 @@ def put(work: Work, lanes: Lanes, lane: int, place: int) -> float:
 
 
 @compiled
-def at_hand(work: Work, lanes: Lanes, lane: int) -> int:
+def at_hand(work: Work, lanes: VmLanes, lane: int) -> int:
     """The flavour of the machine that needs a place."""
     return int(work.flavour[lanes.tally[lane, MACHINE]])
 
 
 @compiled
-def first_fit_length(work: Work, lanes: Lanes, lane: int, machine: int) -> int:
+def first_fit_length(work: Work, lanes: VmLanes, lane: int, machine: int) -> int:
     """How many machines first fit places from `machine` on before one does not fit: SPANE's measure of a run.
 
     As there, the look at the next machine comes before the departures that its arrival would bring.
@@ -128,7 +128,7 @@ def first_fit_length(work: Work, lanes: Lanes, lane: int, machine: int) -> int:
 
 
 @compiled
-def _next_in_trace(work: Work, lanes: Lanes, lane: int) -> None:
+def _next_in_trace(work: Work, lanes: VmLanes, lane: int) -> None:
     """Let the events of the trace happen until a machine comes that has a choice of places."""
     while not _at_limit(lanes, lane):
         event = _next_event(work, lanes, lane)
@@ -147,7 +147,7 @@ def _next_in_trace(work: Work, lanes: Lanes, lane: int) -> None:
 
 
 @compiled
-def _next_in_queue(work: Work, lanes: Lanes, lane: int) -> None:
+def _next_in_queue(work: Work, lanes: VmLanes, lane: int) -> None:
     """Let time pass until the next machine in line has arrived and fits somewhere."""
     arrival = _next_machine(work, lanes, lane)
     if math.isnan(arrival):
@@ -171,7 +171,7 @@ def _next_in_queue(work: Work, lanes: Lanes, lane: int) -> None:
 
 
 @compiled
-def _leave(work: Work, lanes: Lanes, lane: int, machine: int) -> None:
+def _leave(work: Work, lanes: VmLanes, lane: int, machine: int) -> None:
     """A machine is deleted; one that was never placed leaves nothing behind."""
     place = _exit(work, lanes, lane, machine)
     if place != NOWHERE:
@@ -179,7 +179,7 @@ def _leave(work: Work, lanes: Lanes, lane: int, machine: int) -> None:
 
 
 @compiled
-def _open(work: Work, lanes: Lanes, lane: int, more: int) -> None:
+def _open(work: Work, lanes: VmLanes, lane: int, more: int) -> None:
     """Put so many more servers to use, or as many as are left."""
     first = lanes.tally[lane, SERVERS]
     _count_servers(lanes, lane, more)
@@ -187,7 +187,7 @@ def _open(work: Work, lanes: Lanes, lane: int, more: int) -> None:
 
 
 @compiled
-def _wipe(work: Work, lanes: Lanes, lane: int, machine: int, limit: int) -> None:
+def _wipe(work: Work, lanes: VmLanes, lane: int, machine: int, limit: int) -> None:
     """Forget the run before; only what it has written is wiped."""
     tally, figure, where = lanes.tally, lanes.figure, lanes.where
     for known in range(min(tally[lane, MACHINE] - tally[lane, FIRST] + 1, where.shape[1])):
@@ -205,7 +205,7 @@ def _wipe(work: Work, lanes: Lanes, lane: int, machine: int, limit: int) -> None
 
 
 @compiled
-def _enter(work: Work, lanes: Lanes, lane: int, place: int) -> float:
+def _enter(work: Work, lanes: VmLanes, lane: int, place: int) -> float:
     """Write down that the machine at hand has moved in; what that is worth."""
     tally, figure, flavours = lanes.tally, lanes.figure, work.flavours
     machine = tally[lane, MACHINE]
@@ -229,7 +229,7 @@ def _enter(work: Work, lanes: Lanes, lane: int, place: int) -> float:
 
 
 @compiled
-def _exit(work: Work, lanes: Lanes, lane: int, machine: int) -> int:
+def _exit(work: Work, lanes: VmLanes, lane: int, machine: int) -> int:
     """Write down that a machine has left; the place that it had, or NOWHERE."""
     tally, figure, flavours, where = lanes.tally, lanes.figure, work.flavours, lanes.where
     known = machine - tally[lane, FIRST]
@@ -245,27 +245,27 @@ def _exit(work: Work, lanes: Lanes, lane: int, machine: int) -> int:
 
 
 @compiled
-def _has_room(work: Work, lanes: Lanes, lane: int) -> bool:
+def _has_room(work: Work, lanes: VmLanes, lane: int) -> bool:
     return lanes.servers.room[lane, work.flavour[lanes.tally[lane, MACHINE]]] > 0
 
 
 @compiled
-def _at_limit(lanes: Lanes, lane: int) -> bool:
+def _at_limit(lanes: VmLanes, lane: int) -> bool:
     return lanes.tally[lane, PLACED] + lanes.tally[lane, REJECTED] >= lanes.tally[lane, LIMIT]
 
 
 @compiled
-def _end(lanes: Lanes, lane: int, status: int) -> None:
+def _end(lanes: VmLanes, lane: int, status: int) -> None:
     lanes.tally[lane, STATUS] = status
 
 
 @compiled
-def _turn_away(lanes: Lanes, lane: int) -> None:
+def _turn_away(lanes: VmLanes, lane: int) -> None:
     lanes.tally[lane, REJECTED] += 1
 
 
 @compiled
-def _next_event(work: Work, lanes: Lanes, lane: int) -> int:
+def _next_event(work: Work, lanes: VmLanes, lane: int) -> int:
     """Move on to the next event that concerns the run: a machine that comes, or -1 - one that leaves."""
     tally, events, arrival = lanes.tally, work.events, work.arrival
     first, releases = tally[lane, FIRST], lanes.option[RELEASE]
@@ -285,7 +285,7 @@ def _next_event(work: Work, lanes: Lanes, lane: int) -> int:
 
 
 @compiled
-def _next_machine(work: Work, lanes: Lanes, lane: int) -> float:
+def _next_machine(work: Work, lanes: VmLanes, lane: int) -> float:
     """Turn to the next machine in line; when it arrives, or NaN where the run is over."""
     tally = lanes.tally
     if tally[lane, PLACED] >= tally[lane, LIMIT] or tally[lane, MACHINE] + 1 >= work.flavour.size:
@@ -295,12 +295,12 @@ def _next_machine(work: Work, lanes: Lanes, lane: int) -> float:
 
 
 @compiled
-def _next_departure(lanes: Lanes, lane: int) -> float:
+def _next_departure(lanes: VmLanes, lane: int) -> float:
     return lanes.leaving[lane, 0] if lanes.tally[lane, QUEUED] > 0 else math.inf
 
 
 @compiled
-def _move_clock(lanes: Lanes, lane: int, moment: float) -> None:
+def _move_clock(lanes: VmLanes, lane: int, moment: float) -> None:
     """Advance to `moment`, never back, and account for what was in use meanwhile."""
     figure = lanes.figure
     passed = moment - figure[lane, NOW]
@@ -313,7 +313,7 @@ def _move_clock(lanes: Lanes, lane: int, moment: float) -> None:
 
 
 @compiled
-def _should_grow(lanes: Lanes, lane: int) -> bool:
+def _should_grow(lanes: VmLanes, lane: int) -> bool:
     """Whether more than the threshold of cores or of memory is in use, in a cluster that grows."""
     figure = lanes.figure
     if lanes.option[GROWTH] == 0:
@@ -326,7 +326,7 @@ def _should_grow(lanes: Lanes, lane: int) -> bool:
 
 
 @compiled
-def _count_servers(lanes: Lanes, lane: int, more: int) -> None:
+def _count_servers(lanes: VmLanes, lane: int, more: int) -> None:
     """Write down that so many more servers are open, or as many as are left."""
     tally, figure, capacity = lanes.tally, lanes.figure, lanes.servers.capacity
     first = tally[lane, SERVERS]
@@ -339,7 +339,7 @@ def _count_servers(lanes: Lanes, lane: int, more: int) -> None:
 
 
 @compiled
-def _push(work: Work, lanes: Lanes, lane: int) -> None:
+def _push(work: Work, lanes: VmLanes, lane: int) -> None:
     """Add the machine at hand to the heap of those that will leave."""
     leaving, leaver, tally = lanes.leaving, lanes.leaver, lanes.tally
     machine = tally[lane, MACHINE]
@@ -356,7 +356,7 @@ def _push(work: Work, lanes: Lanes, lane: int) -> None:
 
 
 @compiled
-def _pop(lanes: Lanes, lane: int) -> int:
+def _pop(lanes: VmLanes, lane: int) -> int:
     """Take out the machine that leaves first; who comes first among equals changes nothing."""
     leaving, leaver, tally = lanes.leaving, lanes.leaver, lanes.tally
     first = leaver[lane, 0]

@@ -27,7 +27,7 @@ from proreus.worlds.vms.simulation.columns import (
     STATUS,
     WAIT,
     WAITED,
-    Lanes,
+    VmLanes,
 )
 
 TRIM = 0.1
@@ -74,7 +74,7 @@ class RunFigures:
     """It ended because a machine fitted nowhere."""
 
 
-def figures_of(lanes: Lanes, lane: int, start: int) -> RunFigures:
+def figures_of(lanes: VmLanes, lane: int, start: int) -> RunFigures:
     """The run in a lane, as it stands."""
     tally, figure = lanes.tally[lane], lanes.figure[lane]
     duration = float(figure[NOW] - figure[BEGAN])

@@ -21,7 +21,7 @@ from proreus.worlds.vms.simulation.columns import (
     NOW,
     PLACED,
     RUNNING,
-    Lanes,
+    VmLanes,
     Work,
 )
 from proreus.worlds.vms.simulation.kernel import first_fit_length
@@ -78,7 +78,7 @@ def planned_runs(
 
 
 @compiled
-def spane_lengths(work: Work, lanes: Lanes, starts: I64, lengths: I64) -> None:
+def spane_lengths(work: Work, lanes: VmLanes, starts: I64, lengths: I64) -> None:
     """Fill `lengths` with the machines of SPANE's run from each start: first fit's, and forty."""
     for run in range(starts.size):
         lengths[run] = first_fit_length(work, lanes, 0, starts[run]) + SPANE_EXTRA

@@ -30,7 +30,7 @@ from proreus.worlds.vms.simulation.columns import (
     TALLIES,
     TURNS_AWAY,
     WAITS,
-    Lanes,
+    VmLanes,
     Work,
 )
 from proreus.worlds.vms.simulation.kernel import begin, first_fit_length, put
@@ -133,7 +133,7 @@ def compile_trace(trace: VmTrace, double: DoubleRule) -> Work:
     )
 
 
-def new_lanes(work: Work, options: VmsOptions, lanes: int, most_machines: int) -> Lanes:
+def new_lanes(work: Work, options: VmsOptions, lanes: int, most_machines: int) -> VmLanes:
     """Lanes for runs of at most so many machines; `begin` starts each."""
     capacity = capacity_of(options.shapes)
     window = min(most_machines, work.flavour.size)
@@ -145,7 +145,7 @@ def new_lanes(work: Work, options: VmsOptions, lanes: int, most_machines: int) -
     option[GROWTH] = options.growth
     option[FIRST_SERVERS] = options.first_servers
     return pack(
-        Lanes(
+        VmLanes(
             servers=new_servers(capacity, work.flavours, lanes),
             where=np.full((lanes, window), NOWHERE, dtype=np.int32),
             leaving=np.zeros((lanes, alive)),

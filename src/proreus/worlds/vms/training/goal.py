@@ -1,40 +1,39 @@
-"""Evolution strategy for virtual machines: CMA-ES over the weights of the scorer, from first fit on.
+"""What an evolution strategy learns of virtual machines: the weights of the scorer, from first fit on.
 
 With all weights zero every place scores alike and the first one is taken, so the search starts at first fit.
 One generation draws starts evenly over the training part of the trace, with a new offset each time, and ranks
 its members by the mean logarithm of the total waiting time from these starts: the same for all members, and
-not ruled by the few starts from which everyone waits for days. Now and then the mean of the population is
-judged on the validation part; the best by that is kept. The test part is never touched.
+not ruled by the few starts from which everyone waits for days. The mean of the population is judged on the
+validation part. The test part is never touched.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from cmaes import CMA
 
+from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64, I64
-from proreus.model.errors import UsageError, WorkError
-from proreus.workers.threads import Threads
+from proreus.learning.es import check_search
+from proreus.learning.settings import at_least_one
+from proreus.model.errors import UsageError
 from proreus.worlds.vms.encoding.place import FEATURES
-from proreus.worlds.vms.model import VmTrace
 from proreus.worlds.vms.play import total_waits, wait_times
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import LEARNED
 from proreus.worlds.vms.policies.policy import VmRulePolicy
-from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.columns import VmLanes
 from proreus.worlds.vms.simulation.outcome import trimmed_mean
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
-from proreus.worlds.vms.simulation.world import VmsOptions, VmsWorld, compile_trace, with_servers
-from proreus.worlds.vms.traces.huawei import split_range
+from proreus.worlds.vms.simulation.world import VmsOptions, VmsWorld, with_servers
+from proreus.worlds.vms.training.trace import RULES, TrainingTrace, evenly
 
-Goal = Literal["log", "trimmed"]
-RULES = ("first_fit", "best_fit", "balance_fit")
-"""The opponents."""
+Aim = Literal["log", "trimmed"]
 
 
 @dataclass(frozen=True)
@@ -55,132 +54,99 @@ class VmsESConfig:
     """Runs by which the mean is judged, for each size."""
     evaluate_every: int = 5
     """Generations between judgements."""
-    goal: Goal = "log"
+    goal: Aim = "log"
     """What to lower: the mean logarithm of the total wait, or its trimmed mean."""
     seed: int = 1
     """Seed of the search."""
 
     def __post_init__(self) -> None:
-        for name in ("generations", "population", "starts", "validation_starts", "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name}: {getattr(self, name)} is not at least 1")
-        if not 0 < self.sigma < np.inf:
-            raise UsageError(f"sigma: {self.sigma} is not above 0")
+        check_search(self)
+        at_least_one(self, "starts", "validation_starts")
         if min(self.servers, default=1) < 1:
             raise UsageError("servers: sizes of at least 1")
 
 
-@dataclass(frozen=True)
-class VmsGeneration:
-    """What one generation came to."""
+class VmsGoal:
+    """Plays weight vectors on workers, each size of cluster by itself."""
 
-    number: int
-    fitness: tuple[float, ...]
-    """Minus the goal, per member."""
-    sigma: float
-    validation: dict[str, float] | None
-    """Where it was judged: how much less the mean waits than the best rule, in %, by size of cluster."""
-    weights: F64
-    """The mean of the search distribution."""
-    decisions: int
-    seconds: float
-
-
-def evolve_vms(
-    config: VmsESConfig,
-    trace: VmTrace,
-    options: VmsOptions,
-    threads: Threads,
-    past: Sequence[Sequence[float]] = (),
-) -> Iterator[VmsGeneration]:
-    """Generation after generation; `past` holds the fitness of those that are not to be run again."""
-    if options.full != "wait":
-        raise UsageError("the total wait is learned where machines wait: choose such a scenario")
-    search = CMA(
-        mean=np.zeros(len(FEATURES)),
-        sigma=config.sigma,
-        population_size=config.population,
-        seed=config.seed,
-    )
-    draw = np.random.default_rng(config.seed)
-    arena = _Arena(config, compile_trace(trace, options.double), options, threads)
-    first, last = split_range("train", len(trace))
-    for number in range(config.generations):
-        begin = time.perf_counter()
-        members = [search.ask() for _ in range(config.population)]
-        starts = evenly(first, last, config.starts, float(draw.random()))
-        known = number < len(past)
-        fitness, decisions = (list(past[number]), 0) if known else arena.fitness(members, starts)
-        if not np.isfinite(fitness).all():
-            raise WorkError(f"generation {number}: a fitness is not a number")
-        search.tell([(member, -value) for member, value in zip(members, fitness, strict=True)])
-        if known:
-            continue
-        mean = np.asarray(search.mean, dtype=np.float64)
-        judged = (number + 1) % config.evaluate_every == 0 or number + 1 == config.generations
-        yield VmsGeneration(
-            number=number,
-            fitness=tuple(fitness),
-            sigma=float(search._sigma),
-            validation=arena.validate(mean, split_range("valid", len(trace))) if judged else None,
-            weights=mean,
-            decisions=decisions,
-            seconds=time.perf_counter() - begin,
-        )
-
-
-def evenly(first: int, last: int, count: int, offset: float) -> I64:
-    """So many starts from `first` to `last` - 1, evenly spaced and moved by `offset` of a gap."""
-    return (first + (np.arange(count) + offset) * (last - first) / count).astype(np.int64)
-
-
-class _Arena:
-    """Plays weight vectors on threads; each has lanes of its own."""
-
-    def __init__(self, config: VmsESConfig, work: Work, options: VmsOptions, threads: Threads) -> None:
-        self._config, self._work, self._threads = config, work, threads
+    def __init__(
+        self, config: VmsESConfig, trace: TrainingTrace, options: VmsOptions, pool: Executor
+    ) -> None:
+        if options.full != "wait":
+            raise UsageError("the total wait is learned where machines wait: choose such a scenario")
+        self._config, self._trace, self._pool = config, trace, pool
         sizes = config.servers or (options.first_servers,)
         self._sizes = [with_servers(options, count) for count in sizes]
+        self._work = trace.work(options.double)
         self._validation: list[VmRuns] = []
         self._best_rule: list[float] = []
-        self._lanes = [[VmsWorld(work, size).lanes for size in self._sizes] for _ in range(threads.count)]
+        self.start = np.zeros(len(FEATURES))
 
-    def fitness(self, members: Sequence[F64], starts: I64) -> tuple[list[float], int]:
-        """(minus the goal per member, decisions made)."""
-        plans = [planned_runs(self._work, size, starts) for size in self._sizes]
-        waits, decisions = self._waits(members, plans)
-        found = [
-            -float(np.mean([self._goal(waits[m, s]) for s in range(len(plans))])) for m in range(len(members))
-        ]
-        return found, decisions
+    def draw(self, random: np.random.Generator) -> I64:
+        """Starts in the training part."""
+        return evenly(*self._trace.part("train"), self._config.starts, float(random.random()))
 
-    def validate(self, weights: F64, part: tuple[int, int]) -> dict[str, float]:
+    def fitness(self, members: Sequence[F64], drawn: I64) -> tuple[list[float], dict[str, int]]:
+        """Minus the aim per member, and the decisions made."""
+        waits, decisions = self._waits(
+            members, [planned_runs(self._work, size, drawn) for size in self._sizes]
+        )
+        found = [-float(np.mean([self._aim(row) for row in of_member])) for of_member in waits]
+        return found, {"decisions": decisions}
+
+    def validate(self, mean: F64) -> dict[str, float]:
         """% less total wait (trimmed mean) than the best rule's, by size, from the validation starts."""
         if not self._validation:
-            starts = evenly(*part, self._config.validation_starts, 0.5)
+            starts = evenly(*self._trace.part("valid"), self._config.validation_starts, 0.5)
             self._validation = [planned_runs(self._work, size, starts) for size in self._sizes]
             rules = [rule_policy(name) for name in RULES]
             self._best_rule = [min(map(trimmed_mean, wait_times(plan, rules))) for plan in self._validation]
-        waits, _ = self._waits([weights], self._validation)
+        (waits,), _ = self._waits([mean], self._validation)
         return {
             f"{size.first_servers} servers": 100.0 * (1.0 - trimmed_mean(found) / max(rule, 1.0))
-            for size, found, rule in zip(self._sizes, waits[0], self._best_rule, strict=True)
+            for size, found, rule in zip(self._sizes, waits, self._best_rule, strict=True)
         }
 
-    def _waits(self, members: Sequence[F64], plans: Sequence[VmRuns]) -> tuple[F64, int]:
-        """Total waits [member, size, start]."""
-        waits = np.zeros((len(members), len(plans), plans[0].starts.size))
-        decided = np.zeros((len(members), len(plans)), dtype=np.int64)
+    def tensors(self, mean: F64) -> Arrays:
+        """The weights."""
+        return {"weights": mean}
 
-        def play(thread: int, job: int) -> None:
-            member, size = divmod(job, len(plans))
-            rule = VmRulePolicy("candidate", LEARNED, weights=members[member]).new_rule()
-            plan = (plans[size].starts, plans[size].limits)
-            lanes = self._lanes[thread][size]
-            decided[member, size] = total_waits(self._work, lanes, rule, plan, waits[member, size])
+    def _waits(self, members: Sequence[F64], plans: Sequence[VmRuns]) -> tuple[list[list[F64]], int]:
+        """(total waits [start] of each member and size, decisions made)."""
+        jobs = [
+            [
+                self._pool.submit(member_waits, self._trace, plan.options, member, (plan.starts, plan.limits))
+                for plan in plans
+            ]
+            for member in members
+        ]
+        found = [[job.result() for job in of_member] for of_member in jobs]
+        waits = [[waits for waits, _ in of_member] for of_member in found]
+        return waits, sum(decisions for of_member in found for _, decisions in of_member)
 
-        self._threads.each(play, len(members) * len(plans))
-        return waits, int(decided.sum())
-
-    def _goal(self, waits: F64) -> float:
+    def _aim(self, waits: F64) -> float:
         return float(np.log1p(waits).mean()) if self._config.goal == "log" else trimmed_mean(waits)
+
+
+_OF_THREAD = threading.local()
+"""VmLanes to play in: threads share the trace, not these."""
+
+
+def member_waits(
+    trace: TrainingTrace, options: VmsOptions, weights: F64, plan: tuple[I64, I64]
+) -> tuple[F64, int]:
+    """(total wait from each start, decisions made) of one member, wherever it is played."""
+    # What comes through Ray is read-only; kernels are compiled for arrays that may be written.
+    starts, limits = (array.copy() for array in plan)
+    rule = VmRulePolicy("candidate", LEARNED, weights=weights.copy()).new_rule()
+    waits = np.zeros(starts.size)
+    lanes = _own_lanes(trace, options)
+    decisions = total_waits(trace.work(options.double), lanes, rule, (starts, limits), waits)
+    return waits, int(decisions)
+
+
+def _own_lanes(trace: TrainingTrace, options: VmsOptions) -> VmLanes:
+    known: dict[tuple[TrainingTrace, VmsOptions], VmLanes] = _OF_THREAD.__dict__.setdefault("lanes", {})
+    if (trace, options) not in known:
+        known[trace, options] = VmsWorld(trace.work(options.double), options).lanes
+    return known[trace, options]

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
+from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
-from proreus.worlds.vms.model import VmTrace
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.policy import VmRulePolicy
+from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.outcome import measures_of
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
-from proreus.worlds.vms.simulation.world import VmsOptions, compile_trace
-from proreus.worlds.vms.traces.huawei import split_range
-from proreus.worlds.vms.training.goal import RULES, evenly
-from proreus.worlds.vms.training.lanes import BatchSettings
-from proreus.worlds.vms.training.servers import VmsServers
+from proreus.worlds.vms.simulation.world import VmsOptions
+from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
+from proreus.worlds.vms.training.trace import RULES, TrainingTrace, evenly, training_trace
 
 _USUAL_LIMIT = 5_000
 
@@ -39,9 +38,7 @@ class VmsLessons:
     """Updates between judgements; the learner is saved as often."""
 
     def __post_init__(self) -> None:
-        for name in ("validation_starts", "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name}: {getattr(self, name)} is not at least 1")
+        at_least_one(self, "validation_starts", "evaluate_every")
         if self.limit < 0:
             raise UsageError(f"limit: {self.limit} is negative")
         if not 0.0 <= self.ending_cost < np.inf:
@@ -57,25 +54,22 @@ class LaneLessons(VmsLessons):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.lanes < 1:
-            raise UsageError(f"lanes: {self.lanes} is not at least 1")
+        at_least_one(self, "lanes")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class VmsSchool:
     """A trace in its parts: runs to learn from, and runs to be judged by."""
 
-    name: str
-    """Of the scenario."""
-    trace: VmTrace
+    trace: TrainingTrace
     options: VmsOptions
     lessons: VmsLessons
 
-    def servers(self, lanes: int) -> VmsServers:
+    def lanes(self, count: int) -> RowLanes:
         """Runs that start in the training part."""
-        first, last = split_range("train", len(self.trace))
-        cost = self.lessons.ending_cost if self.options.full == "end" else 0.0
-        return VmsServers(self._work, self.options, lanes, BatchSettings(first, last, self._limit), cost)
+        starts = BatchSettings(*self.trace.part("train"), self._limit)
+        batch = BatchedVms(self._work, self.options, count, starts)
+        return RowLanes(batch, self.lessons.ending_cost if self.options.full == "end" else 0.0)
 
     def gain(self, policy: VmRulePolicy) -> float:
         """How much better than the best rule, in % (points where machines are turned away)."""
@@ -92,13 +86,13 @@ class VmsSchool:
     def _limit(self) -> int:
         return self.lessons.limit or (0 if self.options.full == "wait" else _USUAL_LIMIT)
 
-    @cached_property
+    @property
     def _work(self) -> Work:
-        return compile_trace(self.trace, self.options.double)
+        return self.trace.work(self.options.double)
 
     @cached_property
     def _held_out(self) -> VmRuns:
-        starts = evenly(*split_range("valid", len(self.trace)), self.lessons.validation_starts, 0.5)
+        starts = evenly(*self.trace.part("valid"), self.lessons.validation_starts, 0.5)
         return planned_runs(self._work, self.options, starts, self._limit)
 
     @cached_property
@@ -111,3 +105,9 @@ class VmsSchool:
         figures, _ = play_runs(self._held_out, policy)
         deciding = {"wait": "total_wait", "end": "placements", "reject": "rejected"}[self.options.full]
         return measures_of(figures, self.options.full, grows=self.options.growth > 0)[deciding]
+
+
+@lru_cache(maxsize=2)
+def school_of(scenario: VmScenario, lessons: VmsLessons) -> VmsSchool:
+    """What a learner and its judge share."""
+    return VmsSchool(training_trace(scenario), scenario.options, lessons)

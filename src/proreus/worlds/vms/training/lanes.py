@@ -1,8 +1,8 @@
 """Many runs of the world `vms` stepped together: what learners train on, with or without Gymnasium.
 
 One call of `step` takes one action per lane and runs each lane to its next choice; a lane whose run is over
-starts the next one by itself. Observations are the world's own arrays: nothing of size N is copied but the
-mask.
+starts the next one by itself. `BatchedVms` shows the world's own arrays: nothing of size N is copied but the
+mask. `RowLanes` shows the same runs as rows of features (`contract.lanes`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,23 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from proreus.contract.lanes import Arrays, Choices, Steps
 from proreus.kernels.arrays import F32, F64, I32, I64, U8, U64, Bool
 from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import pack, packable
 from proreus.kernels.rng import next_below
 from proreus.model.errors import IllegalDecision, InputError, UsageError, unknown_name
-from proreus.worlds.vms.simulation.columns import DECIDING, MACHINE, PLACED, STATUS, WAIT, Lanes, Work
+from proreus.worlds.vms.encoding.rows import VERSION, encode_servers
+from proreus.worlds.vms.simulation.columns import (
+    DECIDING,
+    MACHINE,
+    PLACED,
+    STATUS,
+    WAIT,
+    VmLanes,
+    Work,
+)
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, first_fit_length, put
 from proreus.worlds.vms.simulation.world import (
     BEST_FIT_ACTION,
@@ -172,11 +181,11 @@ class BatchedVms:
             raise IllegalDecision(f"lane {refused}: the machine does not fit at place {chosen[refused]}")
         return self._steps
 
-    def capture(self) -> dict[str, NDArray[Any]]:
+    def capture(self) -> Arrays:
         """All that it takes to go on later as if nothing had happened, copied."""
         return {name: array.copy() for name, array in self._changing().items()}
 
-    def restore(self, saved: Mapping[str, NDArray[Any]]) -> VmSteps:
+    def restore(self, saved: Mapping[str, Any]) -> VmSteps:
         """Take up what `capture` of an equal batch returned."""
         for name, array in self._changing().items():
             if name not in saved or saved[name].shape != array.shape:
@@ -184,7 +193,7 @@ class BatchedVms:
             array[...] = saved[name]
         return self._steps
 
-    def _changing(self) -> dict[str, NDArray[Any]]:
+    def _changing(self) -> Arrays:
         """What steps change; bytes that can be read as words are named once."""
         lanes, servers = self.lanes, self.lanes.servers
         return {
@@ -204,8 +213,58 @@ class BatchedVms:
         }
 
 
+class RowLanes:
+    """Runs of the world `vms`, all servers alike, as rows of features.
+
+    With an `ending_cost`, the end of a run for want of room costs that much and nothing else counts. Where
+    every placement is worth one, discounted returns of the two are the same line seen from either end, and
+    rank policies alike. But then nearly all of a value is the constant 1 / (1 - discount), which networks
+    take long to learn and in whose errors the differences between places drown.
+    """
+
+    encoding = VERSION
+
+    def __init__(self, batch: BatchedVms, ending_cost: float = 0.0) -> None:
+        shapes = batch.options.servers
+        if len(shapes) != 1:
+            raise UsageError("servers of several kinds: what is left is learned in shares of one size")
+        self.batch = batch
+        self._ending_cost = ending_cost
+        self._size = (float(shapes[0].cpu), float(shapes[0].mem))
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def reset(self, seed: int) -> Choices:
+        """Runs whose starts the seed determines."""
+        self.batch.reseed(seed)
+        return self._choices(self.batch.reset())
+
+    def step(self, chosen: I64) -> Steps:
+        """One choice of every run."""
+        steps = self.batch.step(chosen)
+        rewards = own = steps.rewards.copy()
+        if self._ending_cost > 0.0:
+            # Whoever has placed as many machines as a run has at most did not end for want of room.
+            full = steps.ended & (steps.placed != self.batch.settings.limit)
+            rewards = -self._ending_cost * full.astype(np.float64)
+        return Steps(self._choices(steps), rewards, steps.ended.copy(), own)
+
+    def capture(self) -> Arrays:
+        """The runs as they stand."""
+        return self.batch.capture()
+
+    def restore(self, saved: Mapping[str, Any]) -> Choices:
+        """Go on with captured runs."""
+        return self._choices(self.batch.restore(saved))
+
+    def _choices(self, steps: VmSteps) -> Choices:
+        """Copied: the batch overwrites its arrays with the next step."""
+        return encode_servers(steps.obs, steps.feat, steps.avail.copy(), self._size)
+
+
 @compiled
-def start_all(work: Work, lanes: Lanes, starts: Starts, screen: Screen) -> int:
+def start_all(work: Work, lanes: VmLanes, starts: Starts, screen: Screen) -> int:
     """Begin a run in every lane; the first lane for which none of many starts leads to a choice, or -1."""
     for lane in range(screen.rewards.size):
         if not _start(work, lanes, starts, lane):
@@ -216,7 +275,7 @@ def start_all(work: Work, lanes: Lanes, starts: Starts, screen: Screen) -> int:
 
 
 @compiled
-def step_all(work: Work, lanes: Lanes, starts: Starts, screen: Screen, actions: I64) -> int:
+def step_all(work: Work, lanes: VmLanes, starts: Starts, screen: Screen, actions: I64) -> int:
     """Step every lane; the first lane whose action is not legal, before anything is done, or -1."""
     refused = _first_illegal(lanes, screen, actions)
     if refused >= 0:
@@ -235,7 +294,7 @@ def step_all(work: Work, lanes: Lanes, starts: Starts, screen: Screen, actions: 
 
 
 @compiled
-def _first_illegal(lanes: Lanes, screen: Screen, actions: I64) -> int:
+def _first_illegal(lanes: VmLanes, screen: Screen, actions: I64) -> int:
     avail, places = screen.avail, 2 * lanes.servers.capacity.shape[0]
     for lane in range(actions.size):
         place = actions[lane]
@@ -245,7 +304,7 @@ def _first_illegal(lanes: Lanes, screen: Screen, actions: I64) -> int:
 
 
 @compiled
-def _start(work: Work, lanes: Lanes, starts: Starts, lane: int) -> bool:
+def _start(work: Work, lanes: VmLanes, starts: Starts, lane: int) -> bool:
     """Begin a run at a start drawn from the range; false where none of many leads to a choice."""
     for _ in range(_TRIES):
         machine = _draw(starts, lane)
@@ -266,7 +325,7 @@ def _draw(starts: Starts, lane: int) -> int:
 
 
 @compiled
-def _show(work: Work, lanes: Lanes, lane: int, screen: Screen) -> None:
+def _show(work: Work, lanes: VmLanes, lane: int, screen: Screen) -> None:
     """The request at hand and where it may go."""
     flavour = work.flavour[lanes.tally[lane, MACHINE]]
     asked, feat, words, fits = screen.asked, screen.feat, screen.words, lanes.servers.words
@@ -279,7 +338,7 @@ def _show(work: Work, lanes: Lanes, lane: int, screen: Screen) -> None:
 
 
 @compiled
-def _report(lanes: Lanes, lane: int, screen: Screen, reward: float) -> None:
+def _report(lanes: VmLanes, lane: int, screen: Screen, reward: float) -> None:
     """What came of the action, and of the run where it is over."""
     over = lanes.tally[lane, STATUS] != DECIDING
     screen.rewards[lane] = reward

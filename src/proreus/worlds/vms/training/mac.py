@@ -4,7 +4,7 @@
     state = {"obs": obs, "feat": feat, "avail": avail}     # [E, N, 2, 2], [E, 2, 2, 2], [E, N, 2] or [E, 2 N]
     actions = mac.select_actions(state, eps)               # int64[E], server * 2 + NUMA
 
-Each server is an agent with the same network (`policies.server_networks.ServerAgents`); the highest bid
+Each server is an agent with the same network (`policies.networks.rows.Agents`); the highest bid
 takes the request. With chance eps a lane takes a legal choice at random instead.
 """
 
@@ -19,10 +19,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from proreus.kernels.arrays import I64, Bool
+from proreus.kernels.arrays import I64
+from proreus.learning.qmix import explore
 from proreus.model.errors import UsageError
-from proreus.policies.networks.rows import ServerAgents, best_choice
-from proreus.worlds.vms.encoding.rows import encode_servers
+from proreus.policies.networks.rows import Agents, best_choice
+from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES, encode_servers
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class MACArguments:
 class VectorMAC:
     """Agents with shared weights behind one epsilon-greedy selector."""
 
-    def __init__(self, args: MACArguments, agents: ServerAgents | None = None) -> None:
+    def __init__(self, args: MACArguments, agents: Agents | None = None) -> None:
         self.args = args
         self.action_space = args.N * 2
         self.obs_space = [(args.N, 2, 2), (2, 2, 2)]
@@ -54,7 +55,7 @@ class VectorMAC:
         if agents is None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(args.seed)
-                agents = ServerAgents(args.hidden)
+                agents = Agents(args.hidden, len(ROW_FEATURES), len(CONTEXT_FEATURES))
         self.agent = agents.to(args.device)
 
     def select_actions(self, ep_batch: Mapping[str, NDArray[Any]], eps: float) -> I64:
@@ -85,13 +86,3 @@ class VectorMAC:
         encoded = encode_servers(obs, feat, avail, (self.args.cpu, self.args.mem))
         rows, context, legal = (torch.from_numpy(array).to(self.args.device) for array in encoded)
         return (rows, context), legal
-
-
-def explore(greedy: I64, legal: Bool, eps: float, random: np.random.Generator) -> I64:
-    """int64[E]: each greedy choice, replaced by a legal one at random with chance eps."""
-    chosen = greedy.copy()
-    for e in np.flatnonzero(random.random(len(greedy)) < eps):
-        options = np.flatnonzero(legal[e])
-        if options.size:
-            chosen[e] = random.choice(options)
-    return chosen

@@ -14,8 +14,8 @@ node is, whether it has GPUs, how fast it is), and nodes that look the same get 
 particular cluster may therefore carry a memory, float32[n, K], of figures per node that it learned; it then
 serves clusters of that n alone.
 
-Parameters are one flat float32 vector; `LAYOUT` says what stands where. `learning.vector_gradient` has the
-slopes.
+Parameters are one flat float32 vector; `LAYOUT` says what stands where. `training.vector.gradient` has
+the gradient.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from proreus.kernels.arrays import F32, F64, I64, Bool
+from proreus.kernels.activations import exponentials, tanh_of
+from proreus.kernels.arrays import F32, F64, I32, I64, Bool
 from proreus.kernels.compiled import compiled
-from proreus.worlds.pods.policies.scorer import tanh_of
 
 NODE_FEATURES = ("cpu", "memory", "fuller", "empty")
 CONTEXT = (
@@ -117,7 +116,7 @@ def initial_parameters(seed: int) -> F32:
 ) = START.values()  # where each part starts in the flat vector; M stands right behind W
 
 
-class Work(NamedTuple):
+class VectorScratch(NamedTuple):
     """Working space of one forward pass."""
 
     context: F32  # [G] g
@@ -131,10 +130,10 @@ class Work(NamedTuple):
 
 
 @compiled
-def new_work() -> Work:
+def new_vector_scratch() -> VectorScratch:
     """Working space, not yet filled."""
     kind = np.float32
-    return Work(
+    return VectorScratch(
         np.empty(_G, kind),
         np.empty(_H, kind),
         np.zeros((_F + _K, BLOCK), kind),
@@ -267,7 +266,7 @@ def head(params: F32, layer: F32, start: int, offset: int) -> float:
 
 
 @compiled
-def fill_logits(params: F32, memory: F32, state: F64, logits: F32, work: Work) -> float:
+def fill_logits(params: F32, memory: F32, state: F64, logits: F32, work: VectorScratch) -> float:
     """Fill the logits, float32[2n + 2]; returns the value. memory: float32[n, K], or [0, K] for none."""
     nodes = (logits.shape[0] - 2) // 2
     g, base, x, second, sums = work.context, work.base, work.features, work.second, work.sums
@@ -293,14 +292,8 @@ def fill_logits(params: F32, memory: F32, state: F64, logits: F32, work: Work) -
     return float(head(params, layer, VALUE, 2))
 
 
-_LOG2_E, _LN_2, _HALF = (np.float32(x) for x in (1.4426950408889634, math.log(2.0), 0.5))
-_E2, _E3, _E4, _E5, _E6 = (np.float32(1.0 / math.factorial(n)) for n in (2, 3, 4, 5, 6))
-
-
 @compiled
-def fill_chances(
-    logits: F32, masks: Bool, row: int, chances: F32, bits: NDArray[np.int32]
-) -> tuple[float, float]:
+def fill_chances(logits: F32, masks: Bool, row: int, chances: F32, bits: I32) -> tuple[float, float]:
     """Chances, float32[A], not yet divided by their sum, and (the highest allowed logit, that sum).
 
     masks: bool[B, A], of which `row` counts, or [0, A] where all actions are allowed. The chance of an action
@@ -315,19 +308,11 @@ def fill_chances(
     else:
         for k in range(actions):
             most = max(most, logits[k])
-    for k in range(actions):  # exp(x) = 2^n e^r, |r| < ln 2 / 2
-        x = min(max(logits[k] - most, _LEAST_CHANCE), _ZERO)
-        n = np.floor(x * _LOG2_E + _HALF)
-        r = x - n * _LN_2
-        chances[k] = ((((((_E6 * r + _E5) * r + _E4) * r + _E3) * r + _E2) * r) + _ONE) * r + _ONE
-        bits[k] = (np.int32(n) + np.int32(127)) << np.int32(23)
-    powers = bits.view(np.float32)
+    exponentials(logits, (most, _LEAST_CHANCE), chances, bits)
     if masked:
         for k in range(actions):
-            chances[k] = chances[k] * powers[k] if masks[row, k] else _ZERO
-    else:
-        for k in range(actions):
-            chances[k] *= powers[k]
+            if not masks[row, k]:
+                chances[k] = _ZERO
     total = _ZERO
     for k in range(actions):
         total += chances[k]
@@ -381,7 +366,7 @@ def decide_rows(
     masks: bool[B, A], or [0, A] for none.
     """
     chosen, logs = out
-    params, memory, work = model[0], model[1], new_work()
+    params, memory, work = model[0], model[1], new_vector_scratch()
     logits = np.empty(actions, dtype=np.float32)
     chances = np.empty(actions, dtype=np.float32)
     bits = np.empty(actions, dtype=np.int32)
@@ -398,7 +383,7 @@ def chances_of(model: tuple[F32, F32], state: F64, actions: int, mask: Bool) -> 
     """float64[A]: the probability of every action; mask: bool[1, A], or [0, A] for none."""
     logits = np.empty(actions, dtype=np.float32)
     chances = np.empty(actions, dtype=np.float32)
-    fill_logits(model[0], model[1], state, logits, new_work())
+    fill_logits(model[0], model[1], state, logits, new_vector_scratch())
     _, total = fill_chances(logits, mask, 0, chances, np.empty(actions, dtype=np.int32))
     return chances.astype(np.float64) / total
 
@@ -406,6 +391,6 @@ def chances_of(model: tuple[F32, F32], state: F64, actions: int, mask: Bool) -> 
 @compiled
 def logits_of(model: tuple[F32, F32], states: F64, logits: F32, values: F64) -> None:
     """Fill float32[B, A] logits and float64[B] values of states: float64[B, S]."""
-    work = new_work()
+    work = new_vector_scratch()
     for b in range(states.shape[0]):
         values[b] = fill_logits(model[0], model[1], states[b], logits[b], work)

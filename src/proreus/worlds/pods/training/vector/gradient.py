@@ -1,9 +1,9 @@
 """Forward and backward passes over the k8s simulator's vectors, for the two networks that decide by them.
 
 `gradient_of` turns the tensors of a checkpoint into a `Gradient`: one flat vector of parameters, logits and
-values of a batch, and the slopes of a loss by the parameters from its slopes by logits and values. What is
+values of a batch, and the gradient of a loss by the parameters from that by logits and values. What is
 served (`policies.vector_scorer`, `policies.vector_mlp`) computes the same logits; tests keep them equal, and
-check the slopes against autograd.
+check the gradient against autograd.
 
 B vectors of n nodes, H hidden units, F features of a node, K of its memory, G of the context.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F32, F64
 from proreus.kernels.compiled import compiled
-from proreus.learning.optimiser import add_slopes
+from proreus.learning.optimiser import add_gradients
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.policies.vector.mlp import MOST_INPUT, TENSORS
 from proreus.worlds.pods.policies.vector.scorer import (
@@ -51,7 +51,7 @@ from proreus.worlds.pods.policies.vector.scorer import (
     fill_layers,
     fill_nodes,
     logits_of,
-    new_work,
+    new_vector_scratch,
     part,
 )
 
@@ -73,8 +73,8 @@ class Gradient(Protocol):
         """(logits float32[B, A], values float64[B])."""
         ...
 
-    def backward(self, states: F64, d_logits: F32, d_values: F64, slopes: F64) -> float:
-        """Fill slopes: float64[P] by those of logits and values; returns their length."""
+    def backward(self, states: F64, d_logits: F32, d_values: F64, gradient: F64) -> float:
+        """Fill gradient: float64[P] by those of logits and values; returns their length."""
         ...
 
     def scale_value(self, factor: float, shift: float) -> None:
@@ -115,17 +115,17 @@ class ScorerGradient:
         self._threads.each(task, _CHUNKS)
         return logits, values
 
-    def backward(self, states: F64, d_logits: F32, d_values: F64, slopes: F64) -> float:
+    def backward(self, states: F64, d_logits: F32, d_values: F64, gradient: F64) -> float:
         """See `Gradient`."""
         parts = np.zeros((_CHUNKS, len(self.flat)), dtype=np.float32)
         edges = _edges(len(states))
 
         def task(thread: int, i: int) -> None:
             rows = slice(edges[i], edges[i + 1])
-            add_scorer_slopes(self._model, states[rows], d_logits[rows], d_values[rows], parts[i])
+            add_scorer_gradient(self._model, states[rows], d_logits[rows], d_values[rows], parts[i])
 
         self._threads.each(task, _CHUNKS)
-        return add_slopes(parts, slopes)
+        return add_gradients(parts, gradient)
 
     def scale_value(self, factor: float, shift: float) -> None:
         """See `Gradient`."""
@@ -144,9 +144,11 @@ def _edges(count: int) -> list[int]:
 
 
 @compiled
-def add_scorer_slopes(model: tuple[F32, F32], states: F64, d_logits: F32, d_values: F64, slopes: F32) -> None:
-    """Add to slopes, float32[P + n K], those of states: float64[B, S], d_logits: [B, A], d_values: [B]."""
-    params, memory, work = model[0], model[1], new_work()
+def add_scorer_gradient(
+    model: tuple[F32, F32], states: F64, d_logits: F32, d_values: F64, gradient: F32
+) -> None:
+    """Add to gradient, float32[P + n K], those of states: float64[B, S], d_logits: [B, A], d_values: [B]."""
+    params, memory, work = model[0], model[1], new_vector_scratch()
     g, base, mean, layer, sums = work.context, work.base, work.mean, work.layer, work.sums
     nodes = (d_logits.shape[1] - 2) // 2
     blocks = (nodes + BLOCK - 1) // BLOCK
@@ -166,7 +168,7 @@ def add_scorer_slopes(model: tuple[F32, F32], states: F64, d_logits: F32, d_valu
             add_sums(second[at], count, sums)
         fill_cluster(params, g, sums, nodes, (mean, layer))
         by = (d_logits[b, 2 * nodes], d_logits[b, 2 * nodes + 1], np.float32(d_values[b]))
-        _backward_heads(params, (g, mean, layer), by, d_mean, slopes)
+        _backward_heads(params, (g, mean, layer), by, d_mean, gradient)
         for j in range(_H):
             d_mean[j] /= np.float32(nodes)
             d_base[j] = _ZERO
@@ -178,19 +180,19 @@ def add_scorer_slopes(model: tuple[F32, F32], states: F64, d_logits: F32, d_valu
                 bids[0, k] = d_logits[b, start + k]
                 bids[1, k] = d_logits[b, nodes + start + k]
                 bids[2, k] = _ONE
-            _backward_block(params, (bids, d_mean), (x[at], first[at], second[at]), d_base, slopes)
+            _backward_block(params, (bids, d_mean), (x[at], first[at], second[at]), d_base, gradient)
             if memory.shape[0] > 0:
                 for i in range(_K):
                     for k in range(count):
                         total = _ZERO
                         for j in range(_H):
                             total += params[REMEMBERED + i * _H + j] * first[at, j, k]
-                        slopes[PARAMETERS + (start + k) * _K + i] += total
+                        gradient[PARAMETERS + (start + k) * _K + i] += total
         for j in range(_H):
-            slopes[BIAS + j] += d_base[j]
+            gradient[BIAS + j] += d_base[j]
         for i in range(_G):
             for j in range(_H):
-                slopes[CONTEXT_WEIGHTS + i * _H + j] += g[i] * d_base[j]
+                gradient[CONTEXT_WEIGHTS + i * _H + j] += g[i] * d_base[j]
 
 
 @compiled
@@ -199,44 +201,44 @@ def _backward_heads(
     layers: tuple[F32, F32, F32],
     by: tuple[np.float32, np.float32, np.float32],
     d_mean: F32,
-    slopes: F32,
+    gradient: F32,
 ) -> None:
-    """Slopes of the heads and, in d_mean, by the mean of h; layers: g, that mean, q, which becomes a slope.
+    """Gradient of the heads and, in d_mean, by the mean of h; layers: g, that mean, q, which becomes one too.
 
-    by: the slopes of delay, reject and value.
+    by: that of delay, reject and value.
     """
     g, mean, layer = layers
     delay, reject, value = by
-    slopes[OFFSETS] += delay
-    slopes[OFFSETS + 1] += reject
-    slopes[OFFSETS + 2] += value
+    gradient[OFFSETS] += delay
+    gradient[OFFSETS + 1] += reject
+    gradient[OFFSETS + 2] += value
     for j in range(_H):
         q = layer[j]
-        slopes[DELAY + j] += delay * q
-        slopes[REJECT + j] += reject * q
-        slopes[VALUE + j] += value * q
+        gradient[DELAY + j] += delay * q
+        gradient[REJECT + j] += reject * q
+        gradient[VALUE + j] += value * q
         by_layer = delay * params[DELAY + j] + reject * params[REJECT + j] + value * params[VALUE + j]
         layer[j] = by_layer * (_ONE - q * q)
-        slopes[POOLED_BIAS + j] += layer[j]
+        gradient[POOLED_BIAS + j] += layer[j]
     for i in range(_G):
         for j in range(_H):
-            slopes[POOLED_CONTEXT + i * _H + j] += g[i] * layer[j]
+            gradient[POOLED_CONTEXT + i * _H + j] += g[i] * layer[j]
     for i in range(_H):
         total = _ZERO
         for j in range(_H):
-            slopes[POOLED + i * _H + j] += mean[i] * layer[j]
+            gradient[POOLED + i * _H + j] += mean[i] * layer[j]
             total += params[POOLED + i * _H + j] * layer[j]
         d_mean[i] = total
 
 
 @compiled
 def _backward_block(
-    params: F32, by: tuple[F32, F32], layers: tuple[F32, F32, F32], d_base: F32, slopes: F32
+    params: F32, by: tuple[F32, F32], layers: tuple[F32, F32, F32], d_base: F32, gradient: F32
 ) -> None:
-    """Slopes through one block of nodes.
+    """Gradient through one block of nodes.
 
-    by: the slopes of the bids to place and to preempt, and 1 where there is a node, [3, 16]; the slope by h
-    as part of the mean, [H]. layers: x, first, second; the latter two become slopes by what went into them.
+    by: that of the bids to place and to preempt, and 1 where there is a node, [3, 16]; that by h as part of
+    the mean, [H]. layers: x, first, second; the latter two become derivatives by what went into them.
     """
     bids, d_mean = by
     x, first, second = layers
@@ -247,19 +249,19 @@ def _backward_block(
             h = second[j, k]
             s_place += bids[0, k] * h
             s_preempt += bids[1, k] * h
-            slope = bids[0, k] * place + bids[1, k] * preempt + bids[2, k] * within
-            slope = slope if h > _ZERO else _ZERO
-            second[j, k] = slope
-            s_bias += slope
-        slopes[PLACE + j] += s_place
-        slopes[PREEMPT + j] += s_preempt
-        slopes[SECOND_BIAS + j] += s_bias
+            derivative = bids[0, k] * place + bids[1, k] * preempt + bids[2, k] * within
+            derivative = derivative if h > _ZERO else _ZERO
+            second[j, k] = derivative
+            s_bias += derivative
+        gradient[PLACE + j] += s_place
+        gradient[PREEMPT + j] += s_preempt
+        gradient[SECOND_BIAS + j] += s_bias
     for i in range(_H):
         for j in range(_H):
             total = _ZERO
             for k in range(BLOCK):
                 total += first[i, k] * second[j, k]
-            slopes[SECOND + i * _H + j] += total
+            gradient[SECOND + i * _H + j] += total
         by_base = _ZERO
         for k in range(BLOCK):
             total = _ZERO
@@ -274,7 +276,7 @@ def _backward_block(
             total = _ZERO
             for k in range(BLOCK):
                 total += x[i, k] * first[j, k]
-            slopes[NODE + i * _H + j] += total
+            gradient[NODE + i * _H + j] += total
 
 
 class MLPGradient:
@@ -304,16 +306,18 @@ class MLPGradient:
         second = np.tanh(first @ view[f"{side}.2.weight"].T + view[f"{side}.2.bias"])
         return x, first, second, second @ view[f"{side}.4.weight"].T + view[f"{side}.4.bias"]
 
-    def backward(self, states: F64, d_logits: F32, d_values: F64, slopes: F64) -> float:
+    def backward(self, states: F64, d_logits: F32, d_values: F64, gradient: F64) -> float:
         """See `Gradient`."""
-        for side, slope in (("actor", d_logits), ("critic", d_values[:, None].astype(np.float32))):
+        for side, derivative in (("actor", d_logits), ("critic", d_values[:, None].astype(np.float32))):
             x, first, second, _ = self._layers(side, states)
             for layer, inputs in ((4, second), (2, first), (0, x)):
-                slopes[self._at[f"{side}.{layer}.weight"]] = (slope.T @ inputs).ravel()
-                slopes[self._at[f"{side}.{layer}.bias"]] = slope.sum(axis=0)
+                gradient[self._at[f"{side}.{layer}.weight"]] = (derivative.T @ inputs).ravel()
+                gradient[self._at[f"{side}.{layer}.bias"]] = derivative.sum(axis=0)
                 if layer:
-                    slope = (slope @ self._views[f"{side}.{layer}.weight"]) * (1.0 - inputs * inputs)
-        return float(np.linalg.norm(slopes))
+                    derivative = (derivative @ self._views[f"{side}.{layer}.weight"]) * (
+                        1.0 - inputs * inputs
+                    )
+        return float(np.linalg.norm(gradient))
 
     def scale_value(self, factor: float, shift: float) -> None:
         """See `Gradient`."""

@@ -1,4 +1,4 @@
-"""PPO from recorded decisions over the k8s simulator's vector: how the service and `train vector` learn.
+"""PPO from recorded decisions over the k8s simulator's vector: how the service and `models train` learn.
 
 The decisions come with the chance they had when they were made, whichever version made them, and the ratios
 are taken against that. Advantages are estimated over the recorded order, up to the ends of episodes.
@@ -19,6 +19,8 @@ import numpy as np
 from proreus.kernels.arrays import F32, F64, I64, Bool
 from proreus.kernels.compiled import compiled
 from proreus.learning.optimiser import adam
+from proreus.learning.returns import advantages
+from proreus.learning.settings import current_names
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
 from proreus.worlds.pods.policies.vector.model import Candidate, Weights
@@ -42,7 +44,7 @@ class VectorPPOSettings:
     """Of Adam."""
     discount: float = 0.99
     """Worth of a reward one decision later."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Lambda of the advantage estimate: 0 trusts the value, 1 trusts what was recorded."""
     clip: float = 0.2
     """How far the chance of an action may move from the recorded one before the loss ignores it."""
@@ -50,7 +52,7 @@ class VectorPPOSettings:
     """Weight of the entropy bonus, per logarithm of the number of actions."""
     value_weight: float = 0.5
     """Weight of the squared error of the value."""
-    longest_slope: float = 0.5
+    max_gradient: float = 0.5
     """Gradients longer than this are shortened to it."""
     target_kl: float = 0.02
     """How far the policy may move in one update: mean KL divergence from the one before; 0: any distance."""
@@ -64,19 +66,20 @@ class VectorPPOSettings:
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.minibatch < 1:
             raise UsageError("epochs and minibatch must be at least 1")
-        if not (0.0 <= self.discount <= 1.0 and 0.0 <= self.trace <= 1.0):
-            raise UsageError("discount and trace must be between 0 and 1")
-        if self.learning_rate <= 0.0 or self.clip <= 0.0 or self.longest_slope <= 0.0:
-            raise UsageError("learning_rate, clip and longest_slope must be above 0")
+        if not (0.0 <= self.discount <= 1.0 and 0.0 <= self.gae_lambda <= 1.0):
+            raise UsageError("discount and gae_lambda must be between 0 and 1")
+        if self.learning_rate <= 0.0 or self.clip <= 0.0 or self.max_gradient <= 0.0:
+            raise UsageError("learning_rate, clip and max_gradient must be above 0")
 
 
 def settings_of(entries: Mapping[str, Any]) -> VectorPPOSettings:
     """Settings by name; a UsageError names one that does not exist."""
     known = {item.name for item in fields(VectorPPOSettings)}
-    for name in entries:
+    given = current_names(entries)
+    for name in given:
         if name not in known:
             raise UsageError(f"PPO has no setting {name!r} (known: {', '.join(sorted(known))})")
-    return VectorPPOSettings(**entries)
+    return VectorPPOSettings(**given)
 
 
 def improve(parameters: Weights, experiences: Sequence[Experience], settings: Mapping[str, Any]) -> Candidate:
@@ -122,7 +125,7 @@ class VectorPPO:
         self.network = gradient_of(parameters.kind, parameters.tensors, settings.threads)
         self.rate = settings.learning_rate
         self._moments = np.zeros((2, len(self.network.flat)))
-        self._slopes = np.zeros(len(self.network.flat))
+        self._gradient = np.zeros(len(self.network.flat))
         self._steps = 0
         kept = parameters.tensors.get(RETURNS, np.array([0.0, 1.0, 0.0]))
         self._mean, self._spread, self._seen = (float(x) for x in kept)
@@ -140,7 +143,7 @@ class VectorPPO:
         flat = self.network.flat
         last = flat.copy()
         for batch in self._minibatches(batches):
-            figures, length = self._slopes_by(batch)
+            figures, length = self._gradient_by(batch)
             if not np.isfinite(figures).all() or not math.isfinite(length):
                 flat[:] = last
                 raise WorkError(
@@ -201,7 +204,7 @@ class VectorPPO:
         edges = np.cumsum([0, *map(len, stretches)]).tolist()
         settings = self.settings
         estimated = [
-            estimate(stretch, values[start:end], settings.discount, settings.trace)
+            estimate(stretch, values[start:end], (settings.discount, settings.gae_lambda))
             for stretch, start, end in zip(stretches, edges, edges[1:], strict=False)
         ]
         log_chances(logits, masks)
@@ -242,8 +245,8 @@ class VectorPPO:
                 batch, rows = pieces[k]
                 yield batch.some(rows)
 
-    def _slopes_by(self, batch: _Batch) -> tuple[F64, float]:
-        """(mean figures of a minibatch, the length of its slopes, which are left in `_slopes`)."""
+    def _gradient_by(self, batch: _Batch) -> tuple[F64, float]:
+        """(mean figures of a minibatch, the length of its gradient, which is left in `_gradient`)."""
         settings, actions = self.settings, batch.before.shape[1]
         logits, values = self.network.forward(batch.states, actions)
         log_chances(logits, batch.masks)
@@ -251,12 +254,12 @@ class VectorPPO:
         weights = (settings.clip, settings.value_weight, bonus, 1.0 / max(int(batch.teaches.sum()), 1))
         d_values, figures = np.zeros(len(values)), np.zeros(len(_FIGURES))
         recorded = (batch.actions, batch.behaviour, batch.advantages, batch.targets, batch.teaches)
-        fill_slopes((logits, values, batch.before), recorded, weights, d_values, figures)
-        return figures, self.network.backward(batch.states, logits, d_values, self._slopes)
+        fill_gradients((logits, values, batch.before), recorded, weights, d_values, figures)
+        return figures, self.network.backward(batch.states, logits, d_values, self._gradient)
 
     def _descend(self, length: float) -> None:
-        if length > self.settings.longest_slope:
-            self._slopes *= self.settings.longest_slope / length
+        if length > self.settings.max_gradient:
+            self._gradient *= self.settings.max_gradient / length
         self._steps += 1
         cut, network = self.network.memory_from, self.network
         for piece, rate in (
@@ -264,7 +267,7 @@ class VectorPPO:
             (slice(cut, len(network.flat)), self.rate * self.settings.memory_rate),
         ):
             moments = self._moments[:, piece].copy()
-            adam(network.flat[piece], self._slopes[piece], moments, self._steps, rate)
+            adam(network.flat[piece], self._gradient[piece], moments, self._steps, rate)
             self._moments[:, piece] = moments
 
     def _step_back(self, last: F32, batches: list[_Batch]) -> None:
@@ -323,14 +326,14 @@ def divergence(before: F32, now: F32) -> float:
 
 
 @compiled
-def fill_slopes(
+def fill_gradients(
     outputs: tuple[F32, F64, F32],
     recorded: tuple[I64, F32, F32, F32, Bool],
     weights: tuple[float, float, float, float],
     d_values: F64,
     figures: F64,
 ) -> None:
-    """The clipped loss: log-probabilities, float32[B, A], become the slopes by the logits, in place.
+    """The clipped loss: log-probabilities, float32[B, A], become the gradient by the logits, in place.
 
     outputs: log-probabilities, values [B], log-probabilities before the update; recorded: actions, behaviour,
     advantages, targets, teaches, all [B]; weights: clip, value, entropy, share of one decision that teaches.
@@ -344,19 +347,19 @@ def fill_slopes(
         for k in range(logs.shape[1]):
             entropy -= math.exp(logs[b, k]) * logs[b, k]
             kl += math.exp(before[b, k]) * (before[b, k] - logs[b, k])
-        slope = 0.0  # by the logarithm of the action's chance
+        derivative = 0.0  # by the logarithm of the action's chance
         action = actions[b]
         if teaches[b]:
             ratio = math.exp(min(max(logs[b, action] - behaviour[b], -20.0), 20.0))
             gain = ratio * advantages[b]
             bounded = min(max(ratio, 1.0 - clip), 1.0 + clip) * advantages[b]
-            slope = -gain * share if gain <= bounded else 0.0
+            derivative = -gain * share if gain <= bounded else 0.0
             figures[_POLICY_LOSS] -= min(gain, bounded) * share
             figures[_CLIPPED] += share if abs(ratio - 1.0) > clip else 0.0
         for k in range(logs.shape[1]):
             chance = math.exp(logs[b, k])
-            logs[b, k] = chance * (bonus / rows * (logs[b, k] + entropy) - slope)
-        logs[b, action] += slope
+            logs[b, k] = chance * (bonus / rows * (logs[b, k] + entropy) - derivative)
+        logs[b, action] += derivative
         error = values[b] - targets[b]
         d_values[b] = 2.0 * value_weight * error / rows
         figures[_VALUE_LOSS] += error * error / rows
@@ -364,16 +367,12 @@ def fill_slopes(
         figures[_KL] += kl / rows
 
 
-def estimate(stretch: Experience, values: F64, discount: float, trace: float) -> tuple[F64, F64]:
-    """(generalised advantages, returns) of a stretch with values: float64[B].
+def estimate(stretch: Experience, values: F64, weights: tuple[float, float]) -> tuple[F64, F64]:
+    """(generalised advantages, returns) of a stretch with values: float64[B]; weights: discount and lambda.
 
     After the last decision, unless it ended an episode, the value of the last state stands in for the next.
     """
-    advantages = np.empty(len(values))
-    advantage, following = 0.0, float(values[-1])
-    for k in range(len(values) - 1, -1, -1):
-        on = 0.0 if stretch.dones[k] else 1.0
-        surprise = float(stretch.rewards[k]) + discount * on * following - float(values[k])
-        advantage = surprise + discount * trace * on * advantage
-        advantages[k], following = advantage, float(values[k])
-    return advantages, advantages + values
+    rewards, ends = stretch.rewards.astype(np.float64), stretch.dones.astype(np.bool_)
+    following = np.append(values, values[-1])
+    found = advantages(rewards[:, None], ends[:, None], following[:, None], weights)[:, 0]
+    return found, found + values

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from proreus.contract.scenario import seed_of
 from proreus.kernels.arrays import F32
-from proreus.learning.gradient_run import GradientRun, Update
+from proreus.learning.gradient_run import GradientRun
 from proreus.learning.optimiser import linear
-from proreus.learning.runs import Identity
+from proreus.learning.runs import Identity, NamedScenario
+from proreus.learning.update import Update
 from proreus.model.errors import UsageError
 from proreus.model.experience import Experience
 from proreus.worlds.pods.policies.vector.model import SCORER, VECTOR_ENCODING, VectorModel, Weights, model_of
@@ -26,7 +28,7 @@ from proreus.worlds.pods.policies.vector.scorer import MEMORY, initial_parameter
 from proreus.worlds.pods.training.vector.course import Course, Way, gains, play
 from proreus.worlds.pods.training.vector.recorded_ppo import VectorPPO, VectorPPOSettings
 
-FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED = 1000, 2000
+_TRAINING, _VALIDATION = (seed_of(part, 0, 1000) for part in ("train", "valid"))
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,16 @@ def train_vector(
 ) -> Iterator[VectorReport]:
     """Train to the end, or until `stopped` says so between two updates; course: what to call it, and it."""
     name, cluster = course
-    identity = Identity("ppo", SCORER, (name,), asdict(config), config.seed, encoding=VECTOR_ENCODING)
+    identity = Identity(
+        world="pods",
+        algorithm="ppo",
+        kind=SCORER,
+        encoding=VECTOR_ENCODING,
+        scenarios=(NamedScenario(name),),
+        config=asdict(config),
+        seed=config.seed,
+        gain="gain over the strongest rule",
+    )
     run = GradientRun(folder, identity, resume=False)
     random = np.random.default_rng(config.seed)
     learner = VectorPPO(first_weights(cluster, config.seed), _settings(config))
@@ -118,7 +129,7 @@ def train_vector(
 
 def judge(model: VectorModel, cluster: Course, seeds: int) -> dict[str, float]:
     """Mean gains in percent over the strongest rule, on validation seeds."""
-    held_out = range(FIRST_VALIDATION_SEED, FIRST_VALIDATION_SEED + seeds)
+    held_out = range(_VALIDATION, _VALIDATION + seeds)
     # Nodes that look the same to a model without a memory are told apart by a draw, or by a mask.
     ways: tuple[Way, ...] = ("likeliest",) if cluster.nodes else ("drawn", "masked")
     found: dict[str, float] = {}
@@ -129,11 +140,11 @@ def judge(model: VectorModel, cluster: Course, seeds: int) -> dict[str, float]:
 
 
 def _settings(config: VectorRunConfig) -> VectorPPOSettings:
-    # A decision's reward says all that came of it: no discounted future, no trace.
+    # A decision's reward says all that came of it: no discounted future.
     return VectorPPOSettings(
         learning_rate=config.learning_rate,
         discount=0.0,
-        trace=0.0,
+        gae_lambda=0.0,
         entropy=config.entropy,
         minibatch=512,
         target_kl=0.05,
@@ -151,7 +162,7 @@ def _model(learner: VectorPPO) -> VectorModel:
 def _episodes(
     model: VectorModel, cluster: Course, config: VectorRunConfig, random: np.random.Generator
 ) -> list[Experience]:
-    seeds = FIRST_TRAINING_SEED + random.integers(config.train_seeds, size=config.episodes)
+    seeds = _TRAINING + random.integers(config.train_seeds, size=config.episodes)
     return [
         play(model, cluster.compiled(int(seed)), random, masked=not cluster.nodes and k % 2 == 0)
         for k, seed in enumerate(seeds)

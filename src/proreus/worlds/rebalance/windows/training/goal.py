@@ -1,4 +1,4 @@
-"""Evolution strategy for moves between windows: CMA-ES over the weights of the scorer of moves.
+"""What an evolution strategy learns of windows: the weights of the scorer of moves.
 
 One generation plays every member over the training part of the windows of some deployments, or of some
 stretches of a recorded one: the same for all members, others in every generation. A member's cost is the
@@ -11,17 +11,21 @@ never touched.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
-from proreus.model.errors import UsageError, WorkError
-from proreus.workers.threads import Threads
+from proreus.learning.es import check_search
+from proreus.learning.settings import at_least_one
+from proreus.model.errors import UsageError
 from proreus.worlds.rebalance.windows.encoding import FEATURES
-from proreus.worlds.rebalance.windows.model import part_of_windows
+from proreus.worlds.rebalance.windows.model import RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.play import play_windows
 from proreus.worlds.rebalance.windows.policies.columns import HOTSPOT, LEARNED
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
@@ -61,29 +65,10 @@ class MovesESConfig:
     """Of the search; the same seed gives the same result."""
 
     def __post_init__(self) -> None:
-        counts = ("generations", "population", "deployments", "train_seeds", "validation_seeds", "stretch")
-        for name in (*counts, "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name}: {getattr(self, name)} is not at least 1")
-        if not 0 < self.sigma < np.inf:
-            raise UsageError(f"sigma: {self.sigma} is not above 0")
+        check_search(self)
+        at_least_one(self, "deployments", "train_seeds", "validation_seeds", "stretch")
         if min(self.migration_price, self.excess_price, self.allowance) < 0:
             raise UsageError("neither a price nor the allowance is negative")
-
-
-@dataclass(frozen=True)
-class MovesGeneration:
-    """What one generation came to."""
-
-    number: int
-    fitness: tuple[float, ...]
-    """Gain over the hotspot rule in cost, per member, mean over the scenarios."""
-    sigma: float
-    validation: dict[str, float] | None
-    """The same for the mean of the search distribution, by scenario, where it was judged."""
-    weights: F64
-    """The mean of the search distribution."""
-    seconds: float
 
 
 def starting_point() -> F64:
@@ -95,62 +80,37 @@ def starting_point() -> F64:
     return weights
 
 
-def evolve_moves(
-    config: MovesESConfig,
-    scenarios: Sequence[WindowScenario],
-    threads: Threads,
-    past: Sequence[Sequence[float]] = (),
-) -> Iterator[MovesGeneration]:
-    """Generation after generation; `past` holds the fitness of those that are not to be run again."""
-    from cmaes import CMA  # with the extra `learn`; the settings above are for everybody
-
-    search = CMA(
-        mean=starting_point(), sigma=config.sigma, population_size=config.population, seed=config.seed
-    )
-    draw = np.random.default_rng(config.seed)
-    arena = _Arena(config, scenarios, threads)
-    for number in range(config.generations):
-        begin = time.perf_counter()
-        members = [search.ask() for _ in range(config.population)]
-        seeds = draw.choice(config.train_seeds, min(config.deployments, config.train_seeds), replace=False)
-        offset = float(draw.random())
-        known = number < len(past)
-        fitness = list(past[number]) if known else arena.fitness(members, seeds.tolist(), offset)
-        if not np.isfinite(fitness).all():
-            raise WorkError(f"generation {number}: a fitness is not a number")
-        search.tell([(member, -value) for member, value in zip(members, fitness, strict=True)])
-        if known:
-            continue
-        mean = np.asarray(search.mean, dtype=np.float64)
-        judged = (number + 1) % config.evaluate_every == 0 or number + 1 == config.generations
-        yield MovesGeneration(
-            number=number,
-            fitness=tuple(fitness),
-            sigma=float(search._sigma),
-            validation=arena.validate(mean) if judged else None,
-            weights=mean,
-            seconds=time.perf_counter() - begin,
-        )
+Drawn = tuple[list[int], float]
+"""Deployments by their seeds, and how far into the training part they are played."""
 
 
-class _Arena:
-    """Plays weight vectors on threads, every job in a world of its own."""
+class WindowsGoal:
+    """Plays weight vectors on workers, beside the hotspot rule on the same windows."""
 
-    def __init__(self, config: MovesESConfig, scenarios: Sequence[WindowScenario], threads: Threads) -> None:
-        self._config, self._threads = config, threads
-        self._train = [replace(scenario, part="train") for scenario in scenarios]
-        self._valid = [replace(scenario, part="valid") for scenario in scenarios]
-        self._worlds: dict[tuple[str, str, int], list[DeployWorld]] = {}
+    def __init__(self, config: MovesESConfig, scenarios: Sequence[WindowScenario], pool: Executor) -> None:
+        self._config, self._pool = config, pool
+        self._train = [scenario.of_part("train") for scenario in scenarios]
+        self._valid = [scenario.of_part("valid") for scenario in scenarios]
+        self.start = starting_point()
 
-    def fitness(self, members: Sequence[F64], seeds: Sequence[int], offset: float) -> list[float]:
-        """Gain over the hotspot rule, per member."""
-        return [float(row.mean()) for row in self._gains(members, self._train, seeds, offset)]
+    def draw(self, random: np.random.Generator) -> Drawn:
+        """Some of the deployments to train on, and a place of their windows."""
+        count = min(self._config.deployments, self._config.train_seeds)
+        seeds: list[int] = random.choice(self._config.train_seeds, count, replace=False).tolist()
+        return seeds, float(random.random())
 
-    def validate(self, weights: F64) -> dict[str, float]:
+    def fitness(self, members: Sequence[F64], drawn: Drawn) -> tuple[list[float], dict[str, int]]:
+        """Gain over the hotspot rule in cost, per member, mean over the scenarios."""
+        return [float(row.mean()) for row in self._gains(members, self._train, *drawn)], {}
+
+    def validate(self, mean: F64) -> dict[str, float]:
         """Gain by scenario on the validation windows."""
-        seeds = range(self._config.validation_seeds)
-        gains = self._gains([weights], self._valid, list(seeds), None)[0]
+        gains = self._gains([mean], self._valid, list(range(self._config.validation_seeds)), None)[0]
         return {scenario.name: float(gain) for scenario, gain in zip(self._valid, gains, strict=True)}
+
+    def tensors(self, mean: F64) -> Arrays:
+        """The weights."""
+        return {"weights": mean}
 
     def _gains(
         self,
@@ -159,28 +119,19 @@ class _Arena:
         seeds: Sequence[int],
         offset: float | None,
     ) -> F64:
-        """[members, scenarios] what the hotspot rule costs, less what the member costs."""
-        rule = MovePolicy("hotspot", HOTSPOT)
-        policies = [rule, *(MovePolicy("candidate", LEARNED, weights=member) for member in members)]
-        jobs = [(s, seed) for s in range(len(scenarios)) for seed in seeds]
-        for s, seed in jobs:
-            self._prepare(scenarios[s], seed)
-        # [policies, scenarios, 3] bad requests and migrations a window, summed over the seeds
-        shares = np.zeros((len(policies), len(jobs), 2))
-
-        def play(thread: int, number: int) -> None:
-            job, which = divmod(number, len(policies))
-            s, seed = jobs[job]
-            world = self._worlds[_world_key(scenarios[s], seed)][thread]
-            first, last = self._windows_of(scenarios[s], world, seed, offset)
-            world.begin(first, last)
-            outcomes = np.zeros((last - first, OUTCOMES))
-            play_windows(world.stream, world.run, policies[which].new_rule(), outcomes)
-            total = outcomes.sum(axis=0)
-            bad = (total[OVER_REQUESTS] + total[HIT]) / max(total[REQUESTS], 1.0)
-            shares[which, job] = 100.0 * bad, total[MOVES] / (last - first)
-
-        self._threads.each(play, len(jobs) * len(policies))
+        """[members, scenarios] cost of the hotspot rule minus that of each member."""
+        policies = [None, *members]
+        for scenario in scenarios:  # here, before threads ask for the same at one time
+            for seed in seeds:
+                _windows(scenario, _key(scenario, seed))
+        jobs = [
+            self._pool.submit(play_stretch, self._config, scenario, seed, offset, policy)
+            for policy in policies
+            for scenario in scenarios
+            for seed in seeds
+        ]
+        # [policies, scenarios, seeds, 2] bad requests and migrations a window
+        shares = np.array([job.result() for job in jobs])
         means = shares.reshape(len(policies), len(scenarios), len(seeds), 2).mean(axis=2)
         excess = np.maximum(means[:, :, 1] - self._config.allowance * means[:1, :, 1], 0.0)
         excess[0] = 0.0  # of the rule itself
@@ -189,31 +140,60 @@ class _Arena:
         gains: F64 = cost[:1] - cost[1:]
         return gains
 
-    def _windows_of(
-        self, scenario: WindowScenario, world: DeployWorld, seed: int, offset: float | None
-    ) -> tuple[int, int]:
-        """[first, last) window of a run; offset: how far into the training part, None to judge."""
-        first, last = part_of_windows(scenario.part, world.windows.windows)
-        if offset is None:
-            if not scenario.file:
-                return first, last
-            pieces = self._config.validation_seeds  # of the part, which the seeds cover together
-            return first + (last - first) * seed // pieces, first + (last - first) * (seed + 1) // pieces
-        room = last - first - self._config.stretch
-        if room <= 0:
+
+def play_stretch(
+    config: MovesESConfig, scenario: WindowScenario, seed: int, offset: float | None, weights: F64 | None
+) -> tuple[float, float]:
+    """(% of requests above the threshold or hit, migrations a window) of one member, wherever it is played;
+    of the hotspot rule where there are no weights."""
+    policy = MovePolicy("hotspot", HOTSPOT)
+    if weights is not None:  # what comes through Ray is read-only, which kernels are not compiled for
+        policy = MovePolicy("candidate", LEARNED, weights=weights.copy())
+    world = _own_world(scenario, _key(scenario, seed))
+    first, last = _stretch(config, scenario, world.windows.windows, seed, offset)
+    world.begin(first, last)
+    outcomes = np.zeros((last - first, OUTCOMES))
+    play_windows(world.stream, world.run, policy.new_rule(), outcomes)
+    total = outcomes.sum(axis=0)
+    bad = (total[OVER_REQUESTS] + total[HIT]) / max(total[REQUESTS], 1.0)
+    return float(100.0 * bad), float(total[MOVES] / (last - first))
+
+
+def _stretch(
+    config: MovesESConfig, scenario: WindowScenario, windows: int, seed: int, offset: float | None
+) -> tuple[int, int]:
+    """[first, last) window of a run; offset: how far into the training part, None to judge."""
+    first, last = part_of_windows(scenario.part, windows)
+    if offset is None:
+        if not scenario.file:
             return first, last
-        # Recorded windows are the same for every seed: there, seeds are places.
-        shift = seed / self._config.train_seeds if scenario.file else 0.0
-        first += int((offset + shift) % 1.0 * room)
-        return first, first + self._config.stretch
+        pieces = config.validation_seeds  # of the part, which the seeds cover together
+        return first + (last - first) * seed // pieces, first + (last - first) * (seed + 1) // pieces
+    room = last - first - config.stretch
+    if room <= 0:
+        return first, last
+    # Recorded windows are the same for every seed: there, seeds are places.
+    shift = seed / config.train_seeds if scenario.file else 0.0
+    first += int((offset + shift) % 1.0 * room)
+    return first, first + config.stretch
 
-    def _prepare(self, scenario: WindowScenario, seed: int) -> None:
-        key = _world_key(scenario, seed)
-        if key not in self._worlds:
-            windows = scenario.windows(seed)
-            self._worlds[key] = [DeployWorld(windows, scenario.options) for _ in range(self._threads.count)]
 
-
-def _world_key(scenario: WindowScenario, seed: int) -> tuple[str, str, int]:
+def _key(scenario: WindowScenario, seed: int) -> int:
     """Recorded windows are loaded once, whatever the seed."""
-    return scenario.name, scenario.part, 0 if scenario.file else seed
+    return 0 if scenario.file else seed
+
+
+@lru_cache(maxsize=256)
+def _windows(scenario: WindowScenario, seed: int) -> RequestWindows:
+    return scenario.windows(seed)
+
+
+_OF_THREAD = threading.local()
+"""Worlds to play in: threads share the windows, not these."""
+
+
+def _own_world(scenario: WindowScenario, seed: int) -> DeployWorld:
+    known: dict[tuple[WindowScenario, int], DeployWorld] = _OF_THREAD.__dict__.setdefault("worlds", {})
+    if (scenario, seed) not in known:
+        known[scenario, seed] = DeployWorld(_windows(scenario, seed), scenario.options)
+    return known[scenario, seed]

@@ -1,0 +1,61 @@
+"""Sums of rewards: over whole episodes, over n steps, as generalised advantages. T steps, E lanes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from proreus.kernels.arrays import F64, I64, Bool
+
+
+class Returns:
+    """Undiscounted returns of episodes that run side by side; the latest that ended are kept for reports."""
+
+    def __init__(self, lanes: int, remembered: int) -> None:
+        self.running = np.zeros(lanes)
+        """[E] of the episodes that have not ended."""
+        self.latest: list[float] = []
+        self.episodes = 0
+        """That have ended."""
+        self._remembered = remembered
+
+    def add(self, rewards: F64, ended: Bool) -> None:
+        """One step of every lane, both [E]."""
+        self.running += rewards
+        self.latest = [*self.latest, *self.running[ended].tolist()][-self._remembered :]
+        self.episodes += int(ended.sum())
+        self.running[ended] = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Of the latest; NaN before the first has ended."""
+        return float(np.mean(self.latest)) if self.latest else math.nan
+
+
+def n_step_returns(rewards: F64, ends: Bool, steps: int, discount: float) -> tuple[F64, F64, I64]:
+    """(sums, weights of what follows, index of what follows) of each choice, all [T, E].
+
+    A sum stops at the end of its episode, and after T steps: the last choices look less far ahead.
+    """
+    length, lanes = rewards.shape
+    sums, weights = np.zeros((length, lanes)), np.ones((length, lanes))
+    ahead = np.zeros((length, lanes), dtype=np.int64)
+    for t in range(length):
+        for k in range(t, min(t + steps, length)):
+            sums[t] += weights[t] * rewards[k]
+            weights[t] *= discount * ~ends[k]
+        ahead[t] = min(t + steps, length)
+    return sums, weights, ahead
+
+
+def advantages(rewards: F64, ends: Bool, values: F64, weights: tuple[float, float]) -> F64:
+    """Generalised advantages [T, E] of rewards and ends [T, E] and values [T + 1, E]; discount and lambda."""
+    discount, gae_lambda = weights
+    found, running = np.zeros_like(rewards), np.zeros(rewards.shape[1])
+    for t in range(len(rewards) - 1, -1, -1):
+        on = ~ends[t]
+        surprise = rewards[t] + discount * on * values[t + 1] - values[t]
+        running = surprise + discount * gae_lambda * on * running
+        found[t] = running
+    return found

@@ -1,0 +1,129 @@
+"""The learners of pods: an evolution strategy over a linear scorer, PPO over a scorer network; DDQN, which
+needs torch, stands in `torch_learners`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from proreus.contract.lanes import Arrays
+from proreus.kernels.arrays import F32
+from proreus.learning.learner import Configs, EvolutionLearner, GradientLearner
+from proreus.learning.settings import at_least_one
+from proreus.learning.update import Update
+from proreus.workers.processes import Workers
+from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, VERSION
+from proreus.worlds.pods.play import warm_up
+from proreus.worlds.pods.policies.scorer import initial_parameters, part
+from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
+from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.training.distributed import lanes_of
+from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig, fused_ppo
+from proreus.worlds.pods.training.goal import START_RULE, ESConfig, PodsGoal
+from proreus.worlds.pods.training.judge import JUDGE, Lessons, training_workloads
+from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
+
+_STEEPNESS = 0.5  # small enough for tanh to be nearly linear over the feature's range
+_SHARPNESS = 60.0  # how strongly the first policy follows the rule: near ties stay open
+
+
+@dataclass(frozen=True)
+class PPOLessons(Lessons):
+    """What PPO trains on, from where, and how it is judged."""
+
+    lanes: int = 64
+    """Copies of the world that are played side by side."""
+    start: Literal["rule", "random"] = "rule"
+    """Start from the strongest rule (one hidden unit carries its score, the rest learn what to add)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least_one(self, "lanes")
+
+
+def _goal(scenarios: Sequence[Scenario], config: ESConfig, pool: Executor) -> PodsGoal:
+    warm_up()  # before worker processes want them all at one time
+    return PodsGoal(config, scenarios, pool)
+
+
+def _train(
+    scenarios: Sequence[Scenario], configs: Configs, workers: Workers, saved: Arrays | None
+) -> Iterator[Update]:
+    config, lessons = configs
+    make = partial(new_batch, tuple(scenarios), config.seed, lessons)
+    with lanes_of(make, lessons.lanes, config.rollout_steps, workers) as lanes:
+        initial = initial_parameters(config.seed)
+        if lessons.start == "rule":
+            initial = rule_parameters(initial, gpus="fgd" in scenarios[0].yardstick()[1])
+        threads = replace(config, threads=workers.processes)
+        yield from fused_ppo(threads, lanes, initial=initial, saved=saved)
+
+
+def _judge(scenarios: Sequence[Scenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
+    params = tensors["parameters"]
+    return JUDGE.gains(lambda: ScorerPolicy("candidate", params), scenarios, configs[-1].validation_seeds)
+
+
+def new_batch(
+    scenarios: tuple[Scenario, ...], seed: int, lessons: PPOLessons, share: tuple[int, int]
+) -> BatchedPods:
+    """A share of the lanes of a run, the same wherever it is made."""
+    return BatchedPods(
+        training_workloads(scenarios, lessons),
+        lessons.lanes,
+        seed,
+        lessons.horizon,
+        lessons.reward,
+        BatchOptions(world=scenarios[0].options, share=share),
+    )
+
+
+def rule_parameters(initial: F32, *, gpus: bool) -> F32:
+    """Parameters whose bids follow a rule: FGD's score with GPUs, else best fit (least CPU left).
+
+    Unit 0 of the hidden layer carries the rule alone, nearly linearly; the other units start as they
+    were, with bids near zero, so that learning adds to the rule what it lacks.
+    """
+    found = initial.copy()
+    node, place = part(found, "node"), part(found, "place")
+    node[:, 0] = 0.0
+    part(found, "context")[:, 0] = 0.0
+    part(found, "bias")[0] = 0.0
+    if gpus:
+        node[FGD_SCORE, 0] = _STEEPNESS
+        node[ORDER, 0] = 0.001 * _STEEPNESS
+    else:
+        node[CPU_LEFT, 0] = -_STEEPNESS
+    place[0] = _SHARPNESS / _STEEPNESS
+    return found
+
+
+ES = EvolutionLearner(
+    world="pods",
+    algorithm="es",
+    configs=(ESConfig(),),
+    kind="linear",
+    encoding=VERSION,
+    gain=f"gain over {START_RULE}",
+    about="evolution strategy over a linear scorer that starts from FGD",
+    example="--scenarios gpu --generations 20 --out runs/x",
+    needs="cmaes",
+    goal=_goal,
+    threads=False,
+)
+PPO = GradientLearner(
+    world="pods",
+    algorithm="ppo",
+    configs=(FusedPPOConfig(), PPOLessons()),
+    kind="scorer",
+    encoding=VERSION,
+    gain="gain over the strongest rule",
+    about="a scorer network",
+    example="--scenarios gpu@20 --steps 200000 --out runs/p",
+    train=_train,
+    judge=_judge,
+    tells=("return", "entropy", "kl"),
+)

@@ -1,0 +1,62 @@
+"""The learner of pods that needs torch: double dueling DQN over the choices and rewards of lanes.
+
+The saved state holds the networks, the optimiser, the replay memory and the seed and actions of the current
+episode, which is played again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from proreus.contract.lanes import Arrays
+from proreus.learning.ddqn import DDQNConfig, ddqn
+from proreus.learning.learner import Configs, GradientLearner
+from proreus.learning.learner_state import check_device, check_memory, one_torch_thread
+from proreus.learning.update import Update
+from proreus.policies.networks.q import network_of
+from proreus.workers.processes import Workers
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, VERSION
+from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
+from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.training.judge import JUDGE, Lessons, training_workloads
+from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, EpisodeLane
+
+_SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
+
+
+def _train(
+    scenarios: Sequence[Scenario], configs: Configs, workers: Workers, saved: Arrays | None
+) -> Iterator[Update]:
+    del workers
+    config, lessons = configs
+    with one_torch_thread():
+        check_device("ddqn", config.device)
+        workloads = training_workloads(scenarios, lessons)
+        options = BatchOptions(world=scenarios[0].options)
+        batch = BatchedPods(workloads, len(workloads), 0, lessons.horizon, lessons.reward, options)
+        observation = 4 * (batch.nodes * _SIZES[0] + _SIZES[1]) + 2 * batch.nodes + 2
+        check_memory("ddqn", config.capacity, observation, f"{batch.nodes:,} nodes")
+        yield from ddqn(config, EpisodeLane(batch), saved)
+
+
+def _judge(scenarios: Sequence[Scenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
+    network = network_of(tensors, _SIZES)
+    return JUDGE.gains(lambda: BiddingQPolicy("candidate", network), scenarios, configs[-1].validation_seeds)
+
+
+DDQN = GradientLearner(
+    world="pods",
+    algorithm="ddqn",
+    configs=(DDQNConfig(), Lessons()),
+    kind="q",
+    encoding=VERSION,
+    gain="gain over the strongest rule",
+    about="a network that values every action",
+    example="--scenarios gpu@7 --steps 30000 --out runs/q",
+    needs="torch",
+    not_on_ray="learns decision by decision in one process; es and ppo spread over Ray",
+    train=_train,
+    judge=_judge,
+    tells=("return", "loss", "epsilon"),
+)

@@ -1,0 +1,103 @@
+"""The learners of the world `vms` that need torch: QMIX, PPO and DQN, all over rows.
+
+They learn from the same runs and are judged in the same way; what they learn plays as a policy that bids
+(`policies.networks.bidder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from proreus.contract.lanes import Arrays
+from proreus.learning.ddqn import DDQNConfig, ddqn
+from proreus.learning.learner import Configs, GradientLearner
+from proreus.learning.learner_state import check_device, check_memory, one_torch_thread
+from proreus.learning.ppo import PPOConfig, ppo
+from proreus.learning.qmix import QMIXConfig, qmix
+from proreus.learning.update import Update
+from proreus.model.errors import WorkError
+from proreus.policies.networks.bidder import bidder_of
+from proreus.workers.processes import Workers
+from proreus.worlds.vms.encoding.rows import VERSION
+from proreus.worlds.vms.policies.bidder import SIZES
+from proreus.worlds.vms.policies.columns import BIDDING
+from proreus.worlds.vms.policies.policy import VmRulePolicy
+from proreus.worlds.vms.scenarios import VmScenario
+from proreus.worlds.vms.training.judge import LaneLessons, VmsLessons, school_of
+from proreus.worlds.vms.training.trace import the_one
+
+
+@dataclass(frozen=True)
+class VmsDDQNConfig(DDQNConfig):
+    """Settings of double dueling DQN over servers."""
+
+    steps: int = 150_000
+    """Decisions to learn from, in all."""
+    n_step: int = 32
+    """Rewards that are summed before the network's own estimate takes over."""
+    batch_size: int = 128
+    """Transitions per update."""
+    capacity: int = 100_000
+    """Transitions that are remembered; each holds two observations (5 servers: 1 kB)."""
+    warm_up: int = 1_000
+    """Decisions before the first update."""
+    update_every: int = 8
+    """Decisions per update."""
+
+
+def _learner(
+    names: tuple[str, str, str], configs: Configs, learn: Callable[..., Iterator[Update]]
+) -> GradientLearner:
+    """One of the three: (algorithm, kind of policy, about); `learn` takes a config, lanes, a saved state."""
+    algorithm, kind, about = names
+
+    def train(
+        scenarios: Sequence[VmScenario], asked: Configs, workers: Workers, saved: Arrays | None
+    ) -> Iterator[Update]:
+        del workers  # these networks are small: the lanes play in one thread
+        config, lessons = asked
+        scenario = the_one(scenarios)
+        with one_torch_thread():
+            check_device(algorithm, config.device)
+            if hasattr(config, "capacity"):
+                servers = scenario.options.server_count
+                observation = 4 * (2 * servers * SIZES[0] + SIZES[1]) + 2 * servers
+                check_memory(algorithm, config.capacity, observation, f"{servers:,} servers")
+            count = lessons.lanes if isinstance(lessons, LaneLessons) else 1
+            yield from learn(config, school_of(scenario, lessons).lanes(count), saved)
+
+    def judge(scenarios: Sequence[VmScenario], asked: Configs, tensors: Arrays) -> dict[str, float]:
+        scenario = the_one(scenarios)
+        try:
+            policy = VmRulePolicy("candidate", BIDDING, bidder=bidder_of(kind, tensors, SIZES))
+        except ValueError as error:
+            raise WorkError(f"{algorithm}: {error}; a lower learning rate may help") from error
+        return {scenario.name: school_of(scenario, asked[-1]).gain(policy)}
+
+    explores = "entropy" if algorithm == "ppo" else "epsilon"
+    return GradientLearner(
+        world="vms",
+        algorithm=algorithm,
+        configs=configs,
+        kind=kind,
+        encoding=VERSION,
+        gain="% better than the best rule",
+        about=about,
+        example=f"--scenario recovering@5 --out runs/{algorithm}",
+        needs="torch",
+        not_on_ray="learns in one process; es spreads over Ray",
+        train=train,
+        judge=judge,
+        tells=("return", "loss", explores),
+    )
+
+
+QMIX = _learner(
+    ("qmix", "agents", "servers as agents that bid, and a mixer of their values"),
+    (QMIXConfig(), LaneLessons()),
+    qmix,
+)
+# It scales what it learns from by itself, and was seen to learn more steadily from the scenario's reward.
+PPO = _learner(("ppo", "actor", "a network that bids"), (PPOConfig(), LaneLessons(ending_cost=0.0)), ppo)
+DDQN = _learner(("ddqn", "q", "a network that values every place"), (VmsDDQNConfig(), VmsLessons()), ddqn)
