@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from gymnasium.envs.registration import registry
 
 from proreus.policies import foreign
-from proreus.worlds import WORLDS, register
 from tests.cli.conftest import own_place, proreus
 from tests.conformance.strangers import STRANGER
-from tests.toy import TOY
+from tests.toy.conftest import toy_is_registered
 
-__all__ = ["own_place", "proreus"]
-
-
-@pytest.fixture(autouse=True)
-def toy_is_registered() -> Iterator[None]:
-    """As a program would register a world of its own."""
-    register("toy", TOY)
-    yield
-    del WORLDS["toy"]
-    for name in TOY.lanes:
-        registry.pop(name, None)
+__all__ = ["own_place", "proreus", "toy_is_registered"]
 
 
 @pytest.fixture

@@ -65,3 +65,8 @@ def rows_of(seen: ToyObservation) -> F32:
 def context_of(seen: ToyObservation) -> F32:
     """[2] what holds for all actions."""
     return np.array([seen.work, seen.line / 10.0], dtype=np.float32)
+
+
+def encode(seen: ToyObservation) -> tuple[F32, F32]:
+    """Rows of actions, and what holds for all of them."""
+    return rows_of(seen), context_of(seen)

@@ -9,10 +9,10 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError
-from proreus.policies.catalogue import Catalogue, Kind, Rule
+from proreus.policies.catalogue import AnyPolicy, Catalogue, Kind, Rule
 from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.protocol import Explanation, Verdict
-from tests.toy.model import FEATURES, VERSION, ToyObservation, rows_of
+from tests.toy.model import FEATURES, VERSION, ToyObservation, encode, rows_of
 
 PLACES = ("fast server", "slow server", "the line")
 SHORTEST = np.array([-1.0, 0.0, 0.0, 0.0, -10.0])
@@ -69,6 +69,12 @@ def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed:
     return Scored(name, weights.astype(np.float64))
 
 
+def _actor(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> AnyPolicy:
+    from proreus.policies.networks.playing import ActorPolicy, actor_of  # torch, for this kind alone
+
+    return ActorPolicy(name, actor_of(checkpoint.tensors), encode)
+
+
 POLICIES = Catalogue(
     world="toy",
     rules={
@@ -77,6 +83,6 @@ POLICIES = Catalogue(
         "random": Rule("any server, or the line", lambda name, options, seed: AnyServer(seed)),
     },
     main=("shortest", "fast", "random"),
-    kinds={"linear": Kind(VERSION, _linear)},
+    kinds={"linear": Kind(VERSION, _linear), "actor": Kind(VERSION, _actor)},
     shipped=Path(__file__).parent / "pretrained" / "toy",
 )

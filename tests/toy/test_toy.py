@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.registration import registry
 
 from proreus.api import load_policy, scenarios, simulate, worlds
 from proreus.contract.play import step_by_step
 from proreus.envs.lanes import LanesEnv
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
-from proreus.worlds import WORLDS, register
-from tests.cli.conftest import own_place, proreus
 from tests.cli.runner import Proreus
-from tests.toy import TOY
 from tests.toy.model import VERSION
 from tests.toy.policies import POLICIES
 from tests.toy.scenarios import PRESETS
 from tests.toy.training import ToyGoal, episodes, lanes
-
-__all__ = ["own_place", "proreus"]
-
-
-@pytest.fixture(autouse=True)
-def toy_is_registered() -> Iterator[None]:
-    """As a program would register a world of its own."""
-    register("toy", TOY)
-    yield
-    del WORLDS["toy"]
-    for name in TOY.lanes:
-        registry.pop(name, None)
 
 
 def test_it_is_a_world_among_the_others(proreus: Proreus, tmp_path: Path) -> None:
@@ -80,7 +63,7 @@ def test_an_environment_is_its_lane() -> None:
         np.testing.assert_array_equal(info["action_mask"], choices.legal[0])
         action = int(draw.choice(np.flatnonzero(choices.legal[0])))
         seen, reward, over, truncated, info = env.step(action)
-        choices, rewards, ended, own = lane.step(np.array([action]))
+        choices, rewards, ended, own, _ = lane.step(np.array([action]))
         assert (reward, over, truncated, info["own"]) == (rewards[0], ended[0], False, own[0])
         if over:
             ends += 1
@@ -124,7 +107,7 @@ def test_lanes_are_runs_of_the_world_and_begin_anew() -> None:
     scenario, side_by_side = PRESETS["calm"], lanes(PRESETS["calm"], 3)
     choices, worth, episodes_ended = side_by_side.reset(1), np.zeros(3), 0
     while episodes_ended < 3:
-        choices, rewards, ended, own = side_by_side.step(choices.legal.argmax(axis=1))
+        choices, rewards, ended, own, _ = side_by_side.step(choices.legal.argmax(axis=1))
         worth += own
         np.testing.assert_array_equal(rewards, own)
         episodes_ended += int(ended.sum())
@@ -134,7 +117,7 @@ def test_lanes_are_runs_of_the_world_and_begin_anew() -> None:
     fast = step_by_step(training, training.load(drawn), POLICIES.make("fast"), drawn).measures
     choices, total, over = alone.reset(1), 0.0, False
     while not over:
-        choices, rewards, ended, _ = alone.step(choices.legal.argmax(axis=1))
+        choices, rewards, ended, *_ = alone.step(choices.legal.argmax(axis=1))
         total, over = total + float(rewards[0]), bool(ended[0])
     assert -total / scenario.jobs == pytest.approx(fast["time_in_system"])
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,16 @@ import numpy as np
 from proreus.contract.episodes import EpisodeLanes
 from proreus.contract.lanes import Arrays
 from proreus.contract.play import step_by_step
-from proreus.kernels.arrays import F32, F64
-from tests.toy.model import VERSION, ToyObservation, context_of, rows_of
+from proreus.kernels.arrays import F64
+from proreus.learning.judge import Judge
+from proreus.learning.learner import Configs, EvolutionLearner, GradientLearner
+from proreus.learning.update import Update
+from proreus.policies.catalogue import AnyPolicy
+from proreus.workers.processes import Workers
+from tests.toy.model import VERSION, encode
 from tests.toy.policies import POLICIES, SHORTEST, Scored
 from tests.toy.scenarios import SEEDS_APART, ToyScenario, parse
-
-
-def encode(seen: ToyObservation) -> tuple[F32, F32]:
-    """Rows of actions, and what holds for all of them."""
-    return rows_of(seen), context_of(seen)
+from tests.toy.simulation import MEASURES
 
 
 def lanes(scenario: ToyScenario, count: int) -> EpisodeLanes:
@@ -72,6 +74,83 @@ class ToyGoal:
     def tensors(self, mean: F64) -> Arrays:
         """As `policies` reads it back."""
         return {"weights": mean}
+
+
+@dataclass(frozen=True)
+class ToyESConfig:
+    """Settings of the evolution strategy."""
+
+    generations: int = 5
+    population: int = 6
+    sigma: float = 0.5
+    evaluate_every: int = 2
+    seed: int = 0
+
+
+ES = EvolutionLearner(
+    world="toy",
+    algorithm="es",
+    configs=(ToyESConfig(),),
+    kind="linear",
+    encoding=VERSION,
+    gain="% less time than the best rule",
+    about="evolution strategy over a linear score",
+    example="--generations 5",
+    needs="cmaes",
+    not_on_ray="rates its members one after the other",
+    goal=lambda scenarios, config, pool: ToyGoal(scenarios),
+    threads=True,
+)
+
+
+@dataclass(frozen=True)
+class ToyLessons:
+    """What is trained on and how it is judged."""
+
+    lanes: int = 4
+    evaluate_every: int = 2
+
+
+def _ppo(
+    scenarios: Sequence[ToyScenario], configs: Configs, workers: Workers, saved: Arrays | None
+) -> Iterator[Update]:
+    from proreus.learning.learner_state import one_torch_thread
+    from proreus.learning.ppo import ppo
+
+    with one_torch_thread():
+        yield from ppo(configs[0], lanes(scenarios[0], configs[1].lanes), saved)
+
+
+def _judge(scenarios: Sequence[ToyScenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
+    from proreus.policies.networks.playing import ActorPolicy, actor_of
+
+    def play(scenario: ToyScenario, seed: int, policy: AnyPolicy) -> dict[str, float]:
+        return {"time_in_system": _time(scenario, policy, seed)}
+
+    judge = Judge[ToyScenario, AnyPolicy](play, POLICIES.make, MEASURES)
+    return judge.gains(lambda: ActorPolicy("", actor_of(tensors), encode), scenarios, 3)
+
+
+def _settings() -> tuple[Any, ...]:
+    from proreus.learning.ppo import PPOConfig
+
+    return PPOConfig(steps=2_000, rollout_steps=64, hidden=16, minibatches=4), ToyLessons()
+
+
+PPO = GradientLearner(
+    world="toy",
+    algorithm="ppo",
+    configs=_settings(),
+    kind="actor",
+    encoding=VERSION,
+    gain="less time than the best rule",
+    about="a network that bids",
+    example="--steps 2000",
+    needs="torch",
+    train=_ppo,
+    judge=_judge,
+    tells=("return", "loss", "entropy"),
+)
 
 
 def _time(scenario: ToyScenario, policy: Any, seed: int) -> float:

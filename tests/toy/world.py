@@ -37,5 +37,6 @@ WORLD = World(
     words=Words("jobs", "server", does={"time_in_system": "has a job done in {} on average"}),
     warm_up=lambda: None,
     datasets=DATASETS,
+    learners={"es": "tests.toy.training:ES", "ppo": "tests.toy.training:PPO"},
     bench="tests.toy.world:bench",
 )

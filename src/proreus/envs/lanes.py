@@ -101,7 +101,8 @@ class LanesEnv(gymnasium.Env[Observed, np.int64]):
         steps = self.lanes.step(np.array([chosen]))
         self._choices, self._over = steps.choices, bool(steps.ended[0])
         info = {"action_mask": self.action_masks(), "illegal": illegal, "own": float(steps.own[0])}
-        return self._observed(), float(steps.rewards[0]), self._over, False, info
+        truncated = steps.truncated is not None and bool(steps.truncated[0])
+        return self._observed(), float(steps.rewards[0]), self._over and not truncated, truncated, info
 
     def action_masks(self) -> Bool:
         """bool[K]: the legal actions now, under the name that sb3-contrib looks for."""
