@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         make_scenario,
         scenarios,
         simulate,
+        train,
         worlds,
     )
 
@@ -33,6 +34,7 @@ __all__ = [
     "make_scenario",
     "scenarios",
     "simulate",
+    "train",
     "worlds",
 ]
 

@@ -17,16 +17,19 @@ from typing import Any
 
 from proreus.compare.comparison import CompareRequest
 from proreus.compare.comparison import compare as run_comparison
-from proreus.compare.results import Compared, Simulated
+from proreus.compare.results import Compared, Simulated, Trained
 from proreus.compare.trials import Progress
-from proreus.contract.own import scenario_named
+from proreus.contract.own import read_back, scenario_named
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import Hear, World
+from proreus.learning.learner import Learner, Task, learn, learner_at, resumed
+from proreus.learning.runs import read_settings
 from proreus.model.errors import UsageError, unknown_name
 from proreus.policies.catalogue import AnyPolicy
 from proreus.policies.checkpoint import CARD, is_checkpoint, read_card
 from proreus.policies.foreign import ForeignPolicy
 from proreus.reading.catalogue import data_dir, holds, known
+from proreus.workers.processes import Workers
 from proreus.worlds import registered
 from proreus.worlds import world as world_of
 
@@ -122,6 +125,54 @@ def compare(
         own=own,
     )
     return Compared(run_comparison(request, progress))
+
+
+def train(
+    world: str,
+    scenarios: Played | Sequence[Played] = (),
+    *,
+    algo: str = "",
+    out: Path | str = "",
+    resume: Path | str = "",
+    processes: int = 0,
+    ray: str = "",
+    **settings: Any,
+) -> Trained:
+    """Learn a policy, judged on work that training never sees; `settings` as the command line has them.
+
+    The run is kept in `out` (default: runs/WORLD) and goes on with `resume`, after an interruption too.
+    """
+    found, workers = world_of(world), Workers(processes, ray)
+    algorithm = algo or next(iter(found.learners), "")
+    if resume:
+        algorithm = str(read_settings(Path(resume), world)["algorithm"])
+    if algorithm not in found.learners:
+        raise unknown_name("algorithm", algorithm, found.learners)
+    learner = learner_at(found.learners[algorithm])
+    learner.check(workers)
+    if resume:
+        task = resumed(learner, Path(resume), workers, lambda entry: read_back(found, entry, None))
+    else:
+        asked = _listed(scenarios, "load") or [*found.lessons]
+        chosen = tuple(make_scenario(world, one) if isinstance(one, str) else one for one in asked)
+        folder = Path(out or Path("runs") / world)
+        task = Task(chosen, _configs(learner, settings), workers, folder, resume=False)
+    summary: dict[str, Any] = {}
+    for _ in learn(learner, task, lambda: False, summary.update):
+        pass
+    return Trained(task.folder, summary)
+
+
+def _configs(learner: Learner, settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The learner's settings with some of them changed."""
+    known = [field.name for config in learner.configs for field in fields(config)]
+    for name in settings:
+        if name not in known:
+            raise unknown_name("setting", name, known)
+    return tuple(
+        replace(config, **{name: value for name, value in settings.items() if hasattr(config, name)})
+        for config in learner.configs
+    )
 
 
 def _listed(given: Any, method: str) -> list[Any]:

@@ -39,11 +39,6 @@ def test_a_simulation_prints_writes_and_logs(proreus: Proreus, tmp_path: Path) -
     }
 
 
-def test_servers_can_be_watched(proreus: Proreus) -> None:
-    ended = proreus("simulate", "vms", *QUICK, "--policy", "learned", "--watch", "1000")
-    assert ended.code == 0 and "80 placed" in ended.out and "▕" in ended.out
-
-
 def test_one_run_from_a_given_start(proreus: Proreus, tmp_path: Path) -> None:
     for row in (7, 1234):
         ended = proreus(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from proreus.compare.report.player import player, player_data
-from proreus.contract.play import recorded, walk
+from proreus.contract.play import recorded
 from proreus.contract.replay import (
     ABSENT,
     FULL,
@@ -210,15 +210,6 @@ def test_nodes_and_pods_are_those_of_the_windows(policy: str) -> None:
     assert replay.levels[1:, :, 0].max(axis=2) / FULL == pytest.approx(highest, abs=ROUNDING)
     assert replay.moments[:2] == ("before window 180", "window 180")
     assert replay.moments[-1] == "window 239"
-
-
-def test_windows_one_by_one_are_the_run_of_the_kernel() -> None:
-    world = WINDOWS.load(1)
-    chosen = rule_of("random", 9)
-    outcomes, _ = play_part(world, chosen, (10, 60))
-    again = WindowSimulation(world, (10, 60))
-    walk(again, chosen)
-    assert again.outcomes() == pytest.approx(outcomes)
 
 
 @pytest.mark.parametrize("policy", ["nothing", "greedy_fragment", "random", "search"])

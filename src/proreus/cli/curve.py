@@ -9,12 +9,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import tyro
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.compare.learning_curves import curves_figure, held_out
 from proreus.learning.runs import JOURNAL, read_journal
 from proreus.model.errors import InputError
 from proreus.model.files import check_writable, write_atomically
@@ -39,7 +38,11 @@ def run(words: Sequence[str]) -> int:
     prepare(arguments.common)
     check_writable(arguments.out)
     journals = {run.name: _journal_of(run) for run in arguments.runs}
-    write_atomically(arguments.out, draw(journals))
+    picture = BytesIO()
+    figure = curves_figure(journals)
+    FigureCanvasAgg(figure)
+    figure.savefig(picture, format="png", dpi=120)
+    write_atomically(arguments.out, picture.getvalue())
     new_console().print(f"curve: {arguments.out}", soft_wrap=True)
     if arguments.common.json is not None:
         curves = {name: held_out(journal) for name, journal in journals.items()}
@@ -53,45 +56,3 @@ def _journal_of(run: Path) -> list[dict[str, Any]]:
     if not entries:
         raise InputError("nothing is recorded here", file=run / JOURNAL)
     return entries
-
-
-def held_out(journal: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
-    """(generation or update, mean gain on held-out seeds) where the run was judged."""
-    return [
-        (_place(entry), float(np.mean(list(entry["validation"].values()))))
-        for entry in journal
-        if entry["validation"]
-    ]
-
-
-def trained(journal: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
-    """(generation or update, mean fitness or return while training)."""
-    points = []
-    for entry in journal:
-        value = float(np.mean(entry["fitness"])) if "fitness" in entry else float(entry.get("return", np.nan))
-        points.append((_place(entry), value))
-    return points
-
-
-def _place(entry: dict[str, Any]) -> float:
-    return float(entry["update"] if "update" in entry else entry["generation"] + 1)
-
-
-def draw(journals: dict[str, list[dict[str, Any]]]) -> bytes:
-    """The picture as PNG."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    judged, training = figure.subplots(1, 2)
-    for name, journal in journals.items():
-        for axes, points, marker in ((judged, held_out(journal), "o-"), (training, trained(journal), "-")):
-            if points:
-                axes.plot(*zip(*points, strict=True), marker, label=name, markersize=3, linewidth=1.4)
-    judged.axhline(0.0, color="grey", linewidth=0.8)
-    judged.set_title("Held out: gain over the strongest rule")
-    training.set_title("Training: mean fitness or return")
-    for axes in (judged, training):
-        axes.set_xlabel("generation or update")
-        axes.legend()
-    picture = BytesIO()
-    figure.savefig(picture, format="png", dpi=120)
-    return picture.getvalue()

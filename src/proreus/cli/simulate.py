@@ -63,6 +63,8 @@ def run(words: Sequence[str]) -> int:
     console = new_console()
     with console.status(f"reading {scenario.name}"):
         work = scenario.load(common.seed)
+    if arguments.export is not None and scenario.start(work, common.seed).outcome().export is None:
+        raise UsageError(f"--export: the world {world.name!r} has nothing to export")
     if arguments.explain:
         with console.status(f"looking for {arguments.explain}"):
             _explain(world, scenario.start(work, common.seed), policy.fresh(common.seed), arguments, console)
@@ -73,7 +75,7 @@ def run(words: Sequence[str]) -> int:
     console.print(measures_table(f"{result.policy} on {result.scenario}", world, result.measures))
     if played.remark:
         console.print(played.remark)
-    _write(played.outcome, arguments, world, console)
+    _write(played.outcome, arguments, console)
     if common.json is not None:
         write_atomically(common.json, (json.dumps(result.to_json(), indent=2) + "\n").encode())
     return 0
@@ -134,13 +136,11 @@ def _watch(scenario: Scenario, work: Any, policy: AnyPolicy, arguments: Any, con
                 show(lines)
 
 
-def _write(outcome: Outcome, arguments: Any, world: World, console: Console) -> None:
+def _write(outcome: Outcome, arguments: Any, console: Console) -> None:
     if arguments.log is not None:
         write_log(arguments.log, outcome)
         console.print(f"log: {arguments.log}")
-    if arguments.export is not None:
-        if outcome.export is None:
-            raise UsageError(f"--export: the world {world.name!r} has nothing to export")
+    if arguments.export is not None and outcome.export is not None:
         write_atomically(arguments.export, (json.dumps(outcome.export(), indent=1) + "\n").encode())
         console.print(f"export: {arguments.export}")
 

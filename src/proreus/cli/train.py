@@ -23,9 +23,17 @@ from proreus.cli.worlds import world_in
 from proreus.contract.own import read_back, scenario_named
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import World
-from proreus.learning.learner import EvolutionLearner, GradientLearner, Learner, Task, learn, learner_at
-from proreus.learning.runs import SETTINGS, read_settings, scenarios_of
-from proreus.learning.settings import FORMER_NAMES, config_from
+from proreus.learning.learner import (
+    EvolutionLearner,
+    GradientLearner,
+    Learner,
+    Task,
+    learn,
+    learner_at,
+    resumed,
+)
+from proreus.learning.runs import read_settings
+from proreus.learning.settings import FORMER_NAMES
 from proreus.model.errors import InputError, UsageError
 from proreus.model.files import write_atomically
 from proreus.workers.processes import Workers
@@ -96,7 +104,7 @@ def _parsed(learner: Learner, world: World, words: Sequence[str]) -> Any:
     about += f" Others, each with flags of its own: {others}." if others else ""
     algo = Annotated[Literal[names], tyro.conf.arg(help=about)]  # type: ignore[valid-type]
     settings = {item for config in learner.configs for item in vars(config)}
-    several = ",".join(world.trains_on) if len(world.trains_on) > 1 else ""
+    several = ",".join(world.lessons) if len(world.lessons) > 1 else ""
     many = Annotated[
         str,
         tyro.conf.arg(help="Scenarios to train on, separated by commas; of recorded work, the first part."),
@@ -132,10 +140,10 @@ def _workload(world: World, settings: set[str]) -> Any:
         if item.name in taken or item.metadata.get("trains", True) is False
     }
     scenario = getattr(usual, "scenario", "")
-    if len(world.trains_on) > 1:
+    if len(world.lessons) > 1:
         hidden.add("scenario")
     elif scenario:
-        scenario = world.trains_on[0]
+        scenario = world.lessons[0]
     kind = _without(world.flags, {name: getattr(usual, name) for name in hidden})
     return kind(**{**vars(usual), "scenario": scenario})
 
@@ -177,17 +185,8 @@ def _task(learner: Learner, world: World, arguments: Any) -> Task:
         if given[0].seed < 0:
             raise UsageError("--seed is negative")
         return Task(_scenarios(world, arguments), given, workers, arguments.out, resume=False)
-    file = arguments.resume / SETTINGS
-    past = read_settings(arguments.resume, world.name)
     data = arguments.workload.data
-    scenarios = scenarios_of(past, arguments.resume, lambda entry: read_back(world, entry, data))
-    if not scenarios:
-        raise InputError("cannot be resumed: names no scenario", file=file, field="scenarios")
-    try:
-        configs = tuple(config_from(past["config"], config) for config in given)
-    except (TypeError, UsageError) as error:
-        raise InputError(f"cannot be resumed: {error}", file=file, field="config") from error
-    return Task(scenarios, configs, workers, arguments.resume, resume=True)
+    return resumed(learner, arguments.resume, workers, lambda entry: read_back(world, entry, data))
 
 
 def _scenarios(world: World, arguments: Any) -> tuple[Scenario, ...]:
@@ -195,7 +194,7 @@ def _scenarios(world: World, arguments: Any) -> tuple[Scenario, ...]:
     workload = arguments.workload
     names: list[str | None] = [*scenario_names(arguments.scenarios)]
     if not names:
-        names = [None] if getattr(workload, "by_itself", workload.scenario) else [*world.trains_on]
+        names = [None] if getattr(workload, "by_itself", workload.scenario) else [*world.lessons]
     return tuple(scenario_named(world, workload, name) for name in names)
 
 

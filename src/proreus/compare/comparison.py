@@ -83,13 +83,13 @@ class Comparison:
 def compare(request: CompareRequest, progress: Progress | None = None) -> Comparison:
     """Run the request; every policy of a scenario and seed meets the same workload."""
     name = request.scenarios[0].world
-    world, home = world_of(name), registered()[name]
+    world, home, options = world_of(name), registered()[name], request.options
     for scenario in request.scenarios:
         for policy in request.policies:
             if policy not in request.own:  # a wrong name is told before anything is loaded
-                world.policies(scenario).make(policy, request.options)
+                world.policies(scenario).make(policy, options)
     tasks = [
-        Task(scenario, seed, request.policies, request.options, home, seed == request.seeds[0], request.own)
+        Task(scenario, seed, request.policies, options, name, home, seed == request.seeds[0], request.own)
         for scenario in request.scenarios
         for seed in request.seeds
     ]

@@ -13,10 +13,12 @@ from rich.table import Table
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.exports import row_cells
+from proreus.compare.learning_curves import curves_figure
 from proreus.compare.outputs import Outputs, write_outputs
 from proreus.compare.plots import ranking_figure, series_figure
 from proreus.compare.tables import scenario_tables
 from proreus.contract.world import Played, World
+from proreus.learning.runs import read_journal
 from proreus.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -131,6 +133,41 @@ class Compared:
         return as_text(scenario_tables(self.comparison))
 
 
+@dataclass(frozen=True, repr=False)
+class Trained:
+    """A training run."""
+
+    folder: Path
+    summary: Mapping[str, Any]
+    """As `proreus train --json` writes it."""
+
+    @property
+    def best(self) -> Path:
+        """The checkpoint with the best held-out score, as `policies` take it."""
+        return self.folder / "best"
+
+    @property
+    def rows(self) -> list[Cells]:
+        """The journal: one for each generation or update."""
+        return read_journal(self.folder)
+
+    def to_pandas(self) -> Any:
+        """`rows` as a DataFrame; pandas is imported for it alone."""
+        return frame_of(self.rows)
+
+    def plot(self) -> Figure:
+        """The learning curve: held out, and in training."""
+        return curves_figure({self.folder.name: self.rows})
+
+    def __repr__(self) -> str:
+        table = Table(title=f"run {self.folder}", title_justify="left")
+        table.add_column("what")
+        table.add_column("value", justify="right")
+        for name, value in self.summary.items():
+            table.add_row(name, f"{value:,.4g}" if isinstance(value, float) else str(value))
+        return as_text([table])
+
+
 def frame_of(rows: Sequence[Cells]) -> Any:
     """Rows as a DataFrame."""
     try:
@@ -140,8 +177,8 @@ def frame_of(rows: Sequence[Cells]) -> Any:
     return pandas.DataFrame(rows)
 
 
-def as_text(tables: Sequence[Table], width: int = 160) -> str:
-    """Tables as plain text."""
+def as_text(tables: Sequence[Table], width: int = 300) -> str:
+    """Tables as plain text, each as wide as it needs: a notebook scrolls, and a figure cut short is none."""
     console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False)
     for table in tables:
         console.print(table)

@@ -46,8 +46,10 @@ class Task:
     policies: tuple[str, ...]
     options: Any
     """Of the world's policies."""
+    world: str
+    """The scenario's world by name: a scenario of one's own may need it before it can say so."""
     home: Registered
-    """Where the scenario's world is."""
+    """Where that world is."""
     with_pictures: bool = False
     own: Mapping[str, AnyPolicy] = field(default_factory=dict)
     """Policies that were given as objects."""
@@ -73,8 +75,8 @@ def run_trials(
 
 def run_task(task: Task, heard: Callable[[str], None] | None = None) -> list[TrialResult]:
     """Every policy of the task on its workload; `heard` is told after each."""
-    register(task.scenario.world, task.home)  # this may be a worker that has not heard of it
-    scenario, seed, world = task.scenario, task.seed, world_of(task.scenario.world)
+    register(task.world, task.home)  # this may be a worker that has not heard of it
+    scenario, seed, world = task.scenario, task.seed, world_of(task.world)
     with _failures_named(task.title):
         work = scenario.load(seed)
     results = []
@@ -104,7 +106,7 @@ class _Tally:
 
 
 def _run_in_pool(tasks: Sequence[Task], workers: Workers, tally: _Tally) -> tuple[TrialResult, ...]:
-    world_of(tasks[0].scenario.world).warm_up()  # compiled here once, found in the cache by every worker
+    world_of(tasks[0].world).warm_up()  # compiled here once, found in the cache by every worker
     found: dict[Future[list[TrialResult]], list[TrialResult]] = {}
     try:
         with pool_of(workers, len(tasks)) as pool:

@@ -88,6 +88,25 @@ class Noted:
         """Without any."""
         return Noted(self._policy.fresh(seed))
 
+    @property
+    def remark(self) -> str:
+        """The policy's."""
+        return remark_of(self._policy)
+
+
+def for_two_runs(
+    policy: AnyPolicy, seed: int, kernels: type | None = None
+) -> tuple[AnyPolicy, Callable[[], AnyPolicy]]:
+    """(the policy for a run, what makes one that plays the same run again, for its picture).
+
+    A policy that is not of the type which `kernels` play is asked once: it may be slow, or not remember.
+    """
+    fresh = policy.fresh(seed)
+    if kernels is not None and isinstance(fresh, kernels):
+        return fresh, lambda: policy.fresh(seed)
+    noted = Noted(fresh)
+    return noted, lambda: Again(policy.name, noted.decisions)
+
 
 def step_by_step(
     scenario: Scenario,
@@ -99,13 +118,11 @@ def step_by_step(
     picture: bool = False,
 ) -> Played:
     """A run of the policy over the work."""
-    simulation, fresh = scenario.start(work, seed), policy.fresh(seed)
-    noted = Noted(fresh)
-    decided, seconds = walk(simulation, noted if picture else fresh, hear)
+    simulation, (first, again) = scenario.start(work, seed), for_two_runs(policy, seed)
+    decided, seconds = walk(simulation, first, hear)
     outcome = with_measure(simulation.outcome(), RATE, decided / max(seconds, 1e-9))
-    again = Again(policy.name, noted.decisions)
-    drawn = recorded(scenario.start(work, seed), again) if picture else None
-    return Played(outcome, drawn, remark_of(fresh))
+    drawn = recorded(scenario.start(work, seed), again()) if picture else None
+    return Played(outcome, drawn, remark_of(first))
 
 
 def with_measure(outcome: Outcome, name: str, value: float) -> Outcome:

@@ -170,3 +170,8 @@ class World:
     """"module:function" that yields its speed claims."""
     examples: Mapping[str, str] = field(default_factory=dict)
     """Verb -> an example for --help."""
+
+    @property
+    def lessons(self) -> tuple[str, ...]:
+        """What training trains on where no scenario is named."""
+        return self.trains_on or self.presets[:1]

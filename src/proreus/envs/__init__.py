@@ -1,8 +1,9 @@
 """Gymnasium views of the worlds. Importing this package registers the ids of every registered world.
 
 `gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
-`"proreus/Rebalance-v0"` a `DeployEnv`: the classes are here too, loaded when they are asked for. `envs.sb3`
-adapts them to Stable-Baselines3 and is imported by those who have it.
+`"proreus/Rebalance-v0"` a `DeployEnv`: the classes are here too, loaded when they are asked for. A world that
+has lanes and no environment of its own gets a `LanesEnv`. `envs.sb3` adapts them all to Stable-Baselines3 and
+is imported by those who have it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.envs.registration import register, registry
 
-from proreus.worlds import registered
+from proreus.worlds import HEARERS, registered
 
 if TYPE_CHECKING:
     from proreus.worlds.pods.env import PodsEnv
@@ -32,6 +33,9 @@ def register_all() -> None:
         for name, place in found.envs.items():
             if name not in registry:
                 register(id=name, entry_point=place)
+        for name, place in found.lanes.items():
+            if name not in registry:
+                register(id=name, entry_point="proreus.envs.lanes:LanesEnv", kwargs={"lanes": place})
 
 
 def __getattr__(name: str) -> Any:
@@ -44,4 +48,5 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'proreus.envs' has no attribute {name!r}")
 
 
+HEARERS.append(register_all)
 register_all()

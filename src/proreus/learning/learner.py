@@ -16,9 +16,10 @@ from proreus.contract.lanes import Arrays
 from proreus.learning.es import evolve
 from proreus.learning.evolution_run import EvolutionRun
 from proreus.learning.gradient_run import GradientRun, Report, live
-from proreus.learning.runs import Identity, WrittenScenario
+from proreus.learning.runs import SETTINGS, Identity, WrittenScenario, read_settings, scenarios_of
+from proreus.learning.settings import config_from
 from proreus.learning.update import Update
-from proreus.model.errors import UsageError
+from proreus.model.errors import InputError, UsageError
 from proreus.workers.processes import Workers, pool_of
 
 Scenarios = Sequence[Any]
@@ -119,6 +120,19 @@ class Task:
     workers: Workers
     folder: Path
     resume: bool
+
+
+def resumed(learner: Learner, folder: Path, workers: Workers, read: Callable[[Any], Any]) -> Task:
+    """The task of the run in that folder, as it was asked for; `read` makes scenarios of their JSON."""
+    past, file = read_settings(folder, learner.world), folder / SETTINGS
+    scenarios = scenarios_of(past, folder, read)
+    if not scenarios:
+        raise InputError("cannot be resumed: names no scenario", file=file, field="scenarios")
+    try:
+        configs = tuple(config_from(past["config"], config) for config in learner.configs)
+    except (TypeError, UsageError) as error:
+        raise InputError(f"cannot be resumed: {error}", file=file, field="config") from error
+    return Task(scenarios, configs, workers, folder, resume=True)
 
 
 @dataclass(frozen=True)

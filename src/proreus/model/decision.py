@@ -77,6 +77,8 @@ def from_action(action: int, nodes: int) -> Decision:
 def meant(decision: object, nodes: int) -> Decision:
     """A decision, or the one behind a flat number; anything else is an illegal decision."""
     if isinstance(decision, Place | Preempt | Delay | Reject):
+        if not all(isinstance(number, Integral) for number in vars(decision).values()):
+            raise IllegalDecision(f"{decision}: nodes and devices are whole numbers")
         return decision
     if isinstance(decision, bool) or not isinstance(decision, Integral):
         raise IllegalDecision(f"{decision!r} is neither a decision about a pod nor the number of one")

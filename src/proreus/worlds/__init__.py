@@ -10,7 +10,7 @@ installed package may offer further worlds (entry points of the group `proreus.w
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 
@@ -29,6 +29,8 @@ class Registered:
     """"module:WORLD"."""
     envs: Mapping[str, str] = field(default_factory=dict)
     """Gymnasium id -> "module:Class"."""
+    lanes: Mapping[str, str] = field(default_factory=dict)
+    """Gymnasium id -> "module:function" that makes lanes of one episode: `envs.lanes` shows them."""
 
 
 WORLDS: dict[str, Registered] = {
@@ -53,9 +55,15 @@ def registered() -> dict[str, Registered]:
     return {**WORLDS, **{name: found for name, found in offered.items() if name not in WORLDS}}
 
 
+HEARERS: list[Callable[[], None]] = []
+"""Whoever keeps a list of what worlds offer, as Gymnasium does, hears of a new one."""
+
+
 def register(name: str, found: Registered) -> None:
     """Make a world known to this process and to the workers that it starts."""
     WORLDS[name] = found
+    for hear in HEARERS:
+        hear()
 
 
 def world(name: str) -> World:

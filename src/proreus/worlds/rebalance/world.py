@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from proreus.contract.own import meant, playing
+from proreus.contract.own import playing
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import Quantity, Words, World
 from proreus.model.errors import UsageError
@@ -34,7 +34,8 @@ from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 def _policies(scenario: Scenario | None) -> Catalogue:
     """Windows and snapshots have policies of their own; each catalogue knows whose the others are."""
     own, other = MOVE_POLICIES, SNAPSHOT_POLICIES
-    if isinstance(meant(scenario), SnapshotScenario):
+    # Not by its class: a scenario of one's own may be of either kind, and what decides says of which.
+    if scenario is not None and scenario.headings.deciding[0] in OF_SNAPSHOTS:
         own, other = other, own
     return replace(own, elsewhere={name: other.what for name in other.names if name not in own.names})
 

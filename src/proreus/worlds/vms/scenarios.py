@@ -254,5 +254,5 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Vm
             given["double"] = DoubleRule(**given["double"])
             changes["options"] = VmsOptions(**given)
         return replace(scenario, **changes)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, UsageError) as error:
         raise ValueError(f"not a scenario: {error}") from error

@@ -42,6 +42,8 @@ from proreus.worlds.pods.simulation.ticked import LEAST_GPU_CPU
 from proreus.worlds.pods.state.compile import Compiled, compile_workload, empty_state, new_scratch
 from proreus.worlds.pods.state.observation import PodObservation
 
+_MASKS = 2**62
+"""Masks of devices are below this."""
 _COMPLAINTS = {
     ILLEGAL_PLACE: "the node may not take the pod",
     ILLEGAL_DEVICES: "the devices do not match the request or have too little left",
@@ -108,6 +110,8 @@ class PodsWorld:
         nodes = len(self.compiled.workload.nodes)
         decision = meant(decision, nodes)
         devices = decision.devices if isinstance(decision, Place) else 0
+        if not 0 <= devices < _MASKS:
+            raise IllegalDecision(f"{decision}: the devices are no mask of GPUs")
         choice = (to_action(decision, nodes), devices)
         answer = apply(self.cluster, self.state, self.run, self.scratch, self._pod, choice)
         name = self.compiled.workload.pods[self._pod].name

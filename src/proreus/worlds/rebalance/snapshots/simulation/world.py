@@ -10,7 +10,7 @@ from proreus.contract.replay import Move, Stage, levels_of
 from proreus.contract.simulation import Look, Outcome
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.model.measure import Measure, by_name
-from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
+from proreus.worlds.rebalance.decision import Migrate, Migration, Stop, migration_of
 from proreus.worlds.rebalance.snapshots.model import CPU, NUMA_NODES, Snapshot
 from proreus.worlds.rebalance.snapshots.simulation.screen import machine_lines
 from proreus.worlds.rebalance.snapshots.state import (
@@ -88,7 +88,8 @@ class SnapshotWorld:
         """Carry out a migration; IllegalDecision leaves everything as it is."""
         if not self.budget:
             raise IllegalDecision("no migration is left in the budget")
-        migration = self._meant(decision)
+        sizes = (len(self.snapshot.vms), len(self.snapshot.machines), NUMA_NODES)
+        migration = migration_of(decision, *sizes)
         if isinstance(migration, Stop):
             self._stopped = True
             return
@@ -99,18 +100,6 @@ class SnapshotWorld:
         self._memory += int(self.snapshot.demand[vm, 1]) * (2 if self.snapshot.double[vm] else 1)
         self._rows.append((name, before, self._place(vm), fragment_rate(self.machines)))
         self._last = Move(name, source, migration.target)
-
-    def _meant(self, decision: Migration | int) -> Migration:
-        if isinstance(decision, Migrate | Stop):
-            return decision
-        if not isinstance(decision, int | np.integer):
-            raise IllegalDecision(f"{decision!r} is neither Migrate nor Stop nor the number of a migration")
-        machines = len(self.snapshot.machines)
-        stop = len(self.snapshot.vms) * machines * NUMA_NODES
-        if not 0 <= decision <= stop:
-            raise IllegalDecision(f"action {decision} is outside 0..{stop}")
-        unit, place = divmod(int(decision), machines * NUMA_NODES)
-        return Stop() if decision == stop else Migrate(unit, *divmod(place, NUMA_NODES))
 
     def subject(self) -> str:
         """The number of the migration, from 1 on."""

@@ -7,8 +7,7 @@ import numpy as np
 from proreus.contract.replay import Move, Stage, levels_of
 from proreus.contract.simulation import Look, Outcome
 from proreus.kernels.arrays import F64
-from proreus.model.errors import IllegalDecision
-from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
+from proreus.worlds.rebalance.decision import Migrate, Migration, Stop, migration_of
 from proreus.worlds.rebalance.windows.model import WINDOW
 from proreus.worlds.rebalance.windows.simulation.columns import HIT, MOVES, OUTCOMES, OVER_REQUESTS, REQUESTS
 from proreus.worlds.rebalance.windows.simulation.outcome import outcome_of
@@ -37,7 +36,8 @@ class WindowSimulation:
 
     def apply(self, decision: Migration | int, /) -> float:
         """Move a pod, or stop and serve the window; minus what it cost."""
-        match self._meant(decision):
+        hosting = self.world.hosting
+        match migration_of(decision, hosting.where.size, hosting.pods.size):
             case Migrate(unit=pod, target=node):
                 where = self.world.hosting.where.copy()
                 reward = self.world.move(pod, node)
@@ -49,16 +49,6 @@ class WindowSimulation:
                 self._outcomes.append(self.world.outcome())
                 self._served, self._moves = self._moves, []
                 return reward
-
-    def _meant(self, decision: Migration | int) -> Migration:
-        if isinstance(decision, Migrate | Stop):
-            return decision
-        if not isinstance(decision, int | np.integer):
-            raise IllegalDecision(f"{decision!r} is neither Migrate nor Stop nor the number of a move")
-        nodes, pods = self.world.hosting.pods.size, self.world.hosting.where.size
-        if not 0 <= decision <= pods * nodes:
-            raise IllegalDecision(f"action {decision} is outside 0..{pods * nodes}")
-        return Stop() if decision == pods * nodes else Migrate(*divmod(int(decision), nodes))
 
     def subject(self) -> str:
         """The window that is served next."""
