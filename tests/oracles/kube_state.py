@@ -31,6 +31,8 @@ class ClusterState:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = tuple(nodes)
         self.running: dict[str, Running] = {}
+        self.waiting: list[Pod] = []
+        """Pods that exist and have no node, where somebody keeps count of them: budgets ask."""
         self._placements = 0
 
     def add(self, pod: Pod, node: int, now: float) -> None:

@@ -159,6 +159,7 @@ class State(NamedTuple):
     avoided_in: I64  # [T, D] pods that avoid the term (required anti-affinity)
     drawn_in: I64  # [T, D] summed weight of pods that exert the term
     healthy: I64  # [B] running pods per budget
+    expected: I64  # [B] running and waiting pods per budget, where somebody keeps count of those that wait
     pod_node: I64  # [P] -1 when not placed
     pod_devices: I64  # [P] bit mask
     pod_since: F64  # [P] time of the last placement

@@ -117,6 +117,7 @@ def empty_state(cluster: Cluster) -> State:
             avoided_in=np.zeros((terms, domains), dtype=np.int64),
             drawn_in=np.zeros((terms, domains), dtype=np.int64),
             healthy=np.zeros(cluster.budgets.min_available.shape[0], dtype=np.int64),
+            expected=np.zeros(cluster.budgets.min_available.shape[0], dtype=np.int64),
             pod_node=np.full(pods, -1, dtype=np.int64),
             pod_devices=np.zeros(pods, dtype=np.int64),
             pod_since=np.zeros(pods),
