@@ -138,7 +138,7 @@ def test_replicated_pods_get_the_system_default_spread(shop: Workload) -> None:
 def test_daemons_are_bound_to_the_nodes_that_admit_them(shop: Workload) -> None:
     # The tainted GPU node admits no agent; being unschedulable alone would not keep it away.
     agent = named(shop, "agent-plain").spec
-    assert (agent.node_affinity.names(), agent.node_name) == ({"plain"}, "")
+    assert (agent.node_affinity.names(), agent.node_name) == (frozenset({"plain"}), "")
     assert any(
         toleration.tolerates(Taint("node.kubernetes.io/unschedulable")) for toleration in agent.tolerations
     )

@@ -144,7 +144,7 @@ class ReferenceWorld:
 
     def _backoff_end(self, life: Life) -> float:
         """A pod backs off from its last failed decision on, until the second in which that ends is over."""
-        wait = min(2 ** max(life.attempts - 1, 0), 10)
+        wait: int = min(2 ** max(life.attempts - 1, 0), 10)
         return math.floor(life.stamp[0] + wait) + 1.0
 
     def _carry_out(self, life: Life, decision: Decision) -> None:
