@@ -17,7 +17,7 @@ from tests.oracles import kube_scores
 from tests.oracles.kube_filters import FilterResult, first_failure
 from tests.oracles.kube_preemption import dry_run, find_candidates, hardship
 from tests.oracles.kube_scores import WEIGHTS
-from tests.oracles.kube_state import ClusterState, round_robin_by_zone
+from tests.oracles.kube_state import ClusterState, named_nodes, round_robin_by_zone
 
 __all__ = ["WEIGHTS", "FilterResult", "ReferenceKube", "feasible_nodes_to_find"]
 
@@ -32,6 +32,23 @@ def feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
     if percentage == 0:
         percentage = max(LEAST_PERCENTAGE, 50 - nodes // 125)
     return max(ALL_NODES_BELOW, nodes * percentage // 100)
+
+
+def heap_root(scored: list[tuple[int, int]]) -> int:
+    """The node on top of the heap of (total, node) that Go's container/heap.Init builds, largest first."""
+    for start in range(len(scored) // 2 - 1, -1, -1):
+        at = start
+        while True:  # down(at): swap with the larger child, the left one of equals, while it is larger
+            child = 2 * at + 1
+            if child >= len(scored):
+                break
+            if child + 1 < len(scored) and scored[child + 1][0] > scored[child][0]:
+                child += 1
+            if not scored[child][0] > scored[at][0]:
+                break
+            scored[at], scored[child] = scored[child], scored[at]
+            at = child
+    return scored[0][1]
 
 
 class ReferenceKube:
@@ -77,17 +94,26 @@ class ReferenceKube:
         return first_failure(self._state, pod, node)
 
     def feasible(self, pod: Pod) -> list[int]:
-        """Feasible nodes as visited from the rotating start; the search stops when it has enough."""
-        order = self.node_order()
+        """Feasible nodes as visited from the rotating start; one feasible node too many ends the search.
+
+        The next search starts as many nodes further as this one found or refused (schedule_one.go).
+        """
+        names = named_nodes(pod)
+        order = [n for n in self.node_order() if names is None or self._state.nodes[n].name in names]
+        if pod.spec.missing_claim:
+            order = []
         wanted = feasible_nodes_to_find(len(order), self._percentage)
         found: list[int] = []
-        visited = 0
-        while visited < len(order) and len(found) < wanted:
-            node = order[(self._start + visited) % len(order)]
-            visited += 1
-            if self.filter(pod, node) is None:
+        refused = 0
+        for step in range(len(order)):
+            node = order[(self._start + step) % len(order)]
+            if self.filter(pod, node) is not None:
+                refused += 1
+            elif len(found) == wanted:
+                break
+            else:
                 found.append(node)
-        self._start = (self._start + visited) % len(order)
+        self._start = (self._start + len(found) + refused) % len(self._state.nodes)
         return found
 
     def scores(self, pod: Pod, feasible: Sequence[int]) -> dict[str, list[int]]:
@@ -102,7 +128,7 @@ class ReferenceKube:
             "NodeResourcesBalancedAllocation": kube_scores.balanced_allocation(
                 state, pod, feasible, self._version
             ),
-            "ImageLocality": kube_scores.image_locality(state, pod, feasible),
+            "ImageLocality": kube_scores.image_locality(state, pod, feasible, self._version),
         }
         return {plugin: values for plugin, values in every.items() if values is not None}
 
@@ -120,11 +146,13 @@ class ReferenceKube:
         if len(feasible) <= 1:
             return feasible[0] if feasible else None
         totals = self.totals(pod, feasible)
+        if self._version >= (1, 35):
+            return heap_root(list(zip(totals, feasible, strict=True)))
         chosen, best, equals = feasible[0], totals[0], 1
         for node, total in zip(feasible[1:], totals[1:], strict=True):
             if total > best:
                 chosen, best, equals = node, total, 1
-            elif total == best and self._version <= (1, 34):
+            elif total == best:
                 # Reservoir sampling in visited order, as in selectHost: the k-th equal replaces with 1/k.
                 equals += 1
                 if self._random_below(equals) == 0:

@@ -145,6 +145,7 @@ class PodOptions(TypedDict, total=False):
     disk: int
     extended: Mapping[str, int]
     scoring: tuple[int, int]
+    scoring_incoming: tuple[int, int]
     gpu: tuple[int, int]
     gpu_models: tuple[str, ...]
     namespace: str
@@ -190,6 +191,7 @@ def pod(name: str = "incoming", **options: Unpack[PodOptions]) -> Pod:
         host_ports=options.get("host_ports", ()),
         images=options.get("images", ()),
         scoring=options.get("scoring"),
+        scoring_incoming=options.get("scoring_incoming"),
     )
     return Pod(name=name, spec=spec, arrival=options.get("arrival", 0.0))
 

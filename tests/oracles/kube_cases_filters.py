@@ -342,8 +342,16 @@ GPU_CASES = (
         nodes=GPU_NODES,
         placed=((pod("g0", gpu=(1, 1)), 0),),
         pod=pod(gpu=(2, 1000)),
-        expected_filter=[GPU, GPU, GPU, GPU],
+        expected_filter=[FIT, FIT, FIT, FIT],  # to kube whole devices are an extended resource
         expected_resolvable=[True, False, False, False],
+    ),
+    Case(
+        name="Gpu: whole devices beyond help make a full node so",
+        nodes=(node("n0", cpu=1000, gpus=1), node("n1", cpu=1000, gpus=2)),
+        placed=((pod("a", cpu=1000), 0), (pod("b", cpu=1000), 1)),
+        pod=pod(cpu=500, gpu=(2, 1000)),
+        expected_filter=[FIT, FIT],
+        expected_resolvable=[False, True],
     ),
     Case(
         name="Gpu: tightest device first",

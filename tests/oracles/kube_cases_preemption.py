@@ -154,7 +154,7 @@ VICTIM_CASES = (
         nodes=(node("n0", gpus=2),),
         placed=((pod("g1", priority=1, gpu=(1, 1000)), 0), (pod("g2", priority=2, gpu=(1, 1000)), 0)),
         pod=pod(priority=10, gpu=(1, 1000)),
-        expected_filter=[GPU],
+        expected_filter=[FIT],
         expected_victims={0: (["g1"], 0)},  # g2 is put back on device 1, device 0 stays free
     ),
     Case(

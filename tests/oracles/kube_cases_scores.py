@@ -453,6 +453,21 @@ def tie_case(version: str, draws: tuple[int, ...], expected: int) -> Case:
 CHOICE_CASES = (
     tie_case("1.35", (), 0),
     tie_case("1.36", (), 0),
+    Case(
+        name="choice: the root of the heap wins, not the first of equals",
+        # Places 1 to 4 of the heap hold 2, 2, 4, 4 cores: the fourth rises over the second, then to the top
+        # before the third may.
+        nodes=(node("n0", cpu=2000), node("n1", cpu=2000), node("n2", cpu=4000), node("n3", cpu=4000)),
+        pod=pod(cpu=100, memory=100),
+        expected_choice=3,
+    ),
+    Case(
+        name="choice: pod-level requests do not count in the fit of the pod that comes",
+        nodes=(node("n0"),),
+        pod=pod(cpu=5000, memory=5000, scoring=(5000, 5000 * MIB), scoring_incoming=(100, 200 * MIB)),
+        placed=((pod("there", scoring=(1000, 1000 * MIB), scoring_incoming=(100, 200 * MIB)), 0),),
+        expected_scores={"NodeResourcesFit": [88]},  # (89 + 88) / 2: 1100 of 10000 and 1200 of 10000
+    ),
     tie_case("1.34", (1, 1), 0),
     tie_case("1.34", (0, 1), 1),  # the second replaces the first
     tie_case("1.34", (1, 0), 2),
@@ -568,6 +583,24 @@ ROTATION_CASES = (
             [*range(110, 120), *range(10, 100)],
             [*range(100, 120), *range(10, 90)],
         ),
+    ),
+    RotationCase(
+        name="refused nodes behind the last one wanted are looked at as well",
+        nodes=tuple(node(f"n{i}", unschedulable=100 <= i < 105) for i in range(120)),
+        pod=pod(),
+        # 100 found; five refused; the feasible one after them ends the search: from 105
+        expected=(list(range(100)), [*range(105, 120), *range(85)]),
+    ),
+    RotationCase(
+        name="where the pod names its nodes, only they are looked at",
+        nodes=tuple(node(f"n{i}", unschedulable=i == 2) for i in range(4)),
+        pod=pod(
+            node_affinity=NodeAffinity(
+                required=(node_term(fields=condition("metadata.name", "In", "n1", "n2", "elsewhere")),)
+            )
+        ),
+        # two of them exist and one is cordoned: the start moves by two, and is odd or even to a list of two
+        expected=([1], [1], [1]),
     ),
     RotationCase(
         name="a small cluster is searched whole and starts at the same node again",

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from proreus.model.node import Effect, Taint, hard_effect
-from proreus.model.pod import Pod, PodTerm, SpreadConstraint
+from proreus.model.pod import GPU_WHOLE, Pod, PodTerm, SpreadConstraint
 from proreus.model.resources import PODS
 from tests.oracles.kube_state import (
     ClusterState,
     amounts,
+    named_nodes,
     node_affinity_allows,
     pod_amounts,
     pod_term_matches,
@@ -28,6 +29,16 @@ class FilterResult:
     plugin: str
     reason: str
     resolvable: bool
+
+
+def before_filters(state: ClusterState, pod: Pod, node: int) -> FilterResult | None:
+    """What PreFilter settles: who names nodes goes to no other, whose claim is missing goes nowhere."""
+    names = named_nodes(pod)
+    if pod.spec.missing_claim and names != set():
+        return FilterResult("VolumeRestrictions", "persistentvolumeclaim not found", False)
+    if names is not None and state.nodes[node].name not in names:
+        return FilterResult("NodeAffinity", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False)
+    return None
 
 
 def node_name(state: ClusterState, pod: Pod, node: int) -> FilterResult | None:
@@ -84,6 +95,12 @@ def node_resources_fit(state: ClusterState, pod: Pod, node: int) -> FilterResult
     """Every resource the pod asks for must be free; what it does not ask for is not looked at."""
     allocatable, requested = amounts(state.nodes[node].allocatable), state.requested(node)
     reasons, resolvable = [], True
+    wanted, machine = pod.spec.gpu, state.nodes[node]
+    if wanted.count and wanted.milli == GPU_WHOLE:
+        # Whole devices are the extended resource nvidia.com/gpu.
+        if sum(left >= GPU_WHOLE for left in state.gpu_left(node)) < wanted.count:
+            reasons.append("Insufficient nvidia.com/gpu")
+            resolvable = machine.gpu_count >= wanted.count
     for name, amount in pod_amounts(pod).items():
         if amount > 0 and amount > allocatable.get(name, 0) - requested.get(name, 0):
             reasons.append("Too many pods" if name == PODS else f"Insufficient {name}")
@@ -95,7 +112,7 @@ def node_resources_fit(state: ClusterState, pod: Pod, node: int) -> FilterResult
 
 
 def gpu(state: ClusterState, pod: Pod, node: int) -> FilterResult | None:
-    """Enough devices of an allowed model with enough left on each (our plugin, not one of kube's)."""
+    """An allowed model, and enough devices with a large enough share left (our plugin, not one of kube's)."""
     wanted, machine = pod.spec.gpu, state.nodes[node]
     if wanted.count == 0:
         return None
@@ -115,6 +132,7 @@ def matching_pods(state: ClusterState, constraint: SpreadConstraint, pod: Pod, n
         return 0
     return sum(
         running.pod.spec.namespace == pod.spec.namespace
+        and not running.pod.spec.terminating
         and constraint.selector.matches(dict(running.pod.spec.labels))
         for running in state.on_node(node)
     )
@@ -146,16 +164,22 @@ def domain_counts(
 ) -> dict[str, int]:
     """Matching pods per value of the topology key, over the nodes that count.
 
-    Those are the nodes the pod's node affinity allows (nodeAffinityPolicy Honor), tainted or not
-    (nodeTaintsPolicy Ignore), that carry the keys of all hard constraints and not only of this one.
+    Those that carry the keys of all hard constraints, not only of this one, and that its policies include.
     """
     counts: dict[str, int] = {}
     for index, machine in enumerate(state.nodes):
         labels = machine.label_map()
-        if node_affinity_allows(pod, machine) and has_all_keys(labels, hard):
+        if included(state, pod, constraint, index) and has_all_keys(labels, hard):
             value = labels[constraint.topology_key]
             counts[value] = counts.get(value, 0) + matching_pods(state, constraint, pod, index)
     return counts
+
+
+def included(state: ClusterState, pod: Pod, constraint: SpreadConstraint, node: int) -> bool:
+    """nodeAffinityPolicy and nodeTaintsPolicy: whether the pods of the node count (Go: common.go)."""
+    if constraint.honors_affinity and not node_affinity_allows(pod, state.nodes[node]):
+        return False
+    return not constraint.honors_taints or taint_toleration(state, pod, node) is None
 
 
 def inter_pod_affinity(state: ClusterState, pod: Pod, node: int) -> FilterResult | None:
@@ -203,8 +227,9 @@ def affinity_holds(state: ClusterState, pod: Pod, node: int) -> bool:
 
 
 FILTERS: tuple[Callable[[ClusterState, Pod, int], FilterResult | None], ...] = (
-    node_name,
+    before_filters,
     node_unschedulable,
+    node_name,
     taint_toleration,
     node_affinity,
     node_ports,

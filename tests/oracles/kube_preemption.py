@@ -94,12 +94,16 @@ def covers(budget: DisruptionBudget, pod: Pod) -> bool:
 
 
 def disruptions_allowed(state: ClusterState, budget: DisruptionBudget) -> int:
-    """How many of the protected pods, anywhere in the cluster, may go now; all that run are healthy."""
-    healthy = expected = sum(covers(budget, running.pod) for running in state.running.values())
+    """How many of the protected pods, anywhere in the cluster, may go now; all that run are healthy.
+
+    As in Go (controller/disruption, getExpectedPodCount) pods that wait for a node are expected, too.
+    """
+    healthy = sum(covers(budget, running.pod) for running in state.running.values())
     if budget.min_available is not None:
         return max(0, healthy - budget.min_available)
     assert budget.max_unavailable is not None  # the model demands exactly one bound
-    return max(0, budget.max_unavailable - (expected - healthy))
+    expected = healthy + sum(covers(budget, pod) for pod in state.waiting)
+    return max(0, healthy - max(0, expected - budget.max_unavailable))
 
 
 def find_candidates(

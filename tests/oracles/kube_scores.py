@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from proreus.model.node import HOSTNAME, Effect, Node
 from proreus.model.pod import Pod, PodTerm
 from proreus.model.resources import CPU, MEMORY, MIB
-from tests.oracles.kube_filters import has_all_keys, matching_pods
-from tests.oracles.kube_state import ClusterState, node_affinity_allows, node_term_matches, pod_term_matches
+from tests.oracles.kube_filters import has_all_keys, included, matching_pods
+from tests.oracles.kube_state import ClusterState, node_term_matches, pod_term_matches
 
 MAX_SCORE = 100
 WEIGHTS = {
@@ -57,11 +57,12 @@ def node_resources_fit(state: ClusterState, pod: Pod, feasible: Sequence[int], s
     """LeastAllocated or MostAllocated over CPU and memory, unstated requests counted by their defaults."""
     scores = []
     for node in feasible:
-        pods = [*(running.pod for running in state.on_node(node)), pod]
+        placed = [running.pod for running in state.on_node(node)]
         parts = []
         for resource, capacity in enumerate(scored_capacity(state.nodes[node])):
             if capacity > 0:
-                requested = sum(each.spec.scored_requests()[resource] for each in pods)
+                requested = sum(each.spec.scored_requests()[resource] for each in placed)
+                requested += pod.spec.scored_incoming()[resource]
                 parts.append(allocation_score(requested, capacity, strategy))
         scores.append(sum(parts) // len(parts) if parts else 0)
     return scores
@@ -131,10 +132,10 @@ def pod_topology_spread(state: ClusterState, pod: Pod, feasible: Sequence[int]) 
             values = {labels[node].get(key, "") for node in scored}
             size = len(values)
             per_value = dict.fromkeys(values, 0)
-            for node, machine in enumerate(state.nodes):
-                # Pods on infeasible nodes count too, if the pod's node affinity lets their node count.
+            for node in range(len(state.nodes)):
+                # Pods on infeasible nodes count too, if the constraint's policies let their node count.
                 counted = not demand_keys or has_all_keys(labels[node], soft)
-                if counted and labels[node].get(key, "") in values and node_affinity_allows(pod, machine):
+                if counted and labels[node].get(key, "") in values and included(state, pod, constraint, node):
                     per_value[labels[node].get(key, "")] += matching_pods(state, constraint, pod, node)
             counts = {node: per_value[labels[node].get(key, "")] for node in scored}
         for node in scored:
@@ -193,20 +194,23 @@ def inter_pod_affinity(state: ClusterState, pod: Pod, feasible: Sequence[int]) -
     return [int(MAX_SCORE * ((value - least) / (most - least))) if most > least else 0 for value in raw]
 
 
-def image_locality(state: ClusterState, pod: Pod, feasible: Sequence[int]) -> list[int]:
+def image_locality(
+    state: ClusterState, pod: Pod, feasible: Sequence[int], version: tuple[int, int]
+) -> list[int]:
     """Images already on the node, weighted by their size and by how many nodes have them."""
+    images = (*pod.spec.images, *(pod.spec.image_volumes if version >= (1, 36) else ()))
     size: dict[str, int] = {}
     holders: dict[str, set[int]] = {}
     for node, machine in enumerate(state.nodes):
         for name, image_bytes in machine.images:
             # Where sizes differ, that of the first node holds for all (Go: cache.addNodeImageStates).
-            size.setdefault(tagged(name), image_bytes)
-            holders.setdefault(tagged(name), set()).add(node)
+            size.setdefault(name, image_bytes)
+            holders.setdefault(name, set()).add(node)
     most = IMAGE_MOST_EACH * len(pod.spec.images)
     scores = []
     for node in feasible:
         total = 0
-        for image in map(tagged, pod.spec.images):
+        for image in map(tagged, images):
             if node in holders.get(image, ()):
                 total += int(float(size[image]) * (len(holders[image]) / len(state.nodes)))
         clamped = max(IMAGE_LEAST, min(total, most))

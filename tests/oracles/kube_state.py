@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from proreus.model.node import REGION, ZONE, Node
+from proreus.model.node import BETA_REGION, BETA_ZONE, REGION, ZONE, Node
 from proreus.model.pod import GPU_WHOLE, NodeTerm, Pod, PodTerm
 from proreus.model.resources import BASE_COLUMNS, PODS, Resources
+from proreus.model.selectors import Operator
 
 NODE_NAME_FIELD = "metadata.name"
 
@@ -30,6 +31,8 @@ class ClusterState:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = tuple(nodes)
         self.running: dict[str, Running] = {}
+        self.waiting: list[Pod] = []
+        """Pods that exist and have no node, where somebody keeps count of them: budgets ask."""
         self._placements = 0
 
     def add(self, pod: Pod, node: int, now: float) -> None:
@@ -105,6 +108,24 @@ def node_affinity_allows(pod: Pod, node: Node) -> bool:
     return not required or any(node_term_matches(term, node) for term in required)
 
 
+def named_nodes(pod: Pod) -> set[str] | None:
+    """The nodes that kube looks at if every required term has metadata.name In ...; None: it looks at all.
+
+    Go: nodeaffinity, PreFilter. Several such conditions of a term must hold together, terms are alternatives.
+    """
+    names: set[str] = set()
+    for term in pod.spec.node_affinity.required:
+        ins = [
+            set(condition.values)
+            for condition in term.fields.requirements
+            if condition.key == NODE_NAME_FIELD and condition.operator is Operator.IN
+        ]
+        if not ins:
+            return None
+        names |= set.intersection(*ins)
+    return names if pod.spec.node_affinity.required else None
+
+
 def pod_term_matches(term: PodTerm, owner: Pod, target: Pod) -> bool:
     """Whether the term that `owner` carries selects `target` (an empty selector selects every pod)."""
     namespaces = term.namespaces or (owner.spec.namespace,)
@@ -112,9 +133,9 @@ def pod_term_matches(term: PodTerm, owner: Pod, target: Pod) -> bool:
 
 
 def zone_of(node: Node) -> tuple[str, str]:
-    """What the node tree groups by: region and zone label, empty where missing."""
+    """What the node tree groups by: region and zone label, those of old first, empty where missing."""
     labels = node.label_map()
-    return labels.get(REGION, ""), labels.get(ZONE, "")
+    return labels.get(BETA_REGION, labels.get(REGION, "")), labels.get(BETA_ZONE, labels.get(ZONE, ""))
 
 
 def round_robin_by_zone(nodes: Sequence[Node]) -> Iterator[int]:

@@ -1,7 +1,8 @@
 """The pods world in steady time as a plain event loop over lists: slow, and simple enough to be believed.
 
 Departures, arrivals and ended back-offs of one moment come first, in this order; then decisions, highest
-priority first, then longest in the queue. What to decide is injected.
+priority first, then longest in the queue; then those that were woken while they back off, by the second in
+which that ends. What to decide is injected.
 """
 
 from __future__ import annotations
@@ -47,9 +48,11 @@ class Life:
     started: float = math.nan
     finished: float = math.nan
     since: float = 0.0
-    """When it last entered the queue, or when its back-off or its run ends."""
+    """When its back-off or its run ends."""
+    stamp: tuple[float, int] = (0.0, 0)
+    """When it came into the queue or was last decided about in vain, and the order in which that happened."""
     sequence: int = 0
-    """The order in which things were queued, or placed."""
+    """The order in which it was placed."""
 
 
 @dataclass
@@ -71,9 +74,14 @@ class ReferenceWorld:
     def run(self, choose: Callable[[ReferenceWorld, Pod], Decision]) -> None:
         """To the end, asking `choose` about one pod at a time."""
         while True:
-            active = self._with_status("queued")
+            self.state.waiting = [
+                life.pod
+                for status in ("queued", "woken", "backing off", "pooled")
+                for life in self._with_status(status)
+            ]
+            active = self._with_status("queued") or self._with_status("woken")
             if active:
-                life = min(active, key=lambda each: (-each.pod.spec.priority, each.since, each.sequence))
+                life = min(active, key=place_in_queue)
                 self.decisions.append((life.pod.name, self.now))
                 self._carry_out(life, choose(self, life.pod))
             elif math.isinf(time := self._next_time()):
@@ -116,22 +124,28 @@ class ReferenceWorld:
             self._free(self.state.remove(life.pod.name).node, life.pod)
         for life in self._with_status("future"):
             if life.pod.arrival <= self.now:
-                self._queue(life)
-        rested = [life for life in self._with_status("backing off") if life.since <= self.now]
-        for life in sorted(rested, key=lambda each: (each.since, each.sequence)):
-            self._queue(life)
+                if life.pod.node:
+                    names = [node.name for node in self.workload.nodes]
+                    self._run(life, names.index(life.pod.node), 0)
+                    self._wake(lambda pod, new=life.pod: awaits(pod, new))  # type: ignore[misc]
+                else:
+                    self._queue(life)
+        for life in self._with_status("backing off"):
+            if life.since <= self.now:
+                life.status = "queued"
 
-    def _next_sequence(self) -> int:
+    def _stamp(self, life: Life) -> None:
         self._sequence += 1
-        return self._sequence
+        life.stamp = (self.now, self._sequence)
 
     def _queue(self, life: Life) -> None:
-        life.status, life.since, life.sequence = "queued", self.now, self._next_sequence()
+        self._stamp(life)
+        life.status = "queued"
 
-    def _back_off(self, life: Life) -> None:
-        wait = min(2 ** max(life.attempts - 1, 0), 10)
-        life.status, life.since = "backing off", float(math.ceil(self.now + wait))
-        life.sequence = self._next_sequence()
+    def _backoff_end(self, life: Life) -> float:
+        """A pod backs off from its last failed decision on, until the second in which that ends is over."""
+        wait: int = min(2 ** max(life.attempts - 1, 0), 10)
+        return math.floor(life.stamp[0] + wait) + 1.0
 
     def _carry_out(self, life: Life, decision: Decision) -> None:
         match decision:
@@ -148,6 +162,9 @@ class ReferenceWorld:
 
     def _start(self, life: Life, node: int, mask: int) -> None:
         assert first_failure(self.state, life.pod, node) is None
+        self._run(life, node, mask)
+
+    def _run(self, life: Life, node: int, mask: int) -> None:
         left = self.state.gpu_left(node)
         devices = tuple(d for d in range(len(left)) if mask >> d & 1) or tightest(left, life.pod.spec.gpu)
         self._placements += 1
@@ -175,12 +192,13 @@ class ReferenceWorld:
 
     def _delay(self, life: Life) -> None:
         life.attempts += 1
+        self._stamp(life)
         nodes = range(len(self.workload.nodes))
         if any(first_failure(self.state, life.pod, node) is None for node in nodes):
             if 0 < self.rules.attempt_limit <= life.attempts:
                 life.status = "failed"
             else:
-                self._back_off(life)
+                life.status, life.since = "backing off", self._backoff_end(life)
         elif self.rules.drop_failures:
             life.status = "failed"
         else:
@@ -196,10 +214,10 @@ class ReferenceWorld:
         for life in waiting:
             if not concerned(life.pod):
                 self.pool.append(life)
-            elif self.rules.skip_backoff_when_idle:
-                self._queue(life)
             else:
-                self._back_off(life)
+                life.since = self._backoff_end(life)
+                resting = "woken" if self.rules.skip_backoff_when_idle else "backing off"
+                life.status = "queued" if life.since <= self.now else resting
 
     def _concerns(self, pod: Pod, node: int, gone: Pod) -> bool:
         """The pod fits on the node by itself, or with what it may evict there, or was tied to `gone`."""
@@ -227,6 +245,11 @@ class ReferenceWorld:
                 for name in names
             )
         )
+
+
+def place_in_queue(life: Life) -> tuple[float, int, tuple[float, int]]:
+    """Who is decided about first; the end of the back-off counts among those that were woken during it."""
+    return (life.since if life.status == "woken" else 0.0, -life.pod.spec.priority, life.stamp)
 
 
 def kept_apart(a: Pod, b: Pod) -> bool:

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 
 from proreus.model.errors import InputError
 from proreus.model.node import Effect, Taint, Toleration
-from proreus.model.pod import NodeAffinity, NodeTerm, PodAffinity, PodTerm, SpreadConstraint
+from proreus.model.pod import (
+    NODE_NAME_FIELD,
+    NodeAffinity,
+    NodeTerm,
+    PodAffinity,
+    PodTerm,
+    SpreadConstraint,
+)
 from proreus.model.selectors import Operator, Requirement, Selector
 from proreus.reading.table import shown
 from proreus.reading.tree import Entry
@@ -18,17 +25,16 @@ from proreus.reading.tree import Entry
 NOTHING = Selector((Requirement("", Operator.IN, ()),))
 """Selects no pod: what an absent label selector means in affinity terms and constraints."""
 
-_NAMESPACE_NAME = "kubernetes.io/metadata.name"
 _LABEL_OPERATORS = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
 _FIELD_OPERATORS = (Operator.IN, Operator.NOT_IN)
 
 
 @dataclass(frozen=True)
 class Carrier:
-    """What the terms of a pod refer to: the pod's own labels, and the namespaces that exist."""
+    """What the terms of a pod refer to: the pod's own labels, and the namespaces with theirs."""
 
     labels: Mapping[str, str]
-    namespaces: tuple[str, ...]
+    namespaces: Mapping[str, Mapping[str, str]]
 
 
 def read_taint(entry: Entry) -> Taint:
@@ -67,15 +73,14 @@ def read_node_affinity(entry: Entry | None) -> NodeAffinity:
     required = entry.find("requiredDuringSchedulingIgnoredDuringExecution")
     terms: tuple[NodeTerm, ...] = ()
     if required is not None:
-        # An empty term matches no node in Kubernetes, whereas an empty NodeTerm matches all.
-        terms = tuple(t for t in map(_node_term, required.children("nodeSelectorTerms")) if t != NodeTerm())
+        terms = tuple(map(_node_term, required.children("nodeSelectorTerms")))
         if not terms:
-            raise required.fail("no nodeSelectorTerm with a condition: no node can match")
+            raise required.fail("there is no nodeSelectorTerm: no node can match")
     preferred = (
         (_weight(item), _node_term(item.require("preference")))
         for item in entry.children("preferredDuringSchedulingIgnoredDuringExecution")
     )
-    return NodeAffinity(terms, tuple(pair for pair in preferred if pair[1] != NodeTerm()))
+    return NodeAffinity(terms, tuple(preferred))
 
 
 def read_pod_affinity(entry: Entry | None, carrier: Carrier) -> PodAffinity:
@@ -92,9 +97,6 @@ def read_pod_affinity(entry: Entry | None, carrier: Carrier) -> PodAffinity:
 
 def read_spread(entry: Entry, carrier: Carrier) -> SpreadConstraint:
     """One element of spec.topologySpreadConstraints."""
-    for policy, default in (("nodeAffinityPolicy", "Honor"), ("nodeTaintsPolicy", "Ignore")):
-        if entry.text_at(policy, default) != default:
-            raise entry.require(policy).fail(f"only {default} is supported")
     unsatisfiable = entry.require("whenUnsatisfiable")
     if unsatisfiable.text() not in ("DoNotSchedule", "ScheduleAnyway"):
         raise unsatisfiable.fail(f"{shown(unsatisfiable.text())} is neither DoNotSchedule nor ScheduleAnyway")
@@ -105,7 +107,18 @@ def read_spread(entry: Entry, carrier: Carrier) -> SpreadConstraint:
         max_skew=entry.require("maxSkew").integer(minimum=1),
         min_domains=entry.integer_at("minDomains", 1, minimum=1),
         hard=unsatisfiable.text() == "DoNotSchedule",
+        honors_affinity=_honors(entry, "nodeAffinityPolicy", default=True),
+        honors_taints=_honors(entry, "nodeTaintsPolicy", default=False),
     )
+
+
+def _honors(entry: Entry, key: str, *, default: bool) -> bool:
+    policy = entry.find(key)
+    if policy is None:
+        return default
+    if policy.text() not in ("Honor", "Ignore"):
+        raise policy.fail(f"{shown(policy.text())} is neither Honor nor Ignore")
+    return policy.text() == "Honor"
 
 
 def _effect(entry: Entry) -> Effect:
@@ -123,8 +136,8 @@ def _weight(entry: Entry) -> int:
 def _node_term(entry: Entry) -> NodeTerm:
     fields = _requirements(entry, "matchFields", _FIELD_OPERATORS)
     for requirement in fields:
-        if requirement.key != "metadata.name":
-            raise entry.require("matchFields").fail("metadata.name is the only field a node is known by")
+        if requirement.key != NODE_NAME_FIELD:
+            raise entry.require("matchFields").fail(f"{NODE_NAME_FIELD} is the only field a node is known by")
     return NodeTerm(Selector(_requirements(entry, "matchExpressions", tuple(Operator))), Selector(fields))
 
 
@@ -132,12 +145,11 @@ def _pod_term(entry: Entry, carrier: Carrier) -> PodTerm:
     namespaces = {item.text() for item in entry.children("namespaces")}
     namespace_selector = entry.find("namespaceSelector")
     if namespace_selector is not None:
-        # Of a namespace's labels only the name is known here: Kubernetes sets that one by itself.
         chosen = read_label_selector(namespace_selector)
-        namespaces |= {name for name in carrier.namespaces if chosen.matches({_NAMESPACE_NAME: name})}
-        if not namespaces:
-            raise namespace_selector.fail("selects no namespace that a pod of these manifests is in")
+        namespaces |= {name for name, labels in carrier.namespaces.items() if chosen.matches(labels)}
     selector = read_label_selector(entry.find("labelSelector"))
+    if namespace_selector is not None and not namespaces:
+        selector = NOTHING  # it chose no namespace, so there is no pod to select; not even in its own
     return PodTerm(
         selector=_with_label_keys(selector, entry, carrier),
         topology_key=entry.require("topologyKey").text(),
@@ -182,5 +194,4 @@ def _values_problem(requirement: Requirement, entry: Entry) -> InputError | None
         case Operator.EXISTS | Operator.DOES_NOT_EXIST:
             return entry.fail("Exists and DoesNotExist take no values") if requirement.values else None
         case Operator.GT | Operator.LT:
-            whole = len(requirement.values) == 1 and requirement.values[0].lstrip("+-").isdecimal()
-            return None if whole else entry.fail("Gt and Lt need exactly one whole number")
+            return None if len(requirement.values) == 1 else entry.fail("Gt and Lt need exactly one value")

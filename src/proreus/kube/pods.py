@@ -1,8 +1,8 @@
 """A Kubernetes pod template as the model's `PodSpec`, by kube-scheduler's own rules.
 
-Called by `manifests` for every pod and controller and by `k8ssim` for the tasks of Volcano jobs. Volumes
-are not modelled and are ignored; scheduling gates and resource claims are refused, since a pod that has
-them would be placed wrongly without them.
+Called by `manifests` for every pod and controller and by `k8ssim` for the tasks of Volcano jobs. Of volumes
+it counts only that a claim exists and which images are mounted. Resource claims are refused, since a pod
+that has them would be placed wrongly without them; on a pod that runs already they do no harm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ GPU_MODELS = "proreus.io/gpu-models"
 
 _COLUMNS = frozenset({CPU, MEMORY, EPHEMERAL, PODS, NETWORK, DISK, GPU})
 _UNSTATED = {CPU: UNSTATED_CPU, MEMORY: UNSTATED_MEMORY}
-_EVERY_ADDRESS = ("", "0.0.0.0", "::")
+_EVERY_ADDRESS = ("", "0.0.0.0")
+_HUGE_PAGES = "hugepages-"
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label that Kubernetes itself gives every namespace."""
 _Amounts = dict[str, int]
 
 
@@ -47,22 +50,27 @@ class Surroundings:
     namespace: str = "default"
     priority_classes: Mapping[str, PriorityClass] = field(default_factory=dict)
     default_priority: PriorityClass = field(default_factory=lambda: PriorityClass(0))
-    namespaces: tuple[str, ...] = ("default",)
-    """Every namespace that holds a pod: what a namespaceSelector chooses from."""
+    namespaces: Mapping[str, Mapping[str, str]] = field(
+        default_factory=lambda: {"default": {NAMESPACE_NAME: "default"}}
+    )
+    """The labels of every namespace: what a namespaceSelector chooses from."""
+    claims: frozenset[tuple[str, str]] | None = None
+    """(namespace, name) of every volume claim; None where they are not known."""
 
 
 def read_pod_spec(template: Entry, around: Surroundings) -> PodSpec:
     """The spec of a Pod object or of a pod template (anything with metadata and spec)."""
     spec = template.require("spec")
-    for unsupported in ("schedulingGates", "resourceClaims"):
-        if spec.children(unsupported):
-            raise spec.require(unsupported).fail("not supported")
+    placed = bool(spec.text_at("nodeName"))
+    if spec.children("resourceClaims") and not placed:
+        raise spec.require("resourceClaims").fail("not supported")
     containers = spec.children("containers")
     if not containers:
         raise spec.fail("a pod needs at least one container")
     init_containers = spec.children("initContainers")
-    requested = _pod_requests(spec, containers, init_containers, unstated={})
-    scored = _pod_requests(spec, containers, init_containers, unstated=_UNSTATED)
+    amounts = _Amounted(spec, containers, init_containers)
+    requested = amounts.requested()
+    scored, incoming = amounts.scored(), amounts.scored_incoming()
     labels = template.texts("metadata.labels")
     carrier = Carrier(dict(labels), around.namespaces)
     priority, may_preempt = _priority(spec, around)
@@ -82,8 +90,16 @@ def read_pod_spec(template: Entry, around: Surroundings) -> PodSpec:
         anti_affinity=read_pod_affinity(affinity.find("podAntiAffinity") if affinity else None, carrier),
         spread=tuple(read_spread(item, carrier) for item in spec.children("topologySpreadConstraints")),
         host_ports=_host_ports(spec, containers, init_containers),
-        images=tuple(_image(container) for container in (*init_containers, *containers)),
-        scoring=(scored.get(CPU, 0), scored.get(MEMORY, 0)),
+        images=tuple(_image(container.text_at("image")) for container in (*init_containers, *containers)),
+        image_volumes=tuple(
+            _image(reference.text())
+            for volume in spec.children("volumes")
+            if (reference := volume.find("image.reference")) is not None
+        ),
+        missing_claim=_misses_claim(spec, around),
+        terminating=template.find("metadata.deletionTimestamp") is not None,
+        scoring=scored,
+        scoring_incoming=None if incoming == scored else incoming,
         cpu_limit=_cpu_limit(containers),
     )
 
@@ -108,27 +124,73 @@ def to_resources(amounts: Mapping[str, int]) -> Resources:
     )
 
 
-def _pod_requests(
-    spec: Entry, containers: tuple[Entry, ...], init_containers: tuple[Entry, ...], unstated: _Amounts
-) -> _Amounts:
-    """max(containers + sidecars, what the init containers need at their worst) + overhead."""
-    running: _Amounts = {}
-    for container in containers:
-        running = _sum(running, _container_requests(container, unstated))
-    sidecars: _Amounts = {}
-    starting: _Amounts = {}
-    for container in init_containers:
-        needed = _container_requests(container, unstated)
-        if _is_sidecar(container):
-            sidecars = _sum(sidecars, needed)
-            starting = _largest(starting, sidecars)
-        else:
-            # Sidecars declared before an init container already run while it does.
-            starting = _largest(starting, _sum(sidecars, needed))
-    total = _largest(_sum(running, sidecars), starting)
-    # Requests stated for the pod as a whole replace what its containers add up to.
-    total.update(read_amounts(spec, "resources.requests"))
-    return _sum(total, read_amounts(spec, "overhead"))
+@dataclass(frozen=True)
+class _Amounted:
+    """What a pod asks for, in the three ways in which kube-scheduler adds it up."""
+
+    spec: Entry
+    containers: tuple[Entry, ...]
+    init_containers: tuple[Entry, ...]
+
+    def requested(self) -> _Amounts:
+        """What the pod takes: pod-level requests in place of what its containers add up to, and overhead."""
+        return self._sum({}, self._pod_level())
+
+    def scored(self) -> tuple[int, int]:
+        """CPU and memory of the placed pod in scores: what is stated nowhere counts by its default."""
+        pod_level = self._pod_level()
+        stated = self.requested() if pod_level else {}
+        return _cpu_and_memory(
+            self._sum({name: amount for name, amount in _UNSTATED.items() if name not in stated}, pod_level)
+        )
+
+    def scored_incoming(self) -> tuple[int, int]:
+        """CPU and memory that NodeResourcesFit scores the incoming pod by: those of its containers alone."""
+        return _cpu_and_memory(self._sum(_UNSTATED, {}))
+
+    def _sum(self, unstated: _Amounts, pod_level: _Amounts) -> _Amounts:
+        return _sum({**self._of_containers(unstated), **pod_level}, read_amounts(self.spec, "overhead"))
+
+    def _of_containers(self, unstated: _Amounts) -> _Amounts:
+        """max(containers + sidecars, what the init containers need at their worst)."""
+        running: _Amounts = {}
+        for container in self.containers:
+            running = _sum(running, _container_requests(container, unstated))
+        sidecars: _Amounts = {}
+        starting: _Amounts = {}
+        for container in self.init_containers:
+            needed = _container_requests(container, unstated)
+            if _is_sidecar(container):
+                sidecars = _sum(sidecars, needed)
+                starting = _largest(starting, sidecars)
+            else:
+                # Sidecars declared before an init container already run while it does.
+                starting = _largest(starting, _sum(sidecars, needed))
+        return _largest(_sum(running, sidecars), starting)
+
+    def _pod_level(self) -> _Amounts:
+        """The pod-level requests, defaulted as the API server does where the pod has pod-level limits.
+
+        What they leave open is what the containers ask for; where these ask for nothing, it is the limit.
+        """
+        requests = read_amounts(self.spec, "resources.requests")
+        limits = read_amounts(self.spec, "resources.limits")
+        if limits:
+            asked = {
+                name: amount
+                for name, amount in self._of_containers({}).items()
+                if not name.startswith(_HUGE_PAGES)
+            }
+            requests = {**limits, **asked, **requests}
+        return {
+            name: amount
+            for name, amount in requests.items()
+            if name in (CPU, MEMORY) or name.startswith(_HUGE_PAGES)
+        }
+
+
+def _cpu_and_memory(amounts: _Amounts) -> tuple[int, int]:
+    return amounts.get(CPU, 0), amounts.get(MEMORY, 0)
 
 
 def _container_requests(container: Entry, unstated: _Amounts) -> _Amounts:
@@ -173,9 +235,10 @@ def _priority(spec: Entry, around: Surroundings) -> tuple[int, bool]:
     named = spec.find("priorityClassName")
     chosen = around.default_priority
     if named is not None and named.text():
-        if named.text() not in around.priority_classes:
+        if named.text() in around.priority_classes:
+            chosen = around.priority_classes[named.text()]
+        elif spec.find("priority") is None:  # pods of a cluster have it written down
             raise named.fail(f"there is no PriorityClass {named.text()!r}")
-        chosen = around.priority_classes[named.text()]
     policy = spec.find("preemptionPolicy")
     may_preempt = chosen.may_preempt if policy is None else read_preemption_policy(policy)
     return spec.integer_at("priority", chosen.value, minimum=-(2**31)), may_preempt
@@ -209,9 +272,16 @@ def _host_ports(
     return tuple(sorted(set(ports)))
 
 
-def _image(container: Entry) -> str:
+def _misses_claim(spec: Entry, around: Surroundings) -> bool:
+    """Whether a volume of the pod is a claim that nobody made."""
+    if around.claims is None:
+        return False
+    named = (volume.find("persistentVolumeClaim.claimName") for volume in spec.children("volumes"))
+    return any(name is not None and (around.namespace, name.text()) not in around.claims for name in named)
+
+
+def _image(name: str) -> str:
     """The image name with the tag that the kubelet would add."""
-    name = container.text_at("image")
     return name if not name or name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 

@@ -11,6 +11,8 @@ from proreus.model.resources import Resources
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 HOSTNAME = "kubernetes.io/hostname"
 MOST_DEVICES = 62
 """GPUs of one node: a choice of them must fit in a 64-bit mask."""

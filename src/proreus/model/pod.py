@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from proreus.model.node import Toleration
 from proreus.model.resources import MIB, Resources
-from proreus.model.selectors import Selector
+from proreus.model.selectors import Operator, Selector
+
+NODE_NAME_FIELD = "metadata.name"
+"""The only field of a node that a term may ask about."""
 
 GPU_WHOLE = 1000
 """Milli-GPU of one whole device."""
@@ -39,6 +43,21 @@ class NodeTerm:
     labels: Selector = field(default_factory=Selector)
     fields: Selector = field(default_factory=Selector)
 
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node is selected; a term without any condition selects none, as in Kubernetes."""
+        if not self.labels.requirements and not self.fields.requirements:
+            return False
+        return self.labels.matches(labels) and self.fields.matches({NODE_NAME_FIELD: name})
+
+    def names(self) -> frozenset[str] | None:
+        """The only nodes that the term can select by their names; None where it does not name them."""
+        named = [
+            frozenset(one.values)
+            for one in self.fields.requirements
+            if one.key == NODE_NAME_FIELD and one.operator is Operator.IN
+        ]
+        return frozenset.intersection(*named) if named else None
+
 
 @dataclass(frozen=True)
 class NodeAffinity:
@@ -46,6 +65,20 @@ class NodeAffinity:
 
     required: tuple[NodeTerm, ...] = ()
     preferred: tuple[tuple[int, NodeTerm], ...] = ()
+
+    def allows(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node of this name and with these labels meets what is required."""
+        return not self.required or any(term.matches(name, labels) for term in self.required)
+
+    def names(self) -> frozenset[str] | None:
+        """The nodes that kube-scheduler looks at, where every required term names them; None: all nodes."""
+        found: frozenset[str] = frozenset()
+        for term in self.required:
+            named = term.names()
+            if named is None:
+                return None
+            found |= named
+        return found if self.required else None
 
 
 @dataclass(frozen=True)
@@ -78,6 +111,10 @@ class SpreadConstraint:
     """DoNotSchedule when true, ScheduleAnyway when false."""
     system_default: bool = False
     """Added by the scheduler itself: nodes without the key are still scored."""
+    honors_affinity: bool = True
+    """nodeAffinityPolicy: nodes that the pod's selector and affinity exclude do not count."""
+    honors_taints: bool = False
+    """nodeTaintsPolicy: nodes with taints that the pod does not tolerate do not count."""
 
     def __post_init__(self) -> None:
         if self.max_skew < 1 or self.min_domains < 1:
@@ -105,8 +142,16 @@ class PodSpec:
     host_ports: tuple[tuple[str, str, int], ...] = ()
     """(host address, protocol, port); address "" is every address."""
     images: tuple[str, ...] = ()
+    """Of its containers and init containers."""
+    image_volumes: tuple[str, ...] = ()
+    missing_claim: bool = False
+    """It mounts a volume claim that does not exist: no node may take it."""
+    terminating: bool = False
+    """On its way out: it holds its room, and no spread constraint counts it."""
     scoring: tuple[int, int] | None = None
-    """CPU and memory as kube-scheduler scores them; None: the requests, or the defaults where unstated."""
+    """CPU and memory that the pod, once placed, counts in scores; None: the requests, or the defaults."""
+    scoring_incoming: tuple[int, int] | None = None
+    """The same while it is being placed, when pod-level requests do not count; None: no difference."""
     cpu_limit: int = 0
     """Thousandths of a core; 0 when no limit is stated."""
     usage: float = 1.0
@@ -115,10 +160,14 @@ class PodSpec:
     """Standard deviation of that share over time."""
 
     def scored_requests(self) -> tuple[int, int]:
-        """CPU and memory that kube-scheduler counts when it scores (never zero)."""
+        """CPU and memory of a placed pod that kube-scheduler counts when it scores (never zero)."""
         if self.scoring is not None:
             return self.scoring
         return (self.requests.cpu or UNSTATED_CPU, self.requests.memory or UNSTATED_MEMORY)
+
+    def scored_incoming(self) -> tuple[int, int]:
+        """CPU and memory that NodeResourcesFit adds for the pod when it scores a place for it."""
+        return self.scored_requests() if self.scoring_incoming is None else self.scoring_incoming
 
 
 @dataclass(frozen=True)
@@ -132,6 +181,8 @@ class Pod:
     """Seconds of work at speed 1; infinite: it never leaves."""
     job: str = ""
     """The job it belongs to; "" for a lone pod."""
+    node: str = ""
+    """The node it is on from its arrival, whatever filters say; "" for a pod that is yet to be placed."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.arrival) or self.arrival < 0:

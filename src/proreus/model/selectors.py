@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
+
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INT64 = 2**63
 
 
 class Operator(Enum):
@@ -40,13 +44,20 @@ class Requirement:
             case Operator.DOES_NOT_EXIST:
                 return value is None
             case Operator.GT | Operator.LT:
-                try:
-                    number, bound = int(value or ""), int(self.values[0])
-                except (ValueError, IndexError):
+                number, bound = _whole(value), _whole(self.values[0] if self.values else None)
+                if number is None or bound is None:
                     return False
                 return number > bound if self.operator is Operator.GT else number < bound
             case _:
                 assert_never(self.operator)
+
+
+def _whole(text: str | None) -> int | None:
+    """A 64-bit whole number as Go reads one: no spaces, no underscores, no other digits."""
+    if text is None or _WHOLE.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -_INT64 <= number < _INT64 else None
 
 
 @dataclass(frozen=True)

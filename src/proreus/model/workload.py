@@ -41,6 +41,9 @@ class Workload:
         names = {node.name for node in self.nodes}
         if len(names) != len(self.nodes):
             raise ValueError("two nodes have the same name")
+        unknown = {pod.node for pod in self.pods if pod.node} - names
+        if unknown:
+            raise ValueError(f"pods are on nodes that do not exist: {', '.join(sorted(unknown))}")
         arrivals = [pod.arrival for pod in self.pods]
         if arrivals != sorted(arrivals):
             raise ValueError("pods are not in order of arrival")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from proreus.kernels.packed import pack
 from proreus.model.node import HOSTNAME, ZONE
-from proreus.model.pod import PodAffinity, SpreadConstraint
+from proreus.model.pod import Pod, PodAffinity, SpreadConstraint
 from proreus.model.resources import BASE_COLUMNS, COL_PODS, MIB
 from proreus.model.selectors import Selector
 from proreus.model.workload import DisruptionBudget, Workload
@@ -105,7 +107,10 @@ def test_port_conflicts(first: tuple[str, str, int], second: tuple[str, str, int
 
 def test_image_locality() -> None:
     """523 MiB on one of two nodes counts half; clamped to 23..1000 MiB per image of the pod."""
-    nodes = (node("n0", images={"web": 523, "tiny:1": 10}), node("n1", images={"huge:2": 5000, "tiny:1": 10}))
+    nodes = (
+        node("n0", images={"web:latest": 523, "tiny:1": 10}),
+        node("n1", images={"huge:2": 5000, "tiny:1": 10}),
+    )
     pods = (
         pod("web", images=("web:latest",)),
         pod("tiny", images=("tiny:1",)),
@@ -115,15 +120,31 @@ def test_image_locality() -> None:
     )
     cluster = compile_workload(Workload("w", nodes, pods)).cluster
     scores = cluster.shapes.image[cluster.classes.shape[cluster.pod_class]].tolist()
+    assert cluster.shapes.image_mounted.shape == (0, 2), "no pod mounts an image"
     # web: (261.5 - 23) of 977; huge: 2500 clamped to 1000; two: (261.5 - 23) and (2000 - 23) of 1977.
     assert scores == [[24, 0], [0, 0], [0, 100], [12, 100], [0, 0]]
+
+
+def test_names_of_images_are_completed_for_pods_and_not_for_nodes() -> None:
+    nodes = (node("n0", images={"web": 5000}), node("n1", images={"web:latest": 5000}))
+    cluster = compile_workload(Workload("w", nodes, (pod("p", images=("web",)),))).cluster
+    assert cluster.shapes.image.tolist() == [[0, 100]]
+
+
+def test_mounted_images_count_from_1_36_on() -> None:
+    nodes = (node("n0", images={"model:1": 1046}), node("n1"))
+    spec = replace(pod("p", images=("web",)).spec, image_volumes=("model:1",))
+    cluster = compile_workload(Workload("w", nodes, (Pod("p", spec),))).cluster
+    assert cluster.shapes.image.tolist() == [[0, 0]]
+    # Half of 1046 MiB, less 23, of the 977 that one container is allowed.
+    assert cluster.shapes.image_mounted.tolist() == [[51, 0]]
 
 
 def test_equal_static_constraints_are_one_shape() -> None:
     pods = (pod("a", cpu=1), pod("b", cpu=2), pod("c", cpu=1, node_selector={"disk": "ssd"}))
     compiled = compile_workload(Workload("w", (node("n0", labels={"disk": "ssd"}), node("n1")), pods))
     assert compiled.cluster.classes.shape.tolist() == [0, 0, 1]
-    assert compiled.cluster.shapes.counts_for_spread.tolist() == [[True, True], [True, False]]
+    assert compiled.cluster.shapes.allowed.tolist() == [[True, True], [True, False]]
     assert (compiled.cluster.shapes.blocked == 0).tolist() == [[True, True], [True, False]]
 
 

@@ -13,7 +13,7 @@ from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, MIB, Resources
 from proreus.model.workload import Workload
 from proreus.worlds.pods.policies.catalogue import KubeVersion, PolicyOptions, make_policy
-from proreus.worlds.pods.policies.rules.choose import kube_node
+from proreus.worlds.pods.policies.rules.choose import heap_root, kube_node
 from proreus.worlds.pods.policies.rules.columns import PLUGINS, Rule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
@@ -23,6 +23,7 @@ from proreus.worlds.pods.state.filters import FILTERS
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.placement import place, remove
 from tests.oracles.kube import ReferenceKube
+from tests.oracles.kube import heap_root as reference_root
 from tests.worlds.pods.strategies import workloads
 
 VERSIONS: tuple[KubeVersion, ...] = ("1.34", "1.35", "1.36")
@@ -58,6 +59,12 @@ def agree_on(observation: PodObservation, rule: Rule, reference: ReferenceKube) 
             names = None if found is None else ([workload.pods[p].name for p in found[0]], found[1])
             # The reference answers for any node; ours only where evicting can be the cure.
             assert names == (reference.victims(pod, n) if result.resolvable else None), workload.nodes[n].name
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=70))
+def test_the_root_of_the_heap_is_that_of_a_heap(totals: list[int]) -> None:
+    expected = reference_root([(total, place) for place, total in enumerate(totals)])
+    assert heap_root(np.array([*totals, 9], dtype=np.int64), len(totals)) == expected
 
 
 @settings(max_examples=60)

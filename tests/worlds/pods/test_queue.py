@@ -10,7 +10,7 @@ import pytest
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject
 from proreus.model.node import ZONE
 from proreus.model.pod import Pod, PodAffinity, SpreadConstraint
-from proreus.model.workload import Workload
+from proreus.model.workload import DisruptionBudget, Workload
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
@@ -35,21 +35,22 @@ def decide(world: PodsWorld, name: str, decision: Decision) -> float:
 def test_delays_back_off_twice_as_long_up_to_ten_seconds() -> None:
     world = PodsWorld(Workload("w", (node("n0"),), (pod("p"),)))
     times = [decide(world, "p", Delay()) for _ in range(7)]
-    assert times == [0.0, 1.0, 3.0, 7.0, 15.0, 25.0, 35.0]
+    # 1, 2, 4, 8, 10, 10 s, each ending on a whole second and so a second later: floor(end) < floor(now).
+    assert times == [0.0, 2.0, 5.0, 10.0, 19.0, 30.0, 41.0]
 
 
 def test_back_offs_end_on_whole_seconds() -> None:
     world = PodsWorld(Workload("w", (node("n0"),), (pod("p", arrival=0.25),)))
-    assert [decide(world, "p", Delay()) for _ in range(4)] == [0.25, 2.0, 4.0, 8.0]
+    assert [decide(world, "p", Delay()) for _ in range(4)] == [0.25, 2.0, 5.0, 10.0]
 
 
 def test_a_pod_delayed_twice_starts_at_the_third_decision() -> None:
     world = PodsWorld(Workload("w", (node("n0"),), (lasting(pod("p"), 2.0),)))
     decide(world, "p", Delay())
     decide(world, "p", Delay())
-    assert decide(world, "p", Place(0)) == 3.0
+    assert decide(world, "p", Place(0)) == 5.0
     assert world.next_decision() is None
-    assert world.outcome().log == [("p", "done", "n0", 0.0, 3.0, 5.0, 0)]
+    assert world.outcome().log == [("p", "done", "n0", 0.0, 5.0, 7.0, 0)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
@@ -85,13 +86,42 @@ def test_a_pod_that_fits_nowhere_waits_for_room_and_not_for_a_back_off() -> None
 
 
 def test_with_back_off_a_woken_pod_waits_out_its_back_off() -> None:
+    """From the failed decision at 0 on: one second, which is over at 2."""
+    first, second = lasting(pod("first", cpu=10_000), 0.5), pod("second", cpu=10_000)
+    world = PodsWorld(
+        Workload("w", (node("n0"),), (first, second)), PodsOptions(skip_backoff_when_idle=False)
+    )
+    decide(world, "first", Place(0))
+    decide(world, "second", Delay())
+    assert decide(world, "second", Place(0)) == 2.0
+
+
+def test_a_woken_pod_whose_back_off_has_ended_does_not_wait() -> None:
     first, second = lasting(pod("first", cpu=10_000), 4.5), pod("second", cpu=10_000)
     world = PodsWorld(
         Workload("w", (node("n0"),), (first, second)), PodsOptions(skip_backoff_when_idle=False)
     )
     decide(world, "first", Place(0))
     decide(world, "second", Delay())
-    assert decide(world, "second", Place(0)) == 6.0
+    assert decide(world, "second", Place(0)) == 4.5
+
+
+def test_woken_pods_come_by_the_end_of_their_back_off_and_then_by_priority() -> None:
+    """All fail; room comes at 2.5. Those that failed at 0 have rested, the others end at 2, 3 and 3."""
+    pods = (
+        lasting(pod("first", cpu=10_000), 2.5),
+        pod("rested", cpu=5000),
+        pod("soon", cpu=5000, arrival=1.5, priority=1),
+        pod("low", cpu=5000, arrival=2.0, priority=2),
+        pod("high", cpu=5000, arrival=2.0, priority=3),
+        pod("new", cpu=5000, arrival=2.5),
+    )
+    world = PodsWorld(Workload("w", (node("n0"),), pods))
+    decide(world, "first", Place(0))
+    for name in ("rested", "soon", "high", "low"):
+        decide(world, name, Delay())
+    for name in ("rested", "new", "soon", "high", "low"):
+        assert decide(world, name, Place(0) if name in ("rested", "new") else Delay()) == 2.5
 
 
 def test_room_that_is_of_no_use_wakes_nobody() -> None:
@@ -135,6 +165,43 @@ def test_a_start_that_evens_out_the_spread_wakes_who_waited_for_it() -> None:
         ("second", "running", "east"),
         ("small", "running", "west"),
     ]
+
+
+def test_a_bound_pod_is_on_its_node_whatever_filters_say() -> None:
+    pods = (replace(pod("bound", cpu=8000), node="n1"), replace(pod("more", cpu=8000), node="n1"), pod("p"))
+    world = PodsWorld(Workload("w", (node("n0"), node("n1", unschedulable=True)), pods))
+    assert decide(world, "p", Place(0)) == 0.0
+    assert world.next_decision() is None
+    assert [row[1:3] for row in world.outcome().log] == [
+        ("running", "n1"),
+        ("running", "n1"),
+        ("running", "n0"),
+    ]
+    assert world.state.free[1, 0] == 10_000 - 16_000
+
+
+def test_a_bound_pod_takes_the_devices_that_are_left() -> None:
+    pods = tuple(replace(pod(f"b{i}", gpu=(1, 1000)), node="n0") for i in range(3))
+    world = PodsWorld(Workload("w", (node("n0", gpus=2, gpu_model="T4"),), pods))
+    assert world.next_decision() is None
+    assert world.state.gpu_left[0].tolist() == [0, 0]
+
+
+def test_pods_that_wait_use_up_the_budget_of_those_that_run() -> None:
+    """maxUnavailable 1: with one replica pending, evicting another breaks the budget."""
+    budget = DisruptionBudget("b", app("web"), max_unavailable=1)
+    big = [runs(f"w{i}", "web", cpu=10_000) for i in range(3)]
+    other = pod("other", cpu=10_000, priority=1)
+    nodes = (node("n0"), node("n1"), node("n2"))
+    pods = (*big[:2], other, big[2], pod("high", cpu=10_000, priority=5, arrival=1.0))
+    world = PodsWorld(Workload("w", nodes, pods, (budget,)))
+    decide(world, "other", Place(2))
+    decide(world, "w0", Place(0))
+    decide(world, "w1", Place(1))
+    decide(world, "w2", Delay())
+    observation = world.next_decision()
+    assert observation is not None and observation.subject.name == "high"
+    assert [observation.victims(n) for n in range(3)] == [([0], 1), ([1], 1), ([2], 0)]
 
 
 def test_an_evicted_pod_starts_over() -> None:

@@ -98,6 +98,8 @@ class Watched:
             stay = self.running[pod]
             devices = tuple(d for d in range(stay.devices.bit_length()) if stay.devices >> d & 1)
             state.restore(Running(self.compiled.workload.pods[pod], stay.node, stay.start, place, devices))
+        waits = np.isin(self.world.run.status, (ACTIVE, BACKING_OFF, POOLED))
+        state.waiting = [self.compiled.workload.pods[pod] for pod in np.flatnonzero(waits)]
         return state
 
     def check(self, deciding: int | None) -> None:
@@ -118,7 +120,7 @@ class Watched:
         run = self.world.run
         places: dict[int, set[int]] = {
             FUTURE: set(range(int(run.counters[NEXT_ARRIVAL]), run.status.size)),
-            ACTIVE: members(run.active) | (set() if deciding is None else {deciding}),
+            ACTIVE: members(run.active) | members(run.woken) | (set() if deciding is None else {deciding}),
             BACKING_OFF: members(run.backoff),
             POOLED: set(run.pool[: int(run.counters[POOL_SIZE])].tolist()),
             RUNNING: set(self.running),
@@ -198,7 +200,7 @@ def frozen(world: PodsWorld) -> dict[str, NDArray[Any]]:
     copies = {f"state.{name}": getattr(world.state, name).copy() for name in State._fields}
     for name in Run._fields:
         value = getattr(world.run, name)
-        if name in ("active", "backoff", "running"):
+        if name in ("active", "woken", "backoff", "running"):
             copies |= {f"run.{name}.{part}": getattr(value, part).copy() for part in Heap._fields}
         else:
             copies[f"run.{name}"] = value.copy()

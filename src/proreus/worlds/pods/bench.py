@@ -178,14 +178,25 @@ def plain_kube(nodes: int, pods: int) -> tuple[float, list[str]]:
             if cpu >= shape.pod_cpu and memory >= shape.pod_memory and slots >= 1:
                 feasible.append(n)
         start = (start + visited) % nodes
-        best = max(
-            feasible, key=lambda n: _plain_score(shape, free[n])
-        )  # the first of equals, as from 1.35 on
+        best = _heap_root([(_plain_score(shape, free[n]), n) for n in feasible])
         free[best][0] -= shape.pod_cpu
         free[best][1] -= shape.pod_memory
         free[best][2] -= 1
         chosen.append(f"node-{best}")
     return pods / (time.perf_counter() - begin), chosen
+
+
+def _heap_root(scored: list[tuple[int, int]]) -> int:
+    """The node at the root of the max-heap that Go's container/heap makes of (score, node)."""
+    for parent in reversed(range(len(scored) // 2)):
+        while (child := 2 * parent + 1) < len(scored):
+            if child + 1 < len(scored) and scored[child + 1][0] > scored[child][0]:
+                child += 1
+            if scored[child][0] <= scored[parent][0]:
+                break
+            scored[child], scored[parent] = scored[parent], scored[child]
+            parent = child
+    return scored[0][1]
 
 
 def _plain_score(shape: Basic, free: Sequence[int]) -> int:

@@ -22,6 +22,7 @@ from proreus.worlds.pods.policies.rules.columns import (
     FLAT,
     GPU_CLUSTERING,
     GPU_PACKING,
+    HEAP,
     KUBE,
     LEAST_ALLOCATED,
     LINEAR,
@@ -98,8 +99,8 @@ def _packing(kind: int, tie: int = ORDERED, *, fixed_tie: bool = False) -> Maker
 def _kube(plus: bool) -> Maker:
     def make(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
         minor = int(options.kube_version.split(".")[1])
-        # Up to 1.34 equal totals are drawn by lot; from 1.35 on the first in visiting order wins.
-        own_tie = RANDOM if minor <= 34 else ORDERED
+        # Up to 1.34 equal totals are drawn by lot; from 1.35 on the root of a heap wins.
+        own_tie = RANDOM if minor <= 34 else HEAP
         extra = (2, 1, 0, 0) if plus else (0, 0, 0, 0)
         if plus and options.load_score == "target":
             extra = (2, 1, 1, 0)

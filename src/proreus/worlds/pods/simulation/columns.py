@@ -46,14 +46,17 @@ class Run(NamedTuple):
 
     arrival: F64  # [P]
     work: F64  # [P] seconds at speed 1, infinite for pods that stay
+    bound: I64  # [P] the node that the pod is on from its arrival, -1 for pods that are to be placed
     status: I8  # [P]
     attempts: I64  # [P] failed or delayed decisions since the pod last ran
-    queued: F64  # [P] since when it stands in the queue
+    queued: F64  # [P] when it came into the queue, or was last decided about in vain
+    ticket: I64  # [P] the order in which that happened
     started: F64  # [P] last start, NaN before
     finished: F64  # [P] NaN before
     evicted: I64  # [P] how often
     where: I64  # [P] the node it was last placed on, -1 before
-    active: Heap  # by priority (high first), then time
+    active: Heap  # by priority (high first), then time in the queue
+    woken: Heap  # taken when nobody is active: by the second in which the back-off ends, then as above
     backoff: Heap  # by the time the back-off ends
     running: Heap  # by the time the pod ends
     pool: I64  # [P] pods that no node can take until something changes

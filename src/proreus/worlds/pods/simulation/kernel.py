@@ -1,7 +1,8 @@
 """The pods world in motion: `advance` until someone must decide, `apply` what was decided.
 
 Event order at one moment: departures, arrivals, ended back-offs; then decisions, one at a
-time, highest priority first, then longest in the queue.
+time, highest priority first, then longest in the queue. Pods that were woken while they back
+off come after these, by the second in which their back-off ends.
 """
 
 from __future__ import annotations
@@ -10,10 +11,8 @@ import math
 
 from proreus.kernels.compiled import compiled
 from proreus.worlds.pods.simulation.columns import (
-    ACTIVE,
     ALIVE,
     ATTEMPT_LIMIT,
-    BACKING_OFF,
     DECISIONS,
     DONE,
     DROP_FAILURES,
@@ -26,18 +25,25 @@ from proreus.worlds.pods.simulation.columns import (
     REJECTED,
     REQUEUE_EVICTED,
     RUNNING,
-    SEQUENCE,
-    SKIP_BACKOFF_WHEN_IDLE,
     TICKED,
     Run,
 )
 from proreus.worlds.pods.simulation.heap import heap_drop, heap_pop, heap_push
+from proreus.worlds.pods.simulation.queue import (
+    activate,
+    back_off,
+    backoff_end,
+    enqueue,
+    stamp,
+    wake,
+    wake_related,
+)
 from proreus.worlds.pods.simulation.recorder import count_use, move_clock, record
 from proreus.worlds.pods.simulation.ticked import bind, tick_node
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
-from proreus.worlds.pods.state.devices import tightest_devices
+from proreus.worlds.pods.state.devices import devices_fit, tightest_devices
 from proreus.worlds.pods.state.filters import CURABLE, OK
-from proreus.worlds.pods.state.legality import local_refusal, prepare, refusal
+from proreus.worlds.pods.state.legality import prepare, refusal
 from proreus.worlds.pods.state.placement import place, remove
 from proreus.worlds.pods.state.victims import choose_victims
 
@@ -46,13 +52,13 @@ FINISHED = -1
 # What `apply` answers.
 APPLIED, ILLEGAL_PLACE, ILLEGAL_DEVICES, ILLEGAL_PREEMPT, ILLEGAL_ACTION = range(5)
 
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 10.0
-
 
 @compiled
 def advance(cluster: Cluster, state: State, run: Run) -> int:
     """The next pod to decide about, or FINISHED when nothing more can happen."""
     while run.active.size[0] == 0:
+        if run.woken.size[0] > 0:
+            return heap_pop(run.woken)
         time = _next_time(run)
         if math.isinf(time):
             _fail_pooled(run)
@@ -72,9 +78,13 @@ def advance(cluster: Cluster, state: State, run: Run) -> int:
             run.counters[NEXT_ARRIVAL] += 1
             c = cluster.pod_class[pod]
             run.arrived[0] += cluster.classes.gpu_num[c] * cluster.classes.gpu_milli[c]
-            _activate(cluster, run, pod, time)
+            _expect(cluster, state, c, 1)
+            if run.bound[pod] >= 0:
+                _start_bound(cluster, state, run, pod)
+            else:
+                enqueue(cluster, run, pod)
         while run.backoff.size[0] > 0 and run.backoff.first[run.backoff.order[0]] <= time:
-            _activate(cluster, run, heap_pop(run.backoff), time)
+            activate(cluster, run, heap_pop(run.backoff))
     return heap_pop(run.active)
 
 
@@ -94,12 +104,11 @@ def _next_time(run: Run) -> float:
 
 
 @compiled
-def _activate(cluster: Cluster, run: Run, pod: int, since: float) -> None:
-    run.status[pod] = ACTIVE
-    run.queued[pod] = since
-    priority = cluster.classes.priority[cluster.pod_class[pod]]
-    heap_push(run.active, pod, -float(priority), since, run.counters[SEQUENCE])
-    run.counters[SEQUENCE] += 1
+def _expect(cluster: Cluster, state: State, c: int, sign: int) -> None:
+    """One pod more (1) or fewer (-1) that its budgets count on, whether it runs or waits."""
+    for b in range(state.expected.shape[0]):
+        if cluster.budgets.selects[b, c]:
+            state.expected[b] += sign
 
 
 @compiled
@@ -121,9 +130,10 @@ def _tick(cluster: Cluster, state: State, run: Run) -> None:
 def _finish(cluster: Cluster, state: State, run: Run, pod: int) -> None:
     run.status[pod] = DONE
     run.finished[pod] = run.clock[0]
+    _expect(cluster, state, cluster.pod_class[pod], -1)
     n = state.pod_node[pod]
     _take_off(cluster, state, run, pod)
-    _wake(cluster, state, run, n, cluster.pod_class[pod])
+    wake(cluster, state, run, n, cluster.pod_class[pod])
 
 
 @compiled
@@ -140,115 +150,7 @@ def _take_off(cluster: Cluster, state: State, run: Run, pod: int) -> None:
 @compiled
 def waiting(run: Run) -> int:
     """Pods that stand in the queue, back off or wait for room; not the one being decided about."""
-    return run.active.size[0] + run.backoff.size[0] + run.counters[POOL_SIZE]
-
-
-@compiled
-def _wake(cluster: Cluster, state: State, run: Run, n: int, gone: int) -> None:
-    """A pod of class `gone` left node n: bring back the pooled pods that this may help (queueing hints).
-
-    Those that fit on the node by itself; those that would fit if they evicted whom they may; and those
-    whose affinity, anti-affinity or spread has to do with the pod that left.
-    """
-    kept = 0
-    for i in range(run.counters[POOL_SIZE]):
-        pod = run.pool[i]
-        c = cluster.pod_class[pod]
-        if (
-            local_refusal(cluster, state, c, n) == OK
-            or _room_by_eviction(cluster, state, c, n)
-            or _counts(cluster, c, gone)
-            or _excludes(cluster, c, gone)
-        ):
-            _bring_back(cluster, run, pod)
-        else:
-            run.pool[kept] = pod
-            kept += 1
-    run.counters[POOL_SIZE] = kept
-
-
-@compiled
-def _room_by_eviction(cluster: Cluster, state: State, c: int, n: int) -> bool:
-    """Whether node n has pods that class c may evict, and would have every resource for it without them."""
-    classes = cluster.classes
-    if not classes.may_preempt[c]:
-        return False
-    lower = False
-    pod = state.first[n]
-    while pod >= 0 and not lower:
-        lower = classes.priority[cluster.pod_class[pod]] < classes.priority[c]
-        pod = state.following[pod]
-    if not lower:
-        return False
-    for r in range(state.free.shape[1]):
-        free = state.free[n, r]
-        pod = state.first[n]
-        while pod >= 0 and free < classes.request[c, r]:
-            other = cluster.pod_class[pod]
-            if classes.priority[other] < classes.priority[c]:
-                free += classes.request[other, r]
-            pod = state.following[pod]
-        if free < classes.request[c, r]:
-            return False
-    return True
-
-
-@compiled
-def _wake_related(cluster: Cluster, run: Run, placed: int) -> None:
-    """A pod of class `placed` came: bring back pooled pods whose affinity or spread counts such pods."""
-    kept = 0
-    for i in range(run.counters[POOL_SIZE]):
-        pod = run.pool[i]
-        if _counts(cluster, cluster.pod_class[pod], placed):
-            _bring_back(cluster, run, pod)
-        else:
-            run.pool[kept] = pod
-            kept += 1
-    run.counters[POOL_SIZE] = kept
-
-
-@compiled
-def _counts(cluster: Cluster, waiting: int, other: int) -> bool:
-    """Whether required affinity or hard spread of class `waiting` counts pods of class `other`."""
-    terms = cluster.terms
-    for e in range(terms.need_start[waiting], terms.need_start[waiting + 1]):
-        if terms.selects[terms.need[e], other]:
-            return True
-    for e in range(terms.spread_start[waiting], terms.spread_start[waiting + 1]):
-        if terms.spread_hard[e] and terms.selects[terms.spread[e], other]:
-            return True
-    return False
-
-
-@compiled
-def _excludes(cluster: Cluster, waiting: int, other: int) -> bool:
-    """Whether required anti-affinity keeps pods of the two classes apart, whoever asks for it."""
-    terms = cluster.terms
-    for e in range(terms.avoid_start[waiting], terms.avoid_start[waiting + 1]):
-        if terms.selects[terms.avoid[e], other]:
-            return True
-    for e in range(terms.avoid_start[other], terms.avoid_start[other + 1]):
-        if terms.selects[terms.avoid[e], waiting]:
-            return True
-    return False
-
-
-@compiled
-def _bring_back(cluster: Cluster, run: Run, pod: int) -> None:
-    """From the pool to the queue, at once where the scheduler is idle, else after the back-off."""
-    if run.options[SKIP_BACKOFF_WHEN_IDLE]:
-        _activate(cluster, run, pod, run.clock[0])
-    else:
-        _back_off(run, pod)
-
-
-@compiled
-def _back_off(run: Run, pod: int) -> None:
-    """1 s doubling to 10 s, ending on a whole second as kube's flush does."""
-    wait = min(_FIRST_BACKOFF * 2.0 ** max(run.attempts[pod] - 1, 0), _LONGEST_BACKOFF)
-    run.status[pod] = BACKING_OFF
-    heap_push(run.backoff, pod, math.ceil(run.clock[0] + wait), 0.0, run.counters[SEQUENCE])
-    run.counters[SEQUENCE] += 1
+    return run.active.size[0] + run.woken.size[0] + run.backoff.size[0] + run.counters[POOL_SIZE]
 
 
 @compiled
@@ -288,13 +190,14 @@ def apply(
             return ILLEGAL_DEVICES
         _start(cluster, state, run, pod, n, devices)
         for i in range(victims):
-            _wake(cluster, state, run, n, cluster.pod_class[scratch.pods[i]])
+            wake(cluster, state, run, n, cluster.pod_class[scratch.pods[i]])
         if run.counters[POOL_SIZE] > 0:
-            _wake_related(cluster, run, c)
+            wake_related(cluster, run, c)
     elif action == 2 * nodes:
         _delay(cluster, state, run, scratch, pod)
     else:
         run.status[pod] = REJECTED
+        _expect(cluster, state, c, -1)
     run.counters[DECISIONS] += 1
     record(cluster, state, run, waiting(run))
     return APPLIED
@@ -330,6 +233,20 @@ def _start(cluster: Cluster, state: State, run: Run, pod: int, n: int, devices: 
 
 
 @compiled
+def _start_bound(cluster: Cluster, state: State, run: Run, pod: int) -> None:
+    """Start a pod on the node that it is bound to, whether it fits there or not."""
+    n, c = run.bound[pod], cluster.pod_class[pod]
+    num, milli = cluster.classes.gpu_num[c], cluster.classes.gpu_milli[c]
+    count = cluster.nodes.gpu_count[n]
+    devices = 0  # devices that the node does not have left are nobody's
+    if devices_fit(state.gpu_left[n], count, num, milli):
+        devices = tightest_devices(state.gpu_left[n], count, num, milli)
+    _start(cluster, state, run, pod, n, devices)
+    wake_related(cluster, run, c)
+    record(cluster, state, run, waiting(run))
+
+
+@compiled
 def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int, n: int) -> int:
     """Evict from node n whom the kube rules name for `pod`; how many, 0 where preemption is not legal."""
     c = cluster.pod_class[pod]
@@ -346,9 +263,10 @@ def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int,
         run.attempts[victim] = 0
         run.counters[EVICTIONS] += 1
         if run.options[REQUEUE_EVICTED]:
-            _activate(cluster, run, victim, run.clock[0])
+            enqueue(cluster, run, victim)
         else:
             run.status[victim] = FAILED
+            _expect(cluster, state, cluster.pod_class[victim], -1)
     return victims
 
 
@@ -356,18 +274,21 @@ def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int,
 def _delay(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int) -> None:
     """No legal node: pool the pod until room comes free, or drop it. Else waiting was a choice: back off."""
     run.attempts[pod] += 1
+    stamp(run, pod)
     limit = run.options[ATTEMPT_LIMIT]
     if fits_somewhere(cluster, state, cluster.pod_class[pod], scratch):
         if 0 < limit <= run.attempts[pod]:
             run.status[pod] = FAILED
         else:
-            _back_off(run, pod)
+            back_off(run, pod, backoff_end(run, pod))
     elif run.options[DROP_FAILURES]:
         run.status[pod] = FAILED
     else:
         run.status[pod] = POOLED
         run.pool[run.counters[POOL_SIZE]] = pod
         run.counters[POOL_SIZE] += 1
+    if run.status[pod] == FAILED:
+        _expect(cluster, state, cluster.pod_class[pod], -1)
 
 
 @compiled

@@ -25,6 +25,7 @@ def clear_state(cluster: Cluster, state: State) -> None:
             state.gpu_left[n, d] = 1000 if d < nodes.gpu_count[n] else 0
     fill_fragments(cluster, state.gpu_left, state.fragment)
     state.scored[:] = 0
+    state.expected[:] = 0
     state.load[:] = 0.0
     state.kinds[:] = 0
     state.ports_used[:] = 0
@@ -47,7 +48,7 @@ def clear_state(cluster: Cluster, state: State) -> None:
 
 @compiled
 def clear_run(state: State, run: Run) -> None:
-    """The run before its first arrival, without a curve; arrivals and work stay as they are."""
+    """The run before its first arrival, without a curve; arrivals, work and bindings stay as they are."""
     run.status[:] = FUTURE
     run.attempts[:] = 0
     run.queued[:] = 0.0
@@ -58,6 +59,8 @@ def clear_run(state: State, run: Run) -> None:
     _clear_heap(run.active)
     _clear_heap(run.backoff)
     _clear_heap(run.running)
+    _clear_heap(run.woken)
+    run.ticket[:] = 0
     run.clock[0] = run.arrival[0]
     run.used[:] = 0.0
     run.used[run.used.shape[0] - 1] = state.fragment.sum()

@@ -9,7 +9,7 @@ import numpy as np
 
 from proreus.contract.replay import OUTSIDE, Move, Stage
 from proreus.contract.simulation import Look
-from proreus.kernels.arrays import F64
+from proreus.kernels.arrays import F64, I64
 from proreus.kernels.packed import pack
 from proreus.model.decision import Decision, Place, Preempt, meant, to_action
 from proreus.model.errors import IllegalDecision, InputError
@@ -61,7 +61,7 @@ class PodsOptions:
     requeue_evicted: bool = True
     """A preempted pod comes back to the queue and starts over, as its controller would make it."""
     skip_backoff_when_idle: bool = True
-    """Kubernetes 1.33 and later: an idle scheduler does not wait for the back-off of a woken pod."""
+    """Kubernetes 1.33 and later: an idle scheduler takes woken pods before their back-off has ended."""
     attempt_limit: int = 100
     """A pod after so many attempts has failed if it is delayed though a node could take it; 0: no limit."""
 
@@ -82,6 +82,7 @@ class PodsWorld:
             float(self.state.fragment.sum()),
             arrival=np.array([pod.arrival for pod in pods], dtype=np.float64),
             work=np.array([pod.duration for pod in pods], dtype=np.float64),
+            bound=_bound(self.compiled.workload),
         )
         self._pod = FINISHED
         self._last: Move | None = None
@@ -174,8 +175,25 @@ def _check_ticked(compiled: Compiled) -> None:
             )
 
 
-def new_run(compiled: Compiled, options: PodsOptions, fragment: float, *, arrival: F64, work: F64) -> Run:
-    """A run before its first arrival, on a cluster with so much fragmentation; arrival, work: float64[P]."""
+def _bound(workload: Workload) -> I64:
+    """int64[P]: the node of every pod that is on one when it comes, -1 for the others."""
+    places = {node.name: n for n, node in enumerate(workload.nodes)}
+    return np.array([places[pod.node] if pod.node else -1 for pod in workload.pods], dtype=np.int64)
+
+
+def new_run(
+    compiled: Compiled,
+    options: PodsOptions,
+    fragment: float,
+    *,
+    arrival: F64,
+    work: F64,
+    bound: I64 | None = None,
+) -> Run:
+    """A run before its first arrival, on a cluster with so much fragmentation; arrival, work: float64[P].
+
+    bound: int64[P], see `Run`; None where every pod is to be placed.
+    """
     count, sums = len(arrival), len(compiled.columns) + 2
     used = np.zeros(sums)
     used[-1] = fragment
@@ -185,14 +203,17 @@ def new_run(compiled: Compiled, options: PodsOptions, fragment: float, *, arriva
         Run(
             arrival=arrival,
             work=work,
+            bound=np.full(count, -1, dtype=np.int64) if bound is None else bound,
             status=np.zeros(count, dtype=np.int8),
             attempts=np.zeros(count, dtype=np.int64),
             queued=np.zeros(count),
+            ticket=np.zeros(count, dtype=np.int64),
             started=np.full(count, np.nan),
             finished=np.full(count, np.nan),
             evicted=np.zeros(count, dtype=np.int64),
             where=np.full(count, -1, dtype=np.int64),
             active=_new_heap(count),
+            woken=_new_heap(count),
             backoff=_new_heap(count),
             running=_new_heap(count),
             pool=np.zeros(count, dtype=np.int64),

@@ -34,7 +34,8 @@ class Classes(NamedTuple):
     """What never changes about the pod classes."""
 
     request: I64  # [C, R] one pod slot included
-    scoring: I64  # [C, 2] cpu, memory as kube scores them
+    scoring: I64  # [C, 2] cpu, memory of a placed pod as kube scores them
+    scoring_incoming: I64  # [C, 2] the same for the pod that is being placed
     gpu_num: I64  # [C]
     gpu_milli: I64  # [C] per device
     gpu_kind: I64  # [C] 0 shares a device, k asks for k whole devices, -1 no GPU
@@ -57,7 +58,12 @@ class Shapes(NamedTuple):
     preferred: I64  # [S, N] weight of matching preferred node-affinity terms
     has_preferred: Bool  # [S]
     image: I64  # [S, N] ImageLocality score 0..100
-    counts_for_spread: Bool  # [S, N] node selector and required affinity match
+    image_mounted: I64  # [S, N] the same with image volumes, as from 1.36 on; [0, N] where no pod has any
+    allowed: Bool  # [S, N] node selector and required affinity match
+    tolerated: Bool  # [S, N] no taint keeps the pod away
+    narrowed: Bool  # [S] kube-scheduler looks at some nodes only: those that the pod names, or none
+    named_start: I64  # [S+1]
+    named: I64  # [..] those nodes, in visiting order
 
 
 @packable
@@ -89,6 +95,8 @@ class Terms(NamedTuple):
     spread_min_domains: I64
     spread_hard: Bool
     spread_default: Bool
+    spread_affinity: Bool  # nodes that are not `allowed` do not count
+    spread_taints: Bool  # nodes that are not `tolerated` do not count
     spread_self: Bool  # the class matches the constraint's selector
 
 
@@ -151,6 +159,7 @@ class State(NamedTuple):
     avoided_in: I64  # [T, D] pods that avoid the term (required anti-affinity)
     drawn_in: I64  # [T, D] summed weight of pods that exert the term
     healthy: I64  # [B] running pods per budget
+    expected: I64  # [B] running and waiting pods per budget, where somebody keeps count of those that wait
     pod_node: I64  # [P] -1 when not placed
     pod_devices: I64  # [P] bit mask
     pod_since: F64  # [P] time of the last placement

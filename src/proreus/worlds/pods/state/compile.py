@@ -12,24 +12,38 @@ import numpy as np
 
 from proreus.kernels.arrays import I64, Bool
 from proreus.kernels.packed import pack
-from proreus.model.node import HOSTNAME, MOST_DEVICES, REGION, ZONE, Effect, Node, Taint, hard_effect
-from proreus.model.pod import GPU_WHOLE, NodeTerm, PodSpec
-from proreus.model.resources import BASE_COLUMNS, MIB, Resources
+from proreus.model.node import (
+    BETA_REGION,
+    BETA_ZONE,
+    HOSTNAME,
+    MOST_DEVICES,
+    REGION,
+    ZONE,
+    Effect,
+    Node,
+    Taint,
+    Toleration,
+    hard_effect,
+)
+from proreus.model.pod import GPU_WHOLE, PodSpec
+from proreus.model.resources import BASE_COLUMNS, Resources
 from proreus.model.workload import DisruptionBudget, Workload
 from proreus.worlds.pods.state.columns import Budgets, Classes, Cluster, Nodes, Ports, Scratch, Shapes, State
 from proreus.worlds.pods.state.filters import (
     GPU_NEVER,
     NODE_AFFINITY,
     NODE_NAME,
+    NODE_NOT_NAMED,
     NODE_UNSCHEDULABLE,
     OK,
     TAINTS,
+    VOLUME_CLAIM,
 )
 from proreus.worlds.pods.state.fragmentation import fill_fragments, typical_demand
+from proreus.worlds.pods.state.images import ImageSpread
 from proreus.worlds.pods.state.terms import TermTable, compile_domains, compile_terms, ragged, topology_keys
 
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", Effect.NO_SCHEDULE)
-_IMAGE_FLOOR, _IMAGE_CEILING = 23 * MIB, 1000 * MIB
 # A pod that states neither limit nor request is expected to use this much CPU (Trimaran's default).
 _UNKNOWN_LOAD = 1000
 _LOAD_MULTIPLIER = 1.5
@@ -62,11 +76,12 @@ def compile_workload(workload: Workload) -> Compiled:
     models = sorted({node.gpu_model for node in nodes if node.gpu_count})
     keys = sorted({HOSTNAME, *topology_keys(specs)})
     table = TermTable(specs, keys)
+    columns = _nodes(nodes, extended, models, keys)
     cluster = pack(
         Cluster(
-            nodes=_nodes(nodes, extended, models, keys),
+            nodes=columns,
             classes=_classes(specs, extended),
-            shapes=_shapes(specs, nodes),
+            shapes=_shapes(specs, nodes, columns.visit_order),
             terms=compile_terms(specs, table),
             ports=Ports(_port_conflicts(_ports(specs))),
             budgets=_budgets(workload.budgets, specs),
@@ -102,6 +117,7 @@ def empty_state(cluster: Cluster) -> State:
             avoided_in=np.zeros((terms, domains), dtype=np.int64),
             drawn_in=np.zeros((terms, domains), dtype=np.int64),
             healthy=np.zeros(cluster.budgets.min_available.shape[0], dtype=np.int64),
+            expected=np.zeros(cluster.budgets.min_available.shape[0], dtype=np.int64),
             pod_node=np.full(pods, -1, dtype=np.int64),
             pod_devices=np.zeros(pods, dtype=np.int64),
             pod_since=np.zeros(pods),
@@ -174,11 +190,16 @@ def _nodes(
 
 
 def _zone_round_robin(nodes: Sequence[Node]) -> I64:
-    """Kube's node order: one node of each zone in turn, zones in order of first appearance."""
+    """Kube's node order: one node of each zone in turn, zones in order of first appearance.
+
+    The labels of old come first where a node has both, as in kube-scheduler.
+    """
     zones: dict[tuple[str, str], list[int]] = {}
     for n, node in enumerate(nodes):
         labels = dict(node.labels)
-        zones.setdefault((labels.get(REGION, ""), labels.get(ZONE, "")), []).append(n)
+        region = labels.get(BETA_REGION, labels.get(REGION, ""))
+        zone = labels.get(BETA_ZONE, labels.get(ZONE, ""))
+        zones.setdefault((region, zone), []).append(n)
     depth = max(len(members) for members in zones.values())
     order = [members[i] for i in range(depth) for members in zones.values() if i < len(members)]
     return np.array(order, dtype=np.int64)
@@ -195,6 +216,9 @@ def _classes(specs: Sequence[PodSpec], extended: Sequence[str]) -> Classes:
     return Classes(
         request=request,
         scoring=np.array([spec.scored_requests() for spec in specs], dtype=np.int64).reshape(len(specs), 2),
+        scoring_incoming=np.array([spec.scored_incoming() for spec in specs], dtype=np.int64).reshape(
+            len(specs), 2
+        ),
         gpu_num=np.array([spec.gpu.count for spec in specs], dtype=np.int64),
         gpu_milli=np.array([spec.gpu.milli for spec in specs], dtype=np.int64),
         gpu_kind=np.array([_gpu_kind(spec) for spec in specs], dtype=np.int64),
@@ -268,7 +292,8 @@ def _shape_ids(specs: Sequence[PodSpec]) -> tuple[list[int], list[PodSpec]]:
     examples: list[PodSpec] = []
     shapes = []
     for s in specs:
-        key = (s.node_name, s.node_selector, s.node_affinity, s.tolerations, s.gpu.models, s.images)
+        where = (s.node_name, s.node_selector, s.node_affinity, s.tolerations, s.gpu.models)
+        key = (*where, s.images, s.image_volumes, s.missing_claim)
         if key not in ids:
             ids[key] = len(ids)
             examples.append(s)
@@ -276,92 +301,91 @@ def _shape_ids(specs: Sequence[PodSpec]) -> tuple[list[int], list[PodSpec]]:
     return shapes, examples
 
 
-def _shapes(specs: Sequence[PodSpec], nodes: Sequence[Node]) -> Shapes:
+def _shapes(specs: Sequence[PodSpec], nodes: Sequence[Node], visit_order: I64) -> Shapes:
     examples = _shape_ids(specs)[1]
     size = (len(examples), len(nodes))
     blocked = np.zeros(size, dtype=np.int8)
     repelled = np.zeros(size, dtype=np.int64)
     preferred = np.zeros(size, dtype=np.int64)
     image = np.zeros(size, dtype=np.int64)
-    counts = np.zeros(size, dtype=np.bool_)
-    spread = _image_spread(nodes)
+    mounts = any(spec.image_volumes for spec in examples)
+    image_mounted = np.zeros(size if mounts else (0, len(nodes)), dtype=np.int64)
+    allowed = np.zeros(size, dtype=np.bool_)
+    tolerated = np.zeros(size, dtype=np.bool_)
+    images = ImageSpread(nodes)
     labels = [node.label_map() for node in nodes]
+    place = {node.name: n for n, node in enumerate(nodes)}
+    visited = np.argsort(visit_order).tolist()
+    named: list[list[int] | None] = []
+    tolerating: dict[tuple[Toleration, ...], list[bool]] = {}
     for s, spec in enumerate(examples):
+        names = spec.node_affinity.names()
+        found = (
+            None
+            if names is None
+            else sorted({place[x] for x in names if x in place}, key=visited.__getitem__)
+        )
+        refused = VOLUME_CLAIM if spec.missing_claim and (names is None or names) else OK
+        named.append([] if refused else found)
+        blocked[s] = refused or (OK if found is None else NODE_NOT_NAMED)
         soft = [t for t in spec.tolerations if t.effect in (None, Effect.PREFER_NO_SCHEDULE)]
-        for n, node in enumerate(nodes):
-            counts[s, n] = _affinity_allows(spec, node, labels[n])
-            blocked[s, n] = _static_refusal(spec, node, bool(counts[s, n]))
+        if spec.tolerations not in tolerating:
+            tolerating[spec.tolerations] = [_tolerates(spec, node) for node in nodes]
+        tolerated[s] = tolerating[spec.tolerations]
+        # A daemon's pods name a node each: what other nodes are like to them is nobody's question.
+        for n in range(len(nodes)) if found is None else found:
+            node = nodes[n]
+            allowed[s, n] = _affinity_allows(spec, node, labels[n])
+            if not refused:
+                blocked[s, n] = _static_refusal(spec, node, bool(tolerated[s, n]), bool(allowed[s, n]))
             repelled[s, n] = sum(
                 not hard_effect(taint.effect) and not any(t.tolerates(taint) for t in soft)
                 for taint in node.taints
             )
             preferred[s, n] = sum(
-                weight
-                for weight, term in spec.node_affinity.preferred
-                if _term_matches(term, node, labels[n])
+                weight for weight, term in spec.node_affinity.preferred if term.matches(node.name, labels[n])
             )
-            image[s, n] = _image_score(spec, node, spread, len(nodes))
-    has_preferred = np.array([bool(spec.node_affinity.preferred) for spec in examples], dtype=np.bool_)
-    return Shapes(blocked, repelled, preferred, has_preferred, image, counts)
+            image[s, n] = images.score(spec.images, (), n)
+            if mounts:
+                image_mounted[s, n] = images.score(spec.images, spec.image_volumes, n)
+    named_start, named_flat = ragged([one or [] for one in named])
+    return Shapes(
+        blocked=blocked,
+        repelled=repelled,
+        preferred=preferred,
+        has_preferred=np.array([bool(spec.node_affinity.preferred) for spec in examples], dtype=np.bool_),
+        image=image,
+        image_mounted=image_mounted,
+        allowed=allowed,
+        tolerated=tolerated,
+        narrowed=np.array([one is not None for one in named], dtype=np.bool_),
+        named_start=named_start,
+        named=named_flat,
+    )
 
 
-def _static_refusal(spec: PodSpec, node: Node, affinity_allows: bool) -> int:
+def _static_refusal(spec: PodSpec, node: Node, tolerated: bool, allowed: bool) -> int:
     """The first filter, in kube's order, that refuses whatever else runs on the node."""
-    if spec.node_name and spec.node_name != node.name:
-        return NODE_NAME
     if node.unschedulable and not any(t.tolerates(UNSCHEDULABLE_TAINT) for t in spec.tolerations):
         return NODE_UNSCHEDULABLE
-    if any(
-        hard_effect(taint.effect) and not any(t.tolerates(taint) for t in spec.tolerations)
-        for taint in node.taints
-    ):
+    if spec.node_name and spec.node_name != node.name:
+        return NODE_NAME
+    if not tolerated:
         return TAINTS
-    if not affinity_allows:
+    if not allowed:
         return NODE_AFFINITY
     if spec.gpu.models and node.gpu_model not in spec.gpu.models:
         return GPU_NEVER
     return OK
 
 
+def _tolerates(spec: PodSpec, node: Node) -> bool:
+    """Whether the pod tolerates every taint that would keep it away."""
+    hard = (taint for taint in node.taints if hard_effect(taint.effect))
+    return all(any(t.tolerates(taint) for t in spec.tolerations) for taint in hard)
+
+
 def _affinity_allows(spec: PodSpec, node: Node, labels: dict[str, str]) -> bool:
     if any(labels.get(key) != value for key, value in spec.node_selector):
         return False
-    required = spec.node_affinity.required
-    return not required or any(_term_matches(term, node, labels) for term in required)
-
-
-def _term_matches(term: NodeTerm, node: Node, labels: dict[str, str]) -> bool:
-    """A term with no requirement at all matches nothing, as in Kubernetes."""
-    if not term.labels.requirements and not term.fields.requirements:
-        return False
-    return term.labels.matches(labels) and term.fields.matches({"metadata.name": node.name})
-
-
-def _tagged(image: str) -> str:
-    """The image name with its tag; ":latest" where none is given."""
-    return image if ":" in image.rsplit("/", 1)[-1] or "@" in image else f"{image}:latest"
-
-
-def _image_spread(nodes: Sequence[Node]) -> dict[str, tuple[int, int]]:
-    """image -> (bytes, on the first node that has it; number of nodes that have it)."""
-    spread: dict[str, tuple[int, int]] = {}
-    for node in nodes:
-        for image, size in node.images:
-            known, holders = spread.get(_tagged(image), (size, 0))
-            spread[_tagged(image)] = (known, holders + 1)
-    return spread
-
-
-def _image_score(spec: PodSpec, node: Node, spread: dict[str, tuple[int, int]], total_nodes: int) -> int:
-    """ImageLocality: bytes present, scaled by how widespread each image is, clamped and mapped to 0..100."""
-    if not spec.images or not spread:
-        return 0
-    present = {_tagged(image) for image, _ in node.images}
-    found = 0
-    for image in map(_tagged, spec.images):
-        if image in present:
-            size, holders = spread[image]
-            found += int(size * (holders / total_nodes))
-    ceiling = _IMAGE_CEILING * len(spec.images)
-    found = min(max(found, _IMAGE_FLOOR), ceiling)
-    return 100 * (found - _IMAGE_FLOOR) // (ceiling - _IMAGE_FLOOR)
+    return spec.node_affinity.allows(node.name, labels)

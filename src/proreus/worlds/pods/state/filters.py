@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 OK = 0
-NODE_NAME = 1
-NODE_UNSCHEDULABLE = 2
-TAINTS = 3
-NODE_AFFINITY = 4
-NODE_PORTS = 5
-RESOURCES = 6
-RESOURCES_NEVER = 7
-GPU_NEVER = 8
-GPU = 9
-SPREAD_KEY_MISSING = 10
-SPREAD = 11
-POD_AFFINITY = 12
-POD_ANTI_AFFINITY = 13
+NODE_NOT_NAMED = 1
+VOLUME_CLAIM = 2
+NODE_UNSCHEDULABLE = 3
+NODE_NAME = 4
+TAINTS = 5
+NODE_AFFINITY = 6
+NODE_PORTS = 7
+RESOURCES = 8
+RESOURCES_NEVER = 9
+GPU_NEVER = 10
+GPU = 11
+SPREAD_KEY_MISSING = 12
+SPREAD = 13
+POD_AFFINITY = 14
+POD_ANTI_AFFINITY = 15
 
 # code -> (plugin, what it says, whether evicting pods could help)
 FILTERS: dict[int, tuple[str, str, bool]] = {
-    NODE_NAME: ("NodeName", "the pod asks for another node", False),
+    # These two are settled before any node is looked at.
+    NODE_NOT_NAMED: ("NodeAffinity", "required affinity names other nodes", False),
+    VOLUME_CLAIM: ("VolumeRestrictions", "a volume claim of the pod does not exist", False),
     NODE_UNSCHEDULABLE: ("NodeUnschedulable", "the node is cordoned", False),
+    NODE_NAME: ("NodeName", "the pod asks for another node", False),
     TAINTS: ("TaintToleration", "a taint is not tolerated", False),
     NODE_AFFINITY: ("NodeAffinity", "node selector or required affinity does not match", False),
     NODE_PORTS: ("NodePorts", "a host port is taken", True),

@@ -7,6 +7,7 @@ filter that refuses (`filters.py`).
 from __future__ import annotations
 
 from proreus.kernels.compiled import compiled
+from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_PODS
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.devices import devices_fit
@@ -28,8 +29,8 @@ from proreus.worlds.pods.state.filters import (
 def prepare(cluster: Cluster, state: State, c: int, scratch: Scratch) -> None:
     """Fill the scratch with matching pods per domain for each hard spread constraint of class c.
 
-    Only nodes that the pod's own node selector and affinity allow, and that have every key of the
-    class's hard constraints, take part; a domain without such a node does not exist.
+    Only nodes that have every key of the class's hard constraints take part, and that the constraint's
+    policies let count; a domain without such a node does not exist.
     """
     terms = cluster.terms
     shape = cluster.classes.shape[c]
@@ -42,7 +43,7 @@ def prepare(cluster: Cluster, state: State, c: int, scratch: Scratch) -> None:
         count = scratch.spread_count[h]
         count[:] = -1
         for n in range(cluster.nodes.allocatable.shape[0]):
-            if cluster.shapes.counts_for_spread[shape, n] and has_spread_keys(cluster, c, n, True):
+            if counts_for_spread(cluster, shape, e, n) and has_spread_keys(cluster, c, n, True):
                 d = cluster.nodes.domain[key, n]
                 count[d] = max(count[d], 0) + state.matching[term, n]
         domains = 0
@@ -54,6 +55,15 @@ def prepare(cluster: Cluster, state: State, c: int, scratch: Scratch) -> None:
                     least = count[d]
         scratch.spread_min[h] = 0 if domains < terms.spread_min_domains[e] else max(least, 0)
         h += 1
+
+
+@compiled
+def counts_for_spread(cluster: Cluster, shape: int, e: int, n: int) -> bool:
+    """Whether the policies of spread constraint e let pods of node n count for a class of that shape."""
+    shapes, terms = cluster.shapes, cluster.terms
+    return (shapes.allowed[shape, n] or not terms.spread_affinity[e]) and (
+        shapes.tolerated[shape, n] or not terms.spread_taints[e]
+    )
 
 
 @compiled
@@ -99,15 +109,19 @@ def local_refusal(cluster: Cluster, state: State, c: int, n: int) -> int:
             if need > cluster.nodes.allocatable[n, r] and r != COL_PODS:
                 return RESOURCES_NEVER
             short = True
-    if short:
-        return RESOURCES
-    num = classes.gpu_num[c]
+    num, milli = classes.gpu_num[c], classes.gpu_milli[c]
     if num > 0:
-        if code == GPU_NEVER or cluster.nodes.gpu_count[n] < num:
+        # Whole devices are a resource like any other to kube-scheduler; shares and models are ours.
+        count, whole = cluster.nodes.gpu_count[n], milli == GPU_WHOLE
+        if count < num and whole:
+            return RESOURCES_NEVER
+        if short:
+            return RESOURCES
+        if code == GPU_NEVER or count < num:
             return GPU_NEVER
-        if not devices_fit(state.gpu_left[n], cluster.nodes.gpu_count[n], num, classes.gpu_milli[c]):
-            return GPU
-    return OK
+        if not devices_fit(state.gpu_left[n], count, num, milli):
+            return RESOURCES if whole else GPU
+    return RESOURCES if short else OK
 
 
 @compiled

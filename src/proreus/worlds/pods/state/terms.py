@@ -33,6 +33,7 @@ class TermTable:
         self._ids: dict[tuple[int, bytes], int] = {}
         self.key: list[int] = []
         self.selects: list[Bool] = []
+        self._staying = np.array([not spec.terminating for spec in specs], dtype=np.bool_)
         # Selectors see labels and namespace only; few distinct pairs exist among many classes.
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         of = [groups.setdefault((s.namespace, s.labels), len(groups)) for s in specs]
@@ -49,10 +50,10 @@ class TermTable:
         return self._selected(term.selector, term.namespaces or (owner.namespace,))
 
     def of_spread(self, selector: Selector, owner: PodSpec) -> Bool:
-        """bool[C] classes counted by a spread constraint of `owner`; an empty selector counts none (kube)."""
+        """bool[C] classes that a spread constraint of `owner` counts; an empty selector counts none."""
         if not selector.requirements:
             return np.zeros(len(self._specs), dtype=np.bool_)
-        return self._selected(selector, (owner.namespace,))
+        return self._selected(selector, (owner.namespace,)) & self._staying
 
     def add(self, topology_key: str, selected: Bool) -> int:
         """The id of the term with this key and selection."""
@@ -90,6 +91,8 @@ class _Spread(NamedTuple):
     min_domains: int
     hard: bool
     system_default: bool
+    honors_affinity: bool
+    honors_taints: bool
     counts_itself: bool
 
 
@@ -144,6 +147,8 @@ def compile_terms(specs: Sequence[PodSpec], table: TermTable) -> Terms:
         spread_min_domains=np.array([each.min_domains for each in constraints], dtype=np.int64),
         spread_hard=np.array([each.hard for each in constraints], dtype=np.bool_),
         spread_default=np.array([each.system_default for each in constraints], dtype=np.bool_),
+        spread_affinity=np.array([each.honors_affinity for each in constraints], dtype=np.bool_),
+        spread_taints=np.array([each.honors_taints for each in constraints], dtype=np.bool_),
         spread_self=np.array([each.counts_itself for each in constraints], dtype=np.bool_),
     )
 
@@ -176,6 +181,8 @@ def _spread_of(item: SpreadConstraint, spec: PodSpec, table: TermTable) -> _Spre
         min_domains=item.min_domains,
         hard=item.hard,
         system_default=item.system_default,
+        honors_affinity=item.honors_affinity,
+        honors_taints=item.honors_taints,
         counts_itself=item.selector.matches(dict(spec.labels)),
     )
 

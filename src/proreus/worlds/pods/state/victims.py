@@ -18,10 +18,11 @@ _VIOLATING_VICTIM = 4
 
 @compiled
 def allowed_disruptions(cluster: Cluster, state: State, b: int) -> int:
-    """How many pods of budget b may be disturbed now (every matching pod that exists is running)."""
+    """How many pods of budget b may be disturbed now; those that wait for a node are disturbed already."""
+    healthy, wanted = state.healthy[b], cluster.budgets.min_available[b]
     if cluster.budgets.max_unavailable[b] >= 0:
-        return cluster.budgets.max_unavailable[b]
-    return max(0, state.healthy[b] - cluster.budgets.min_available[b])
+        wanted = max(state.expected[b], healthy) - cluster.budgets.max_unavailable[b]
+    return max(0, healthy - max(wanted, 0))
 
 
 @compiled

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from proreus.kernels.arrays import I64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
-from proreus.worlds.pods.policies.rules.columns import KUBE, RANDOM, ROTATING, Rule
+from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, RANDOM, ROTATING, Rule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
 from proreus.worlds.pods.policies.rules.preempt import choose_preemption
 from proreus.worlds.pods.policies.rules.scores import choose_devices, node_score
@@ -109,24 +110,36 @@ def feasible_target(nodes: int, percentage: int) -> int:
 
 @compiled
 def find_feasible(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: int) -> int:
-    """Fill `scratch.nodes` with feasible nodes from the rotating start on; returns how many."""
+    """Fill `scratch.nodes` with feasible nodes from the rotating start on; returns how many.
+
+    The search ends where it meets one feasible node more than wanted, or has seen all. Where the pod names
+    its nodes, only these are looked at. The next search starts as many nodes further as were judged by this.
+    """
+    nodes = cluster.nodes.visit_order.shape[0]
+    shape = cluster.classes.shape[c]
     order = cluster.nodes.visit_order
-    nodes = order.shape[0]
-    wanted = feasible_target(nodes, rule.percentage)
+    if cluster.shapes.narrowed[shape]:
+        order = cluster.shapes.named[
+            cluster.shapes.named_start[shape] : cluster.shapes.named_start[shape + 1]
+        ]
+    looked = order.shape[0]
+    wanted = feasible_target(looked, rule.percentage)
     prepare(cluster, state, c, scratch)
     found = 0
-    visited = 0
-    at = rule.cursor[0]
-    while visited < nodes and found < wanted:
+    judged = 0
+    at = rule.cursor[0] % max(looked, 1)
+    while judged < looked:
         n = order[at]
-        visited += 1
         at += 1
-        if at == nodes:
+        if at == looked:
             at = 0
         if refusal(cluster, state, c, n, scratch) == OK:
+            if found == wanted:
+                break
             scratch.nodes[found] = n
             found += 1
-    rule.cursor[0] = at
+        judged += 1
+    rule.cursor[0] = (rule.cursor[0] + judged) % nodes
     return found
 
 
@@ -139,6 +152,8 @@ def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: i
     if found == 1:
         return scratch.nodes[0]
     score_nodes(cluster, state, rule, c, scratch.nodes, found)
+    if rule.tie == HEAP:
+        return scratch.nodes[heap_root(rule.totals, found)]
     best = 0
     equals = 1
     for i in range(1, found):
@@ -149,3 +164,23 @@ def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: i
             if next_below(rule.rng, equals) == 0:
                 best = i
     return scratch.nodes[best]
+
+
+@compiled
+def heap_root(totals: I64, count: int) -> int:
+    """Which of the first `count` totals is the root of the max-heap that Go's container/heap makes of them.
+
+    Building the heap, a node gives way to the larger of its children, to the left one of equals, and to
+    neither if it is as large. So of equal totals the one wins that comes first when the tree of places is
+    walked from the root, left before right: places are numbered from 1, the children of k are 2k and 2k+1.
+    """
+    best, best_level = 1, 0
+    level, next_level = 0, 2
+    for place in range(2, count + 1):
+        if place == next_level:
+            level += 1
+            next_level *= 2
+        total, top = totals[place - 1], totals[best - 1]
+        if total > top or (total == top and place >> (level - best_level) < best):
+            best, best_level = place, level
+    return best - 1

@@ -11,7 +11,7 @@ from proreus.kernels.packed import packable
 FLAT, BEST_FIT, WORST_FIT, DOT_PRODUCT, GPU_PACKING, GPU_CLUSTERING, FGD, BINPACK, KUBE, LINEAR = range(10)
 
 # How ties between equally good nodes fall.
-ORDERED, RANDOM, ROTATING = range(3)
+ORDERED, RANDOM, ROTATING, HEAP = range(4)
 
 # How NodeResourcesFit scores.
 LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY = range(3)

@@ -28,7 +28,7 @@ from proreus.worlds.pods.policies.rules.columns import (
 )
 from proreus.worlds.pods.policies.rules.scores import fgd_score
 from proreus.worlds.pods.state.columns import Cluster, State
-from proreus.worlds.pods.state.legality import has_spread_keys
+from proreus.worlds.pods.state.legality import counts_for_spread, has_spread_keys
 
 _TOP = 100
 
@@ -43,12 +43,13 @@ def score_nodes(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, 
     _spread(cluster, state, rule, c, nodes, found)
     weights = rule.weights
     request = cluster.classes.request[c]
-    scoring = cluster.classes.scoring[c]
+    scoring = cluster.classes.scoring_incoming[c]
     # A pod that asks for neither CPU nor memory has no balance to keep.
     balances = request[0] > 0 or request[1] > 0
     parts, totals = rule.parts, rule.totals
     allocatable, free, scored = cluster.nodes.allocatable, state.free, state.scored
-    image = cluster.shapes.image
+    mounted = rule.minor >= 36 and cluster.shapes.image_mounted.shape[0] > 0
+    image = cluster.shapes.image_mounted if mounted else cluster.shapes.image
     for i in range(found):
         n = nodes[i]
         parts[FIT, i] = fit_score(rule, allocatable[n], scored[n], scoring)
@@ -260,10 +261,10 @@ def _add_spread(
                 size += 1
         if not strict:
             size += keyless
-        counts = cluster.shapes.counts_for_spread[cluster.classes.shape[c]]
-        for n in range(counts.shape[0]):
+        shape = cluster.classes.shape[c]
+        for n in range(domain.shape[1]):
             d = domain[key, n]
-            if d >= 0 and in_domain[d] >= 0 and counts[n]:
+            if d >= 0 and in_domain[d] >= 0 and counts_for_spread(cluster, shape, e, n):
                 if not strict or has_spread_keys(cluster, c, n, False):
                     in_domain[d] += state.matching[term, n]
     weight = math.log(size + 2)

@@ -15,7 +15,7 @@ from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context, pod_kinds
 from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, find_feasible
-from proreus.worlds.pods.policies.rules.columns import KUBE, PLUGINS, RANDOM, ROTATING, Rule
+from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, PLUGINS, RANDOM, ROTATING, Rule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
 from proreus.worlds.pods.policies.rules.scores import node_score
 from proreus.worlds.pods.state.columns import State
@@ -138,9 +138,11 @@ class RulePolicy:
 
     def _note(self, observation: PodObservation) -> str:
         nodes = len(observation.compiled.workload.nodes)
-        ties = {RANDOM: "at random", ROTATING: "to the next in rotation"}.get(
-            self.options.tie, "to the first in order"
-        )
+        ties = {
+            RANDOM: "at random",
+            ROTATING: "to the next in rotation",
+            HEAP: "to the root of the scheduler's heap of scores",
+        }.get(self.options.tie, "to the first in order")
         if self.options.kind != KUBE:
             return f"Equal scores go {ties}."
         wanted = feasible_target(nodes, self.options.percentage)
