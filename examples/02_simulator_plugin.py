@@ -34,7 +34,7 @@ from proreus.model.workload import Workload
 from proreus.policies.catalogue import AnyPolicy
 from proreus.serving.client import GrpcClient, RestClient
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
-from proreus.worlds.pods.scenarios import Scenario as PodsScenario
+from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.traces.volcano import volcano_nodes, volcano_workload
 
 
@@ -101,7 +101,7 @@ def main() -> int:
 def _case(arguments: argparse.Namespace) -> Scenario:
     if arguments.data is not None:
         return proreus.make_scenario("pods", "k8ssim/large", data=arguments.data)
-    return PodsScenario(GeneratedCase(arguments.nodes))
+    return PodScenario(GeneratedCase(arguments.nodes))
 
 
 def _timed(case: Scenario, seed: int, policy: AnyPolicy | str) -> Simulated:

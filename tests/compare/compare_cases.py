@@ -17,7 +17,7 @@ from proreus.contract.replay import Move, Replay, Stage, levels_of, replay_of
 from proreus.contract.world import Picture, Recording
 from proreus.model.errors import InputError
 from proreus.model.workload import Workload
-from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.traces.generate import generate
@@ -118,7 +118,7 @@ def made(
         for policy, of_policy in measures.items()
     ]
     request = CompareRequest(
-        tuple(Scenario(Tiny(name), PodsOptions(drop_failures=drop_failures)) for name in scenarios),
+        tuple(PodScenario(Tiny(name), PodsOptions(drop_failures=drop_failures)) for name in scenarios),
         tuple(measures),
         seeds=tuple(seeds),
     )

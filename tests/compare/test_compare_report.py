@@ -24,7 +24,7 @@ from proreus.compare.plots import render_plots
 from proreus.compare.report.charts import ticks
 from proreus.compare.report.page import Circumstances, render_report
 from proreus.contract.heat import MOST_ROWS, heat_map
-from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.scenarios import PodScenario
 from tests.compare.compare_cases import Tiny, made, picture
 
 ABOUT = Circumstances(
@@ -245,7 +245,7 @@ def test_scenarios_with_one_file_name_do_not_overwrite_each_other() -> None:
 
 
 def test_everything_is_written(tmp_path: Path) -> None:
-    request = CompareRequest((Scenario(Tiny()),), ("best_fit", "kube"), seeds=(0, 1), processes=1)
+    request = CompareRequest((PodScenario(Tiny()),), ("best_fit", "kube"), seeds=(0, 1), processes=1)
     outputs = write_outputs(compare(request), tmp_path / "out" / "deep", "proreus compare pods")
     Page(outputs.report.read_text(encoding="utf-8"))
     written = {path for path in (tmp_path / "out").rglob("*") if path.is_file()}

@@ -12,13 +12,13 @@ import pytest
 from proreus.compare.comparison import CompareRequest, compare
 from proreus.compare.trials import TrialResult
 from proreus.model.errors import InputError, UsageError, WorkError
-from proreus.worlds.pods.scenarios import Generated, Scenario, Source
+from proreus.worlds.pods.scenarios import Generated, PodScenario, Source
 from proreus.worlds.pods.simulation.world import PodsOptions
 from tests.compare.compare_cases import Failing, Killed, Tiny
 
 
 def request(*sources: Source, processes: int = 1, seeds: tuple[int, ...] = (0, 1)) -> CompareRequest:
-    scenarios = tuple(Scenario(source) for source in sources)
+    scenarios = tuple(PodScenario(source) for source in sources)
     return CompareRequest(scenarios, ("best_fit", "random"), seeds=seeds, processes=processes)
 
 
@@ -104,17 +104,17 @@ def test_workers_use_one_thread_and_the_parent_keeps_its_settings(monkeypatch: p
 
 def test_a_wrong_policy_is_reported_before_anything_is_loaded() -> None:
     with pytest.raises(UsageError, match="did you mean 'best_fit'"):
-        compare(CompareRequest((Scenario(Killed()),), ("best_fitt",), processes=1))
+        compare(CompareRequest((PodScenario(Killed()),), ("best_fitt",), processes=1))
 
 
 def test_requests_that_mean_nothing() -> None:
-    tiny = Scenario(Tiny())
+    tiny = PodScenario(Tiny())
     with pytest.raises(UsageError, match="no policy to compare"):
         CompareRequest((tiny,), ())
     with pytest.raises(UsageError, match="the policy 'kube' is named twice"):
         CompareRequest((tiny,), ("kube", "fgd", "kube"))
     with pytest.raises(UsageError, match="the scenario 'tiny' is named twice"):
-        CompareRequest((tiny, Scenario(Tiny(), PodsOptions(drop_failures=True))), ("kube",))
+        CompareRequest((tiny, PodScenario(Tiny(), PodsOptions(drop_failures=True))), ("kube",))
     with pytest.raises(UsageError, match="the seed '3' is named twice"):
         CompareRequest((tiny,), ("kube",), seeds=(3, 3))
     with pytest.raises(UsageError, match="negative"):

@@ -14,10 +14,13 @@ from proreus.learning.runs import Identity, RunFolder, read_journal, read_settin
 from proreus.learning.settings import config_from
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint
-from proreus.worlds.pods.scenarios import Generated, Scenario, scenario_from_json
+from proreus.worlds.pods.scenarios import Generated, PodScenario, scenario_from_json
 from proreus.worlds.pods.simulation.world import PodsOptions
 
-SCENARIOS = (Scenario(Generated("gpu", 7), PodsOptions(drop_failures=True)), Scenario(Generated("small")))
+SCENARIOS = (
+    PodScenario(Generated("gpu", 7), PodsOptions(drop_failures=True)),
+    PodScenario(Generated("small")),
+)
 IDENTITY = Identity(
     world="pods",
     algorithm="es",
@@ -65,7 +68,7 @@ def test_a_run_says_what_it_was_asked_for(tmp_path: Path) -> None:
         replace(IDENTITY, scenarios=SCENARIOS[:1]),
         replace(IDENTITY, algorithm="ppo"),
         # Its pods wait and are not dropped.
-        replace(IDENTITY, scenarios=(Scenario(Generated("gpu", 7)), SCENARIOS[1])),
+        replace(IDENTITY, scenarios=(PodScenario(Generated("gpu", 7)), SCENARIOS[1])),
     ],
 )
 def test_another_run_cannot_be_resumed_in_its_place(other: Identity, tmp_path: Path) -> None:

@@ -41,14 +41,14 @@ from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies import learned
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
-from proreus.worlds.pods.scenarios import Generated, Scenario
+from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.training.judge import Lessons
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, EpisodeLane
 from proreus.worlds.pods.training.torch_learners import DDQN
 
-SCENARIO = Scenario(Generated("gpu", 5), PodsOptions(drop_failures=True))
+SCENARIO = PodScenario(Generated("gpu", 5), PodsOptions(drop_failures=True))
 CONFIG = DDQNConfig(steps=600, seed=3, hidden=16, warm_up=64, capacity=250, target_every=20, report_every=100)
 LESSONS = Lessons(horizon=30, train_seeds=2, validation_seeds=1, evaluate_every=2)
 

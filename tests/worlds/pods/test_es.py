@@ -14,13 +14,13 @@ from proreus.cli.main import main
 from proreus.learning.es import Generation, evolve
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
-from proreus.worlds.pods.scenarios import Generated, Scenario
+from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
 from proreus.worlds.pods.training.goal import ESConfig, PodsGoal, as_scorer, run_candidate, starting_point
 from tests.inline_pool import InlinePool
 
-SCENARIO = Scenario(Generated("gpu", 12), PodsOptions(drop_failures=True))
+SCENARIO = PodScenario(Generated("gpu", 12), PodsOptions(drop_failures=True))
 
 
 @pytest.fixture

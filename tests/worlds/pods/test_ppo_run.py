@@ -20,14 +20,14 @@ from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.scorer import initial_parameters
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
-from proreus.worlds.pods.scenarios import Generated, Scenario
+from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig
 from proreus.worlds.pods.training.judge import training_workloads
 from proreus.worlds.pods.training.learners import PPO, PPOLessons, rule_parameters
 
-SCENARIO = Scenario(Generated("gpu", 6), PodsOptions(drop_failures=True))
+SCENARIO = PodScenario(Generated("gpu", 6), PodsOptions(drop_failures=True))
 CONFIG = FusedPPOConfig(steps=6 * 8 * 16, rollout_steps=16, minibatches=2, epochs=2, seed=3)
 TWO = Workers(2)
 LESSONS = PPOLessons(lanes=8, horizon=40, train_seeds=2, validation_seeds=1, evaluate_every=2)
@@ -117,7 +117,7 @@ def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
 
 
 def test_scenarios_of_two_kinds_are_refused() -> None:
-    other = Scenario(Generated("small"), PodsOptions())
+    other = PodScenario(Generated("small"), PodsOptions())
     with pytest.raises(UsageError, match="train on one kind"):
         training_workloads((SCENARIO, other), LESSONS)
 

@@ -15,7 +15,7 @@ from proreus.worlds.pods.scenarios import (
     FromCatalogue,
     FromFiles,
     Generated,
-    Scenario,
+    PodScenario,
     Source,
     parse_scenario,
     scenario_from_json,
@@ -116,7 +116,7 @@ def test_files_that_are_missing_or_too_many() -> None:
     [Generated("gpu"), FromCatalogue("alibaba2025", Path("d")), FromFiles("manifests", Path("m.yaml"))],
 )
 def test_scenarios_travel(source: Source) -> None:
-    scenario = Scenario(source)
+    scenario = PodScenario(source)
     assert pickle.loads(pickle.dumps(scenario)) == scenario
 
 
@@ -132,7 +132,7 @@ def test_scenarios_travel(source: Source) -> None:
 )
 @pytest.mark.parametrize("options", [PodsOptions(), PodsOptions(drop_failures=True, attempt_limit=3)])
 def test_scenarios_come_back_from_json(source: Source, options: PodsOptions) -> None:
-    scenario = Scenario(source, options)
+    scenario = PodScenario(source, options)
     entry = json.loads(json.dumps(scenario.to_json()))
     assert scenario_from_json(entry) == scenario
     moved = scenario_from_json(entry, Path("/elsewhere")).source

@@ -29,7 +29,7 @@ from proreus.worlds.rebalance.windows.simulation.columns import (
     UNDER,
     UNMET,
 )
-from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld, shared_out
+from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld, shared_out
 from proreus.worlds.rebalance.windows.state import DAY, LAST, MEAN, PEAK, TREND
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
 from tests.oracles.deploy_world import serve, shared
@@ -47,7 +47,7 @@ amounts = st.floats(0.0, 90.0).map(lambda value: round(value, 2))
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> DeployWorld:
+def worlds(draw: st.DrawFn) -> WindowsWorld:
     """Small deployments with requests of any size, and any options."""
     nodes, pods, windows = draw(st.integers(2, 4)), draw(st.integers(1, 6)), draw(st.integers(1, 4))
     numbers = np.random.default_rng(draw(st.integers(0, 2**31)))
@@ -61,23 +61,23 @@ def worlds(draw: st.DrawFn) -> DeployWorld:
     counts = numbers.integers(0, 6, windows * pods)
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     amount = np.round(numbers.uniform(0, draw(st.sampled_from([3.0, 15.0, 60.0])), (int(first[-1]), 2)), 1)
-    options = DeployOptions(
+    options = WindowsOptions(
         service=draw(st.sampled_from(["serial", "parallel"])),
         group=draw(st.integers(1, 3)),
         sharing=draw(st.sampled_from(["proportional", "smallest_first"])),
         budget=draw(st.integers(0, 3)),
         max_pods=max(int(np.bincount(deployment.where).max()), draw(st.integers(1, 6))),
     )
-    return DeployWorld(RequestWindows("drawn", deployment, first, amount), options)
+    return WindowsWorld(RequestWindows("drawn", deployment, first, amount), options)
 
 
-def requests_of(world: DeployWorld, window: int, pod: int) -> list[tuple[float, float]]:
+def requests_of(world: WindowsWorld, window: int, pod: int) -> list[tuple[float, float]]:
     pods = len(world.windows.deployment.pod_names)
     begin, end = world.windows.first[window * pods + pod : window * pods + pod + 2]
     return [(float(cpu), float(mem)) for cpu, mem in world.windows.amount[begin:end]]
 
 
-def expected(world: DeployWorld) -> dict[str, int]:
+def expected(world: WindowsWorld) -> dict[str, int]:
     """The next window by the reference, summed over the nodes."""
     deployment, options = world.windows.deployment, world.options
     how: dict[str, Any] = {
@@ -102,7 +102,7 @@ def expected(world: DeployWorld) -> dict[str, int]:
 
 @settings(max_examples=60)
 @given(worlds(), st.randoms(use_true_random=False))
-def test_every_law_holds_whatever_is_moved(world: DeployWorld, random: Any) -> None:
+def test_every_law_holds_whatever_is_moved(world: WindowsWorld, random: Any) -> None:
     deployment, options = world.windows.deployment, world.options
     nodes, pods = len(deployment.node_names), len(deployment.pod_names)
     while not world.over:
@@ -183,7 +183,7 @@ def one_node_windows(requests: list[list[list[float]]], standing: float = 0.0) -
 
 def test_serial_sums_positions_and_pads_the_shorter_with_zeros() -> None:
     # Positions: 50 + 40 = 90, over; 50 + 0 = 50; 30 + 0.
-    world = DeployWorld(one_node_windows([[[50.0, 50.0, 30.0], [40.0]]]))
+    world = WindowsWorld(one_node_windows([[[50.0, 50.0, 30.0], [40.0]]]))
     world.stop()
     outcome = world.outcome()
     assert [outcome[k] for k in (STEPS, OVER, REQUESTS, OVER_REQUESTS, HIT)] == [3, 1, 4, 2, 0]
@@ -191,15 +191,15 @@ def test_serial_sums_positions_and_pads_the_shorter_with_zeros() -> None:
 
 def test_parallel_groups_add_up_and_the_smallest_is_satisfied_first() -> None:
     # Groups of one: 50 + 10 = 60, then + 20 + 30 = 110: the 20 fits into the 40 that are left, not the 30.
-    options = DeployOptions(service="parallel", group=1)
-    world = DeployWorld(one_node_windows([[[50.0, 30.0], [10.0, 20.0]]]), options)
+    options = WindowsOptions(service="parallel", group=1)
+    world = WindowsWorld(one_node_windows([[[50.0, 30.0], [10.0, 20.0]]]), options)
     world.stop()
     outcome = world.outcome()
     assert [outcome[k] for k in (STEPS, OVER, OVER_REQUESTS, HIT)] == [2, 1, 2, 1]
 
 
 def test_what_a_window_held_is_given_back_at_its_end() -> None:
-    world = DeployWorld(one_node_windows([[[150.0], [60.0]], [[10.0], [1.0]]], standing=2.0))
+    world = WindowsWorld(one_node_windows([[[150.0], [60.0]], [[10.0], [1.0]]], standing=2.0))
     world.stop()
     assert world.outcome()[UNMET] > 0
     world.stop()
@@ -212,7 +212,7 @@ def test_forecasts_come_from_past_windows_alone() -> None:
     later = RequestWindows("later", windows.deployment, windows.first, windows.amount.copy())
     cut = int(windows.first[20 * 6])
     later.amount[cut:] *= 7.0
-    here, there = DeployWorld(windows), DeployWorld(later)
+    here, there = WindowsWorld(windows), WindowsWorld(later)
     for world in (here, there):
         world.begin(20, 40)
     assert (here.hosting.forecast == there.hosting.forecast).all()
@@ -237,8 +237,8 @@ def test_round_robin_gives_every_pod_as_many_requests() -> None:
 @pytest.mark.parametrize("adds_up", [False, True])
 def test_generated_windows_ask_for_the_load_that_was_wanted(adds_up: bool) -> None:
     config = WindowsConfig(windows=288, load=0.5, adds_up=adds_up)
-    world = DeployWorld(
-        generate_windows(config, 3), DeployOptions(service="parallel" if adds_up else "serial")
+    world = WindowsWorld(
+        generate_windows(config, 3), WindowsOptions(service="parallel" if adds_up else "serial")
     )
     assert world.stream.demand.sum(axis=1).mean(axis=0) / 1000.0 == pytest.approx([0.5, 0.5])
     again, other = generate_windows(config, 3), generate_windows(config, 4)
@@ -247,7 +247,7 @@ def test_generated_windows_ask_for_the_load_that_was_wanted(adds_up: bool) -> No
 
 
 def test_what_is_not_allowed_is_refused() -> None:
-    world = DeployWorld(one_node_windows([[[1.0], [1.0]]]), DeployOptions(budget=1))
+    world = WindowsWorld(one_node_windows([[[1.0], [1.0]]]), WindowsOptions(budget=1))
     for pod, node in ((0, 0), (0, 2), (-1, 1), (5, 1)):
         with pytest.raises(IllegalDecision):
             world.move(pod, node)
@@ -258,6 +258,6 @@ def test_what_is_not_allowed_is_refused() -> None:
     with pytest.raises(IllegalDecision):
         world.stop()
     with pytest.raises(UsageError, match="max_pods"):
-        DeployWorld(one_node_windows([[[1.0], [1.0]]]), DeployOptions(max_pods=1))
+        WindowsWorld(one_node_windows([[[1.0], [1.0]]]), WindowsOptions(max_pods=1))
     with pytest.raises(InputError, match="not negative"):
         one_node_windows([[[-1.0]]])

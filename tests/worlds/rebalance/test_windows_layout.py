@@ -13,7 +13,7 @@ from proreus.model.errors import InputError
 from proreus.reading.jsontree import entry_of
 from proreus.worlds.rebalance.windows.model import Deployment
 from proreus.worlds.rebalance.windows.simulation.layout import layout_now, layout_of
-from proreus.worlds.rebalance.windows.simulation.world import DeployWorld
+from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
 from proreus.worlds.rebalance.windows.traces.layout import deployment_from, read_layout, read_lists
 from proreus.worlds.rebalance.windows.traces.tables import read_huawei_stream, read_monitor, read_requests
@@ -57,7 +57,7 @@ def test_two_pods_share_cpu_by_request_and_take_memory_as_asked() -> None:
     assert (found["remain_cpu"], found["remain_mem"]) == (0, 30)
 
 
-def _in_order(world: DeployWorld, again: Deployment) -> list[int]:
+def _in_order(world: WindowsWorld, again: Deployment) -> list[int]:
     """A layout lists pods by node: where each of them stood in the world."""
     return [world.windows.deployment.pod_names.index(name) for name in again.pod_names]
 
@@ -65,7 +65,7 @@ def _in_order(world: DeployWorld, again: Deployment) -> list[int]:
 def test_a_run_from_an_exported_layout_starts_from_rest(tmp_path: Path) -> None:
     """What pods asked for in the last window is not asked for again on top of the windows."""
     windows = generate_windows(WindowsConfig(nodes=3, pods=7, windows=4), 1)
-    world = DeployWorld(windows)
+    world = WindowsWorld(windows)
     world.stop()
     (tmp_path / "pods.json").write_text(json.dumps(layout_now(world)))
     again = read_layout(tmp_path / "pods.json")
@@ -83,7 +83,7 @@ def test_two_lists_in_a_folder_are_a_layout(tmp_path: Path) -> None:
 
 
 def test_a_layout_survives_the_way_through_a_file(tmp_path: Path) -> None:
-    world = DeployWorld(generate_windows(WindowsConfig(nodes=3, pods=7, windows=4), 1))
+    world = WindowsWorld(generate_windows(WindowsConfig(nodes=3, pods=7, windows=4), 1))
     world.move(0, 2)
     world.stop()
     layout = layout_now(world)

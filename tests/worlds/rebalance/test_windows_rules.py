@@ -19,7 +19,7 @@ from proreus.worlds.rebalance.windows.policies.columns import LEARNED
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import MOVES, OVER_REQUESTS, REQUESTS
-from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld
+from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
 from proreus.worlds.rebalance.windows.state import WindowObservation
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 
@@ -27,7 +27,7 @@ NODES = 3
 SMALL = WindowScenario("small", config=WindowsConfig(nodes=4, pods=16, windows=400))
 
 
-def world_with(loads: list[tuple[int, float]], **options: Any) -> DeployWorld:
+def world_with(loads: list[tuple[int, float]], **options: Any) -> WindowsWorld:
     """Pods by (node, CPU and memory of their one request in each of two windows), after the first window."""
     where = np.array([node for node, _ in loads])
     deployment = Deployment(
@@ -40,7 +40,7 @@ def world_with(loads: list[tuple[int, float]], **options: Any) -> DeployWorld:
     pod = np.tile(np.arange(len(loads)), 2)
     window = np.repeat([0, 1], len(loads))
     amount = np.array([[load, load] for _, load in loads] * 2)
-    world = DeployWorld(windows_of("case", deployment, window, pod, amount), DeployOptions(**options))
+    world = WindowsWorld(windows_of("case", deployment, window, pod, amount), WindowsOptions(**options))
     world.stop()
     return world
 
@@ -52,13 +52,13 @@ def rule_of(name: str, seed: int = 0) -> MovePolicy:
     return policy
 
 
-def decided(world: DeployWorld, policy: WindowPolicy) -> Migration:
+def decided(world: WindowsWorld, policy: WindowPolicy) -> Migration:
     """What the policy does with the pods as they stand."""
     names = world.windows.deployment
     return policy.decide(WindowObservation(world.hosting, world.window, names.node_names, names.pod_names))
 
 
-def moves_of(world: DeployWorld, name: str) -> list[tuple[int, int]]:
+def moves_of(world: WindowsWorld, name: str) -> list[tuple[int, int]]:
     """What the policy does before the next window."""
     policy = make_move_policy(name)
     found = []

@@ -16,7 +16,7 @@ from proreus.compare.report.page import Circumstances, render_report
 from proreus.compare.report.summary import findings
 from proreus.model.errors import InputError, UsageError
 from proreus.reading.lifetimes import LIFETIME_COLUMNS
-from proreus.worlds.pods.scenarios import Generated, Scenario
+from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
@@ -145,7 +145,7 @@ def test_runs_end_where_their_part_ends(tmp_path: Path) -> None:
 
 def test_scenarios_of_two_worlds_cannot_be_compared() -> None:
     with pytest.raises(UsageError, match="different worlds"):
-        CompareRequest((quick("waiting@3"), Scenario(Generated("small"))), ("first_fit",))
+        CompareRequest((quick("waiting@3"), PodScenario(Generated("small"))), ("first_fit",))
 
 
 def test_a_trimmed_mean_leaves_out_a_tenth_at_either_end() -> None:

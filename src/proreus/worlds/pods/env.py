@@ -29,7 +29,7 @@ from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.decision import LARGEST_FEATURE, PodsEncoder, document_vector, legal_actions
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.rewards import Reward
-from proreus.worlds.pods.scenarios import Scenario, parse_scenario
+from proreus.worlds.pods.scenarios import PodScenario, parse_scenario
 from proreus.worlds.pods.simulation.columns import FAILED, REJECTED
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
@@ -344,7 +344,7 @@ def _usual_options(scenario: Source) -> PodsOptions:
     return _named(scenario).options if isinstance(scenario, str) else PodsOptions()
 
 
-def _named(name: str) -> Scenario:
+def _named(name: str) -> PodScenario:
     """The scenario of that name; its files lie in the folder of PROREUS_DATA."""
     return parse_scenario(name, None if name.partition("@")[0] in PRESETS else data_dir(None))
 

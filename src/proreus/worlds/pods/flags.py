@@ -10,7 +10,7 @@ import tyro
 
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.pods.scenarios import FileFormat, FromFiles, Scenario, parse_scenario
+from proreus.worlds.pods.scenarios import FileFormat, FromFiles, PodScenario, parse_scenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.traces.generate import PRESETS
 
@@ -39,7 +39,7 @@ class PodsFlags:
         """Whether they describe a scenario, without a name beside them."""
         return bool(self.scenario or self.format)
 
-    def chosen(self, name: str | None = None) -> Scenario:
+    def chosen(self, name: str | None = None) -> PodScenario:
         """The scenario that the flags describe; `name` in place of `--scenario`."""
         scenario = self._files() if self.format is not None else self._named(name or self.scenario or "small")
         if self.format is not None and (name or self.scenario):
@@ -48,13 +48,13 @@ class PodsFlags:
             return scenario
         return replace(scenario, options=replace(scenario.options, drop_failures=self.drop_failures))
 
-    def _files(self) -> Scenario:
+    def _files(self) -> PodScenario:
         assert self.format is not None, "checked by the caller"
         if self.pods is None:
             raise UsageError(f"--format {self.format} needs --pods FILE")
-        return Scenario(FromFiles(self.format, self.pods, self.nodes, self.throughputs), PodsOptions())
+        return PodScenario(FromFiles(self.format, self.pods, self.nodes, self.throughputs), PodsOptions())
 
-    def _named(self, name: str) -> Scenario:
+    def _named(self, name: str) -> PodScenario:
         if self.nodes or self.pods or self.throughputs:
             raise UsageError("--nodes, --pods and --throughputs go with --format")
         # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.

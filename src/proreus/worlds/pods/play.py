@@ -26,7 +26,7 @@ from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.rules.choose import choose
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
-from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.columns import DECISIONS, Run
 from proreus.worlds.pods.simulation.kernel import APPLIED, FINISHED, advance, apply
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
@@ -115,7 +115,7 @@ def _run_stepwise(
 
 
 def play(
-    scenario: Scenario,
+    scenario: PodScenario,
     work: Compiled,
     policy: PodPolicy,
     seed: int,
@@ -131,7 +131,7 @@ def play(
     return Played(outcome, drawn, remark_of(first))
 
 
-def _picture(scenario: Scenario, work: Compiled, outcome: PodsOutcome, policy: PodPolicy) -> Picture:
+def _picture(scenario: PodScenario, work: Compiled, outcome: PodsOutcome, policy: PodPolicy) -> Picture:
     """The curves and the heat map that the kernels kept, and a second run for the replay."""
     curves = outcome.curves
     series = {f"{resource}-allocation": values for resource, values in curves.allocation.items()}

@@ -179,7 +179,7 @@ class FromFiles:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class PodScenario:
     """A source of workloads and the rules they run under."""
 
     source: Source
@@ -207,7 +207,7 @@ class Scenario:
         """A run over the workload."""
         return PodsWorld(work, self.options)
 
-    def of_part(self, part: Part) -> Scenario:
+    def of_part(self, part: Part) -> PodScenario:
         """The same with the seeds of another part."""
         return replace(self, part=part)
 
@@ -243,7 +243,7 @@ _PATHS: Mapping[str, frozenset[str]] = {
 }
 
 
-def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Scenario:
+def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> PodScenario:
     """The scenario that `to_json` described; `data` says that the datasets lie elsewhere now.
 
     Raises ValueError where the entry describes none.
@@ -260,20 +260,20 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Sc
         raise ValueError(f"not a scenario: {error}") from error
     if isinstance(source, FromCatalogue) and data is not None:
         source = replace(source, data=data)
-    return Scenario(source, options, entry.get("part", "test"))
+    return PodScenario(source, options, entry.get("part", "test"))
 
 
-def parse_scenario(text: str, data_dir: Path | None) -> Scenario:
+def parse_scenario(text: str, data_dir: Path | None) -> PodScenario:
     """The scenario of that name: a preset of the generator (gpu, gpu@1000), or a dataset under `data_dir`."""
     preset, at, size = text.partition("@")
     if preset in PRESETS:
         if at and not (size.isdecimal() and 0 < int(size) <= _MOST_NODES):
             raise UsageError(f"scenario {text!r}: after @ comes a number of nodes up to {_MOST_NODES:,}")
         source = Generated(preset, int(size) if at else None)
-        return Scenario(source, PodsOptions(drop_failures=preset in _ARRIVALS_ONLY_PRESETS))
+        return PodScenario(source, PodsOptions(drop_failures=preset in _ARRIVALS_ONLY_PRESETS))
     datasets = known(DATASETS, data_dir)
     # A family whose files are not here is listed as a pattern; which members it has shows when it is loaded.
     if "*" in text or not any(fnmatchcase(text, name) for name in datasets):
         raise unknown_name("scenario", text, [*PRESETS, *datasets])
     options = PodsOptions(drop_failures=text.startswith(_ARRIVALS_ONLY_FAMILIES))
-    return Scenario(FromCatalogue(text, folder_for(text, data_dir)), options)
+    return PodScenario(FromCatalogue(text, folder_for(text, data_dir)), options)

@@ -7,7 +7,7 @@ from proreus.contract.world import Quantity, Words, World
 from proreus.worlds.pods.flags import PodsFlags
 from proreus.worlds.pods.play import play, warm_up
 from proreus.worlds.pods.policies.catalogue import POLICIES
-from proreus.worlds.pods.scenarios import Scenario, scenario_from_json
+from proreus.worlds.pods.scenarios import PodScenario, scenario_from_json
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.traces.datasets import DATASETS
 
@@ -18,7 +18,7 @@ WORLD = World(
     scenario=scenario_from_json,
     presets=("small", "medium", "large", "gpu"),
     policies=lambda scenario: POLICIES,
-    play=playing(Scenario, play),
+    play=playing(PodScenario, play),
     measures=MEASURES,
     quantities=(
         Quantity("gpu-allocation", "GPU allocation", "%", "allocation"),

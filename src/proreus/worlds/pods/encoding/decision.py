@@ -1,6 +1,6 @@
 """A whole decision of the pods world as arrays: every legal node, the pod and the cluster around it.
 
-`encoding.pods` describes one (pod, node) pair; here the pairs of one moment are put together, with a context
+`encoding.pair` describes one (pod, node) pair; here the pairs of one moment are put together, with a context
 that is the same for every node. Environments, learned policies and services read decisions through this.
 """
 

@@ -38,7 +38,7 @@ _FEATURES = len(PAIR_FEATURES)
 class Encoder(NamedTuple):
     """The encoding bound to one cluster, with its cache. N nodes, C classes, F pair features."""
 
-    scale: F64  # see `encoding.pods.cluster_scale`
+    scale: F64  # see `encoding.pair.cluster_scale`
     context_scale: F64  # see `encoding.context.context_scale`
     may_evict: Bool  # [C] some class has a lower priority and this one may preempt
     cached: bool

@@ -31,11 +31,11 @@ from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.learned import linear_tensors
 from proreus.worlds.pods.policies.rules.columns import LINEAR, ORDERED
 from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
-from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.training.judge import compiled_workload
 
 START_RULE = "fgd"
-Cell = tuple[Scenario, int]
+Cell = tuple[PodScenario, int]
 """A scenario of a part, and a seed."""
 _KINDS, _FEATURES = len(POD_KINDS), len(PAIR_FEATURES)
 
@@ -88,7 +88,7 @@ def as_scorer(vector: F64, usual: F64) -> LinearScorer:
 class PodsGoal:
     """Runs weight vectors on workers and compares them with the starting rule."""
 
-    def __init__(self, config: ESConfig, scenarios: Sequence[Scenario], pool: Executor) -> None:
+    def __init__(self, config: ESConfig, scenarios: Sequence[PodScenario], pool: Executor) -> None:
         self._pool, self._config = pool, config
         self._train = [scenario.of_part("train") for scenario in scenarios]
         self._valid = [scenario.of_part("valid") for scenario in scenarios]
@@ -126,7 +126,7 @@ class PodsGoal:
         values = iter(self._run([(*cell, member) for member in members for cell in cells]))
         return [[next(values) - self._rule[cell] for cell in cells] for _ in members]
 
-    def _run(self, jobs: Sequence[tuple[Scenario, int, F64 | None]]) -> list[float]:
+    def _run(self, jobs: Sequence[tuple[PodScenario, int, F64 | None]]) -> list[float]:
         futures = [
             self._pool.submit(
                 run_candidate,
@@ -140,13 +140,13 @@ class PodsGoal:
         return [future.result() for future in futures]
 
 
-def _usual_demand(scenarios: Sequence[Scenario]) -> F64:
+def _usual_demand(scenarios: Sequence[PodScenario]) -> F64:
     """The mean demand of the training scenarios: where the learned shifts are zero."""
     demands = [demand_context(compiled_workload(scenario, 0)) for scenario in scenarios]
     return np.asarray(np.mean(demands, axis=0), dtype=np.float64)
 
 
-def run_candidate(scenario: Scenario, seed: int, scorer: LinearScorer | None, measure: str) -> float:
+def run_candidate(scenario: PodScenario, seed: int, scorer: LinearScorer | None, measure: str) -> float:
     """One run in a worker process: a scorer, or the starting rule where it is None."""
     policy: Any = make_policy(START_RULE)
     if scorer is not None:

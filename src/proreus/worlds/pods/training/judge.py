@@ -12,7 +12,7 @@ from proreus.model.errors import UsageError
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
-from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.state.compile import Compiled
 from proreus.worlds.pods.training.lanes import Reward
@@ -40,12 +40,12 @@ class Lessons:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def compiled_workload(scenario: Scenario, seed: int) -> Compiled:
+def compiled_workload(scenario: PodScenario, seed: int) -> Compiled:
     """The scenario's workload for a seed, compiled; kept for the next time it is asked for."""
     return scenario.load(seed)
 
 
-def training_workloads(scenarios: Sequence[Scenario], lessons: Lessons) -> list[Compiled]:
+def training_workloads(scenarios: Sequence[PodScenario], lessons: Lessons) -> list[Compiled]:
     """The workloads that episodes are drawn from: every scenario with every training seed."""
     if len({scenario.options for scenario in scenarios}) != 1:
         raise UsageError("the scenarios treat pods that find no room in different ways: train on one kind")
@@ -53,8 +53,8 @@ def training_workloads(scenarios: Sequence[Scenario], lessons: Lessons) -> list[
     return [compiled_workload(scenario, seed) for scenario in parts for seed in seeds]
 
 
-def _measured(scenario: Scenario, seed: int, policy: PodPolicy) -> Mapping[str, float]:
+def _measured(scenario: PodScenario, seed: int, policy: PodPolicy) -> Mapping[str, float]:
     return simulate(compiled_workload(scenario, seed), policy, scenario.options).measures
 
 
-JUDGE: Judge[Scenario, PodPolicy] = Judge(_measured, make_policy, MEASURES)
+JUDGE: Judge[PodScenario, PodPolicy] = Judge(_measured, make_policy, MEASURES)

@@ -19,7 +19,7 @@ from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, VERSIO
 from proreus.worlds.pods.play import warm_up
 from proreus.worlds.pods.policies.scorer import initial_parameters, part
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
-from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.training.distributed import lanes_of
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig, fused_ppo
 from proreus.worlds.pods.training.goal import START_RULE, ESConfig, PodsGoal
@@ -44,13 +44,13 @@ class PPOLessons(Lessons):
         at_least_one(self, "lanes")
 
 
-def _goal(scenarios: Sequence[Scenario], config: ESConfig, pool: Executor) -> PodsGoal:
+def _goal(scenarios: Sequence[PodScenario], config: ESConfig, pool: Executor) -> PodsGoal:
     warm_up()  # before worker processes want them all at one time
     return PodsGoal(config, scenarios, pool)
 
 
 def _train(
-    scenarios: Sequence[Scenario], configs: Configs, workers: Workers, saved: Arrays | None
+    scenarios: Sequence[PodScenario], configs: Configs, workers: Workers, saved: Arrays | None
 ) -> Iterator[Update]:
     config, lessons = configs
     make = partial(new_batch, tuple(scenarios), config.seed, lessons)
@@ -62,13 +62,13 @@ def _train(
         yield from fused_ppo(threads, lanes, initial=initial, saved=saved)
 
 
-def _judge(scenarios: Sequence[Scenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
+def _judge(scenarios: Sequence[PodScenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
     params = tensors["parameters"]
     return JUDGE.gains(lambda: ScorerPolicy("candidate", params), scenarios, configs[-1].validation_seeds)
 
 
 def new_batch(
-    scenarios: tuple[Scenario, ...], seed: int, lessons: PPOLessons, share: tuple[int, int]
+    scenarios: tuple[PodScenario, ...], seed: int, lessons: PPOLessons, share: tuple[int, int]
 ) -> BatchedPods:
     """A share of the lanes of a run, the same wherever it is made."""
     return BatchedPods(

@@ -18,7 +18,7 @@ from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, VERSION
 from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
-from proreus.worlds.pods.scenarios import Scenario
+from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.training.judge import JUDGE, Lessons, training_workloads
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, EpisodeLane
 
@@ -26,7 +26,7 @@ _SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
 
 
 def _train(
-    scenarios: Sequence[Scenario], configs: Configs, workers: Workers, saved: Arrays | None
+    scenarios: Sequence[PodScenario], configs: Configs, workers: Workers, saved: Arrays | None
 ) -> Iterator[Update]:
     del workers
     config, lessons = configs
@@ -40,7 +40,7 @@ def _train(
         yield from ddqn(config, EpisodeLane(batch), saved)
 
 
-def _judge(scenarios: Sequence[Scenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
+def _judge(scenarios: Sequence[PodScenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
     network = network_of(tensors, _SIZES)
     return JUDGE.gains(lambda: BiddingQPolicy("candidate", network), scenarios, configs[-1].validation_seeds)
 

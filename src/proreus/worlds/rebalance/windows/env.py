@@ -28,7 +28,7 @@ from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_o
 from proreus.worlds.rebalance.windows.scenarios import parse_window_scenario
 from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
 from proreus.worlds.rebalance.windows.simulation.screen import node_lines
-from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld
+from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
 
 Observed: TypeAlias = Any
@@ -79,7 +79,7 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
                 "action_mask": spaces.MultiBinary(actions),
             }
         )
-        self._world: DeployWorld | None = None
+        self._world: WindowsWorld | None = None
         self._outcomes: list[NDArray[np.float64]] = []
 
     def reset(
@@ -95,7 +95,7 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
         length = min(self._horizon, last - first)
         begin = int(self.np_random.integers(first, last - length + 1))
         if self._world is None or self._fixed is None:
-            self._world = DeployWorld(windows, self.options)
+            self._world = WindowsWorld(windows, self.options)
         self._world.begin(begin, begin + length)
         self._outcomes = []
         return self._observed(), self._info(illegal=False)
@@ -121,7 +121,7 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
         return self._running().mask()
 
     @property
-    def world(self) -> DeployWorld:
+    def world(self) -> WindowsWorld:
         """The world of the episode."""
         return self._running()
 
@@ -133,7 +133,7 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
         moved = np.flatnonzero(world.hosting.moved).tolist()
         return "\n".join([f"before window {world.window}", *node_lines(world, moved)])
 
-    def _running(self) -> DeployWorld:
+    def _running(self) -> WindowsWorld:
         if self._world is None:
             raise UsageError("reset the environment before its first step")
         return self._world
@@ -155,7 +155,7 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
         return found
 
 
-def node_table(world: DeployWorld) -> NDArray[np.float32]:
+def node_table(world: WindowsWorld) -> NDArray[np.float32]:
     """[nodes, 1 + max_pods, 4], as VMAgent's DeployEnv shows them.
 
     Row 0 of a node is its total CPU and memory and what remains of them, the others are its pods: request and
@@ -185,7 +185,7 @@ def _choices(settings: dict[str, Any]) -> tuple[str, str]:
 
 def _world_of(
     scenario: str | RequestWindows, settings: Mapping[str, Any]
-) -> tuple[DeployOptions, WindowsConfig]:
+) -> tuple[WindowsOptions, WindowsConfig]:
     """Options of the world and of the generator (`generator={"pods": 20}`) from keyword arguments."""
     rest = dict(settings)
     generator = dict(rest.pop("generator", {}))
@@ -197,7 +197,7 @@ def _world_of(
     elif generator:
         raise UsageError("generator options need a generated scenario")
     try:
-        options = DeployOptions(**rest)
+        options = WindowsOptions(**rest)
         config = replace(WindowsConfig(), **generator)
     except TypeError as error:
         raise UsageError(f"an option is not known: {error}") from error

@@ -20,7 +20,7 @@ from proreus.worlds.rebalance.windows.simulation.columns import END, NOW, OUTCOM
 from proreus.worlds.rebalance.windows.simulation.kernel import close_window, migrate
 from proreus.worlds.rebalance.windows.simulation.outcome import outcome_of
 from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
-from proreus.worlds.rebalance.windows.simulation.world import DeployWorld
+from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
 
 
 @compiled
@@ -39,7 +39,7 @@ def play_windows(stream: Stream, run: Run, rule: MoveRule, outcomes: F64) -> Non
         place += 1
 
 
-def play_part(world: DeployWorld, policy: MovePolicy, part: tuple[int, int]) -> tuple[F64, float]:
+def play_part(world: WindowsWorld, policy: MovePolicy, part: tuple[int, int]) -> tuple[F64, float]:
     """([windows, OUTCOMES], seconds) of a run, which the world is at the end of."""
     first, last = part
     outcomes = np.zeros((last - first, OUTCOMES))
@@ -54,7 +54,7 @@ def play_part(world: DeployWorld, policy: MovePolicy, part: tuple[int, int]) -> 
 
 def play(
     scenario: WindowScenario,
-    work: DeployWorld,
+    work: WindowsWorld,
     policy: WindowPolicy,
     seed: int,
     *,

@@ -20,7 +20,7 @@ from proreus.reading.catalogue import data_dir, files_of
 from proreus.reading.cleaning.clean import REQUESTS_FILE, WINDOWS_FILE
 from proreus.worlds.rebalance.windows.model import RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
-from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld, RewardWeights
+from proreus.worlds.rebalance.windows.simulation.world import RewardWeights, WindowsOptions, WindowsWorld
 from proreus.worlds.rebalance.windows.traces.datasets import DATASETS
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
 from proreus.worlds.rebalance.windows.traces.layout import read_layout
@@ -42,7 +42,7 @@ class WindowScenario:
     """A part of the windows of one deployment; small, and loaded where it is needed."""
 
     name: str
-    options: DeployOptions = field(default_factory=DeployOptions)
+    options: WindowsOptions = field(default_factory=WindowsOptions)
     config: WindowsConfig = field(default_factory=WindowsConfig)
     """Of generated windows."""
     source: str = ""
@@ -78,11 +78,11 @@ class WindowScenario:
         config = replace(self.config, adds_up=self.options.service == "parallel")
         return generate_windows(config, seed_of(self.part, seed, _SEEDS_APART))
 
-    def load(self, seed: int) -> DeployWorld:
+    def load(self, seed: int) -> WindowsWorld:
         """The world of that seed."""
-        return DeployWorld(self.windows(seed), self.options)
+        return WindowsWorld(self.windows(seed), self.options)
 
-    def played_part(self, world: DeployWorld, seed: int) -> tuple[int, int]:
+    def played_part(self, world: WindowsWorld, seed: int) -> tuple[int, int]:
         """[first, last) window of a run: the whole part, or for a file the seed's stretch of a day of it."""
         first, last = part_of_windows(self.part, world.windows.windows)
         if self.file is None:
@@ -104,7 +104,7 @@ class WindowScenario:
             f"{len(seeds)} seeds; intervals over seeds that repeat them are too narrow"
         )
 
-    def start(self, work: DeployWorld, seed: int) -> WindowSimulation:
+    def start(self, work: WindowsWorld, seed: int) -> WindowSimulation:
         """A run over the seed's part of the windows."""
         return WindowSimulation(work, self.played_part(work, seed))
 
@@ -143,11 +143,11 @@ def windows_in(source: str, file: Path, where: Path | EvenSpread) -> RequestWind
 
 
 _KINDS = {
-    "windows/serial": ("", DeployOptions()),
-    "windows/parallel": ("", DeployOptions(service="parallel")),
-    "windows/huawei-serial": ("huawei", DeployOptions()),
-    "windows/huawei-parallel": ("huawei", DeployOptions(service="parallel")),
-    "windows/monitor": ("monitor", DeployOptions()),
+    "windows/serial": ("", WindowsOptions()),
+    "windows/parallel": ("", WindowsOptions(service="parallel")),
+    "windows/huawei-serial": ("huawei", WindowsOptions()),
+    "windows/huawei-parallel": ("huawei", WindowsOptions(service="parallel")),
+    "windows/monitor": ("monitor", WindowsOptions()),
 }
 
 
@@ -193,4 +193,4 @@ def window_scenario_from_json(entry: Mapping[str, Any], data: Path | None = None
     if entry.get("options") is None:
         return scenario
     given = {**entry["options"], "weights": RewardWeights(**entry["options"]["weights"])}
-    return replace(scenario, options=DeployOptions(**given))
+    return replace(scenario, options=WindowsOptions(**given))

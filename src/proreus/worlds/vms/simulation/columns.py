@@ -1,7 +1,7 @@
 """The arrays of the world `vms`: the trace, and the runs that are played side by side over it.
 
 Letters in shape comments: V machines of the trace, E events, L lanes, W most machines of one run, H most
-machines that run at one time, and those of `cluster.servers`.
+machines that run at one time, and those of `state.servers`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class LinearScorer:
     by_demand: F64
     """[demand figures, pod kinds, features]: added per unit by which the demand differs from `usual`."""
     usual: F64
-    """[demand figures]: see `encoding.pods.demand_context`."""
+    """[demand figures]: see `encoding.pair.demand_context`."""
 
     def weights_for(self, compiled: Compiled) -> F64:
         """The weights for one workload, [pod kinds, features]."""

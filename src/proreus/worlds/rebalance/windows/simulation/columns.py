@@ -1,4 +1,4 @@
-"""The arrays of the world of windows. Letters: W windows, R requests, and those of `cluster.hosting`."""
+"""The arrays of the world of windows. Letters: W windows, R requests, and those of `state`."""
 
 from __future__ import annotations
 

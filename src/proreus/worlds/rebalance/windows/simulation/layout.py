@@ -16,7 +16,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.worlds.rebalance.windows.model import Deployment
-from proreus.worlds.rebalance.windows.simulation.world import DeployWorld, Sharing, shared_out
+from proreus.worlds.rebalance.windows.simulation.world import Sharing, WindowsWorld, shared_out
 from proreus.worlds.rebalance.windows.traces.layout import RESOURCES
 
 
@@ -52,7 +52,7 @@ def _standing(amount: F64) -> dict[str, float | int]:
     return {f"standing_{kind}": _number(amount[k]) for k, kind in enumerate(RESOURCES)}
 
 
-def layout_now(world: DeployWorld) -> dict[str, Any]:
+def layout_now(world: WindowsWorld) -> dict[str, Any]:
     """Where the pods of a run stand, with what they asked for in the last window."""
     start = world.windows.deployment
     here = Deployment(

@@ -19,7 +19,7 @@ from proreus.worlds.rebalance.windows.simulation.columns import (
     UNMET,
 )
 from proreus.worlds.rebalance.windows.simulation.layout import layout_now
-from proreus.worlds.rebalance.windows.simulation.world import DeployWorld, RewardWeights
+from proreus.worlds.rebalance.windows.simulation.world import RewardWeights, WindowsWorld
 
 MEASURES = by_name(
     Measure("violations", "%", "lower", "Requests served above the threshold", "violations"),
@@ -72,7 +72,7 @@ def window_figures(outcomes: F64, first: int) -> list[WindowFigures]:
     ]
 
 
-def outcome_of(outcomes: F64, world: DeployWorld, first: int) -> Outcome:
+def outcome_of(outcomes: F64, world: WindowsWorld, first: int) -> Outcome:
     """What a run from window `first` on came to; outcomes [windows, OUTCOMES]."""
     return Outcome(
         measures=measures_of(outcomes, world.options.weights),

@@ -12,14 +12,14 @@ from proreus.worlds.rebalance.windows.model import WINDOW
 from proreus.worlds.rebalance.windows.simulation.columns import HIT, MOVES, OUTCOMES, OVER_REQUESTS, REQUESTS
 from proreus.worlds.rebalance.windows.simulation.outcome import outcome_of
 from proreus.worlds.rebalance.windows.simulation.screen import node_lines
-from proreus.worlds.rebalance.windows.simulation.world import DeployWorld
+from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
 from proreus.worlds.rebalance.windows.state import LAST, WindowObservation
 
 
 class WindowSimulation:
     """Windows [first, last) of a deployment, every pod where it stood at the start."""
 
-    def __init__(self, world: DeployWorld, part: tuple[int, int]) -> None:
+    def __init__(self, world: WindowsWorld, part: tuple[int, int]) -> None:
         self.world, self._first = world.sibling(), part[0]
         self.world.begin(*part)
         self._outcomes: list[F64] = []

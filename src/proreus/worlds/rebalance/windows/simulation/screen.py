@@ -7,10 +7,10 @@ from collections.abc import Collection
 import numpy as np
 
 from proreus.contract.bars import MOST_LINES, cpu_and_memory
-from proreus.worlds.rebalance.windows.simulation.world import DeployWorld
+from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
 
 
-def node_lines(world: DeployWorld, moved: Collection[int] = ()) -> list[str]:
+def node_lines(world: WindowsWorld, moved: Collection[int] = ()) -> list[str]:
     """How full each node was by the last window, and its pods with the CPU they asked for; `moved`: pods."""
     asked, names = world.asked(), world.windows.deployment
     widest = max(map(len, names.node_names))

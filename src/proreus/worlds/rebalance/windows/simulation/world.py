@@ -1,4 +1,4 @@
-"""`DeployWorld`: pods that are moved between windows, one move at a time, then the window is served."""
+"""`WindowsWorld`: pods that are moved between windows, one move at a time, then the window is served."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RewardWeights:
 
 
 @dataclass(frozen=True)
-class DeployOptions:
+class WindowsOptions:
     """How pods serve requests, share nodes and move."""
 
     service: Service = "serial"
@@ -85,7 +85,7 @@ class DeployOptions:
             )
 
 
-def compile_stream(windows: RequestWindows, options: DeployOptions) -> Stream:
+def compile_stream(windows: RequestWindows, options: WindowsOptions) -> Stream:
     """The requests as columns."""
     deployment = windows.deployment
     counts = np.bincount(deployment.where, minlength=len(deployment.node_names))
@@ -100,7 +100,7 @@ def compile_stream(windows: RequestWindows, options: DeployOptions) -> Stream:
     return pack(Stream(first, amount, standing, where, demand, total))
 
 
-def new_run(windows: RequestWindows, options: DeployOptions) -> Run:
+def new_run(windows: RequestWindows, options: WindowsOptions) -> Run:
     """The arrays of a run; `begin_run` sets them to a start."""
     nodes, pods = len(windows.deployment.node_names), len(windows.deployment.pod_names)
     parallel = options.service == "parallel"
@@ -133,25 +133,25 @@ def new_run(windows: RequestWindows, options: DeployOptions) -> Run:
     )
 
 
-class DeployWorld:
+class WindowsWorld:
     """Between two windows: any number of moves within the budget, then `stop` serves the next window."""
 
     def __init__(
         self,
         windows: RequestWindows,
-        options: DeployOptions | None = None,
+        options: WindowsOptions | None = None,
         stream: Stream | None = None,
     ) -> None:
         """`stream`: the requests as columns, where another world has them already."""
         self.windows = windows
-        self.options = options or DeployOptions()
+        self.options = options or WindowsOptions()
         self.stream = stream or compile_stream(windows, self.options)
         self.run = new_run(windows, self.options)
         self.begin(0, windows.windows)
 
-    def sibling(self) -> DeployWorld:
+    def sibling(self) -> WindowsWorld:
         """Another run over the same requests, which shares nothing that changes."""
-        return DeployWorld(self.windows, self.options, self.stream)
+        return WindowsWorld(self.windows, self.options, self.stream)
 
     @property
     def hosting(self) -> Hosting:

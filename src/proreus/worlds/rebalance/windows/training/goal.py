@@ -31,7 +31,7 @@ from proreus.worlds.rebalance.windows.policies.columns import HOTSPOT, LEARNED
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import HIT, MOVES, OUTCOMES, OVER_REQUESTS, REQUESTS
-from proreus.worlds.rebalance.windows.simulation.world import DeployWorld
+from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,8 @@ _OF_THREAD = threading.local()
 """Worlds to play in: threads share the windows, not these."""
 
 
-def _own_world(scenario: WindowScenario, seed: int) -> DeployWorld:
-    known: dict[tuple[WindowScenario, int], DeployWorld] = _OF_THREAD.__dict__.setdefault("worlds", {})
+def _own_world(scenario: WindowScenario, seed: int) -> WindowsWorld:
+    known: dict[tuple[WindowScenario, int], WindowsWorld] = _OF_THREAD.__dict__.setdefault("worlds", {})
     if (scenario, seed) not in known:
-        known[scenario, seed] = DeployWorld(_windows(scenario, seed), scenario.options)
+        known[scenario, seed] = WindowsWorld(_windows(scenario, seed), scenario.options)
     return known[scenario, seed]
