@@ -106,7 +106,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=20_000, help="training steps per model")
     parser.add_argument("--scenario", default="gpu", help="a preset of the generator: gpu, small, medium")
     parser.add_argument("--nodes", type=int, default=7, help="nodes of the cluster")
-    parser.add_argument("--encoding", choices=("features", "document000"), default="features")
+    parser.add_argument("--encoding", choices=("features", "vector"), default="features")
     parser.add_argument("--reward", choices=("allocation", "completion"), default="allocation")
     parser.add_argument("--episodes", type=int, default=10, help="held-out workloads")
     parser.add_argument("--seed", type=int, default=0)

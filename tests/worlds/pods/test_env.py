@@ -52,7 +52,7 @@ def same(a: Any, b: Any) -> bool:
     return np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("encoding", ["features", "document000"])
+@pytest.mark.parametrize("encoding", ["features", "vector", "document000"])
 @pytest.mark.parametrize("reward", ["allocation", "completion"])
 def test_gymnasium_finds_nothing_to_complain_about(encoding: str, reward: str) -> None:
     env = gymnasium.make(

@@ -26,7 +26,12 @@ from proreus.model.workload import Workload
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.pods import rewards
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
-from proreus.worlds.pods.encoding.decision import LARGEST_FEATURE, PodsEncoder, document_vector, legal_actions
+from proreus.worlds.pods.encoding.decision import (
+    LARGEST_FEATURE,
+    PodsEncoder,
+    legal_actions,
+    simulator_vector,
+)
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.rewards import Reward
 from proreus.worlds.pods.scenarios import PodScenario, parse_scenario
@@ -37,7 +42,7 @@ from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.traces.generate import PRESETS, generate
 
-Encoding = Literal["features", "document000"]
+Encoding = Literal["features", "vector", "document000"]
 Illegal = Literal["raise", "delay"]
 Source: TypeAlias = str | Workload | Callable[[int], Workload]
 """A scenario's name as the command line has it, one workload for every episode, or a function from a seed to
@@ -47,7 +52,7 @@ Observed: TypeAlias = Any
 
 _LARGEST_TASK = 1e6  # the k8s simulator sets no bound to a task; spaces need one
 _CHOICES: Mapping[str, tuple[str, ...]] = {
-    "encoding": ("features", "document000"),
+    "encoding": ("features", "vector", "document000"),
     "reward": ("allocation", "completion"),
     "illegal": ("raise", "delay"),
 }
@@ -59,7 +64,7 @@ class PodsSettings:
 
     encoding: Encoding = "features"
     """"features": a dict of features per legal node, context and action mask, for learners that score nodes;
-    "document000": the fixed vector of 2N + 2 numbers of the k8s simulator, the mask is in `info`."""
+    "vector" (its old name: "document000"): the k8s simulator's 2N + 2 numbers, the mask is in `info`."""
     reward: Reward = "allocation"
     """"allocation": the share of GPUs (or CPU) put to use; "completion": minus time in the system."""
     illegal: Illegal = "raise"
@@ -228,10 +233,10 @@ class _Episode:
     def observed(self) -> Observed:
         """The decision at hand in the chosen encoding; zeros when the run is over."""
         nodes = len(self.workload.nodes)
-        if self.settings.encoding == "document000":
+        if self.settings.encoding != "features":
             if self.observation is None:
                 return np.zeros(2 * nodes + 2, dtype=np.float32)
-            return document_vector(self.observation).astype(np.float32)
+            return simulator_vector(self.observation).astype(np.float32)
         if self.observation is None:
             features = np.zeros((nodes, len(PAIR_FEATURES)), dtype=np.float32)
             context = np.zeros(len(CONTEXT_FEATURES), dtype=np.float32)
@@ -350,7 +355,7 @@ def _named(name: str) -> PodScenario:
 
 
 def _space(encoding: Encoding, nodes: int) -> spaces.Space[Any]:
-    if encoding == "document000":
+    if encoding != "features":
         high = np.full(2 * nodes + 2, 1.0, dtype=np.float32)
         high[2 * nodes :] = _LARGEST_TASK
         return spaces.Box(np.zeros_like(high), high, dtype=np.float32)

@@ -91,7 +91,7 @@ def fill_pairs(cluster: Cluster, state: State, scale: F64, c: int, into: tuple[B
             devices[n] = encode_pair(cluster, state, scale, c, n, features[n])
 
 
-def document_vector(observation: PodObservation) -> F64:
+def simulator_vector(observation: PodObservation) -> F64:
     """float64[2N + 2], the state as the k8s simulator sends it.
 
     Per node the shares of CPU and memory in use, then the pod's milli-CPU / 100,000 and bytes / 1 GiB.

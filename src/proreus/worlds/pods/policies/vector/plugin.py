@@ -29,7 +29,7 @@ from proreus.model.decision import Decision, Delay, Place
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, COL_MEMORY
 from proreus.policies.protocol import Explanation, Verdict
-from proreus.worlds.pods.encoding.decision import document_vector
+from proreus.worlds.pods.encoding.decision import simulator_vector
 from proreus.worlds.pods.policies.explaining import told
 from proreus.worlds.pods.state.observation import PodObservation
 
@@ -60,7 +60,7 @@ class VolcanoPlugin:
         legal = observation.refusals() == 0
         if not legal.any():
             return Delay()
-        state = document_vector(observation)
+        state = simulator_vector(observation)
         action = self._predict(state)
         if self._every_pair:
             for _ in range(int(legal.sum()) - 1):
@@ -98,7 +98,7 @@ class VolcanoPlugin:
         """The scores behind the decision."""
         codes = observation.refusals()
         decision = self.decide(observation)
-        action = self._predict(document_vector(observation))
+        action = self._predict(simulator_vector(observation))
         totals = self._totals(observation, action)
         verdicts = tuple(
             Verdict(

@@ -22,7 +22,7 @@ from proreus.model.node import Node, Pace
 from proreus.model.pod import Pod
 from proreus.model.resources import Resources
 from proreus.model.workload import Workload
-from proreus.worlds.pods.encoding.decision import document_vector
+from proreus.worlds.pods.encoding.decision import simulator_vector
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import VectorModel, draw_of
@@ -88,7 +88,7 @@ def play(
         if not legal.any():
             world.apply(Delay())
             continue
-        state = document_vector(observation)
+        state = simulator_vector(observation)
         mask = placements(legal) if masked else None
         action, log_prob = model.decide(state, actions, mask, float(draws.random()))
         decision = plugin.choose(observation, legal, action)
@@ -160,7 +160,7 @@ class MaskedModel:
         if not legal.any():
             return Delay()
         mask = placements(legal)
-        action, _ = self._model.decide(document_vector(observation), len(mask), mask, -1.0)
+        action, _ = self._model.decide(simulator_vector(observation), len(mask), mask, -1.0)
         return Place(action)
 
     def fresh(self, seed: int) -> MaskedModel:
