@@ -2,7 +2,7 @@
 
 `SchedEnv` has VMAgent's names: `obs` is what is free on every NUMA node, `req` (also `feat`) what the
 request takes, `avail` where it may go; an action is server * 2 + NUMA node, -1 is first fit and -2 (true)
-best fit. For many environments at once use `worlds.vms.training.lanes.BatchedVms`, which learners step without
+best fit. For many at once use `worlds.vms.training.lanes.BatchedVms`, which learners step without
 Gymnasium.
 
 >>> import gymnasium, proreus.envs
