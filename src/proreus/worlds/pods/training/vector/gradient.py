@@ -2,7 +2,7 @@
 
 `gradient_of` turns the tensors of a checkpoint into a `Gradient`: one flat vector of parameters, logits and
 values of a batch, and the gradient of a loss by the parameters from that by logits and values. What is
-served (`policies.vector_scorer`, `policies.vector_mlp`) computes the same logits; tests keep them equal, and
+served (`policies.vector.scorer`, `policies.vector.mlp`) computes the same logits; tests keep them equal, and
 check the gradient against autograd.
 
 B vectors of n nodes, H hidden units, F features of a node, K of its memory, G of the context.
