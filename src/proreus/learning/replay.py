@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from proreus.kernels.arrays import F64, I64
+from proreus.kernels.arrays import F32, F64, I64
 from proreus.kernels.compiled import compiled
 
 Array: TypeAlias = NDArray[Any]
@@ -96,13 +96,13 @@ class Batch:
 
     places: I64
     """Where they are in the replay: to be given back to `set_priorities`."""
-    weights: NDArray[np.float32]
+    weights: F32
     """Importance weights, the largest of them 1."""
     observation: dict[str, Array]
     action: I64
-    reward: NDArray[np.float32]
+    reward: F32
     following: dict[str, Array]
-    discount: NDArray[np.float32]
+    discount: F32
 
 
 class PrioritisedReplay:
