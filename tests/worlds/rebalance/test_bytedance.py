@@ -40,7 +40,7 @@ SOUND: dict[str, Any] = {
             ],
         },
         {
-            "host_info": [{"node_id": "b", "numa": [numa(1, free=44), numa(0)]}],
+            "host_info": [{"node_id": "b", "numa": [numa(1, total=52, free=44), numa(0)]}],
             "vm_instance": [
                 {
                     "instance_id": "y",

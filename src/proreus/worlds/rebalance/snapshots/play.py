@@ -58,4 +58,5 @@ def play(
     outcome = play_snapshot(SnapshotWorld(work, scenario.options), noted)
     again = Again(policy.name, noted.decisions)
     drawn = recorded(SnapshotWorld(work, scenario.options), again) if picture else None
-    return Played(outcome, drawn, remark_of(fresh))
+    remarks = (f"note: {work.mended}" if work.mended else "", remark_of(fresh))
+    return Played(outcome, drawn, "\n".join(filter(None, remarks)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from proreus.kernels.arrays import I64
 from proreus.model.errors import UsageError
-from proreus.worlds.rebalance.snapshots.policies.assembling import assemble
+from proreus.worlds.rebalance.snapshots.policies.assembling import Effort, assemble
 from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
 from proreus.worlds.rebalance.snapshots.policies.plans import best_part, change_of, ordered_plan
@@ -28,7 +28,9 @@ from proreus.worlds.rebalance.snapshots.state import Machines
 
 _FIRST_EFFORT, _ROUNDS = 200, 5  # each round of annealing tries twice as much as the one before
 _FOR_PRICES = 0.5  # share of the time
-_BREADTHS = (1.0, 8.0)
+_TRIES = (1, 8, 1, 2, 4)
+"""How many changes of the same effect each call of the solver may choose from, in budgets. Its plan may lose
+by being put in order, or the best one may need another change: the next call chooses from others, by lot."""
 
 
 @dataclass(frozen=True)
@@ -114,21 +116,20 @@ def _with_solver(machines: Machines, budget: int, found: Found, span: tuple[floa
         return found
     begin, deadline = span
     kind, representative = kinds_of(machines)
-    contents = contents_of(machines, kind, representative)
-    market = Market(contents, budget)
+    market = Market(*contents_of(machines, kind, representative), budget)
     own = change_of(machines, kind, found.plan)
     changed = np.flatnonzero(own.any(axis=(1, 2)))
     market.keep(changed, own[changed])
     enough = begin + _FOR_PRICES * (deadline - begin)
-    priced = lowest_bound(highs, market, contents, enough)
+    priced = lowest_bound(highs, market, enough)
     by_clock = time.perf_counter() > enough
     plan, pieces = found.plan, found.pieces
     bound = max(whole_pieces(machines) + math.floor(priced.bound + 1e-6), pieces)
-    for breadth in _BREADTHS:
+    for lot, breadth in enumerate(_TRIES):
         left = deadline - time.perf_counter()
         if pieces == bound or left <= 0:
             break
-        change = assemble(highs, machines, representative, priced, (budget, left, breadth))
+        change = assemble(highs, machines, priced, budget, Effort(left, breadth, lot))
         other, reached = ordered_plan(machines, kind, change, budget)
         by_clock = by_clock or time.perf_counter() > deadline
         if reached > pieces:

@@ -15,6 +15,7 @@ import numpy as np
 from proreus.kernels.arrays import F64, I64
 from proreus.model.errors import WorkError
 from proreus.worlds.rebalance.snapshots.model import CPU
+from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
 from proreus.worlds.rebalance.snapshots.policies.prices import Candidates, Priced
 from proreus.worlds.rebalance.snapshots.policies.solver import new_solver, run_solver
 from proreus.worlds.rebalance.snapshots.state import Machines
@@ -49,18 +50,24 @@ class _Columns:
         )
 
 
-def assemble(
-    highs: Any, machines: Machines, representative: I64, priced: Priced, limits: tuple[int, float, float]
-) -> I64:
-    """int64[P, 2, K], the change of every NUMA node in the best plan that the candidates allow.
+@dataclass(frozen=True)
+class Effort:
+    """How much the solver may choose from, and for how long."""
 
-    representative: int64[K]; limits: migrations, seconds, and how far beyond the budget changes with the
-    same effect are kept (1: as many as it could pay for).
-    """
-    budget, seconds, breadth = limits
-    columns = _few(_with_room(machines, representative, priced), budget, breadth)
-    solver = new_solver(highs, seconds)
+    seconds: float
+    breadth: int
+    """Changes with the same effect that are kept: as many as so many budgets could pay for."""
+    lot: int
+    """Which of them, and which of equal plans."""
+
+
+def assemble(highs: Any, machines: Machines, priced: Priced, budget: int, effort: Effort) -> I64:
+    """int64[P, 2, K], the change of every NUMA node in the best plan that the candidates allow."""
+    _, representative = kinds_of(machines)
+    columns = _few(_with_room(machines, representative, priced), budget, effort)
+    solver = new_solver(highs, effort.seconds)
     solver.setOptionValue("mip_abs_gap", _FEWER_MOVES)
+    solver.setOptionValue("random_seed", effort.lot)
     double = machines.double[representative]
     if solver.passModel(_program(highs, columns, double, (budget, priced.bound))) == highs.HighsStatus.kError:
         raise WorkError("the solver refuses the changes of this snapshot")
@@ -88,17 +95,17 @@ def _with_room(machines: Machines, representative: I64, priced: Priced) -> _Colu
     return columns.only(np.flatnonzero((after >= 0).all(axis=(1, 2)) & (worth >= -_LOSING)))
 
 
-def _few(columns: _Columns, budget: int, breadth: float) -> _Columns:
+def _few(columns: _Columns, budget: int, effort: Effort) -> _Columns:
     """Of many changes with the same effect only as many as a plan may need, on machines by lot."""
     effects = np.column_stack([columns.gain, columns.comes, columns.net])
     _, effect = np.unique(effects, axis=0, return_inverse=True)
-    order = np.random.default_rng(0).permutation(len(columns.gain))
+    order = np.random.default_rng(effort.lot).permutation(len(columns.gain))
     order = order[np.argsort(effect.ravel()[order], kind="stable")]
     sorted_effect = effect.ravel()[order]
     rank = np.arange(len(order)) - np.searchsorted(sorted_effect, sorted_effect)
     leaves = columns.comes - columns.net.sum(axis=1)
     units = np.maximum(np.maximum(columns.comes, leaves), 1)
-    kept = order[rank < (breadth * budget // units + _ALIKE)[order]]
+    kept = order[rank < (effort.breadth * budget // units + _ALIKE)[order]]
     best = kept[np.argsort(-columns.worth[kept], kind="stable")]
     return columns.only(best[:_MOST_COLUMNS])
 

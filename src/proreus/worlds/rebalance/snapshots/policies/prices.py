@@ -18,6 +18,7 @@ import numpy as np
 from proreus.kernels.arrays import F64, I64
 from proreus.workers.cores import available_cores
 from proreus.worlds.rebalance.snapshots.policies.pricing import (
+    Changes,
     Contents,
     best_changes,
     no_changes,
@@ -57,8 +58,8 @@ class Priced:
 class Market:
     """Machines that answer to prices, and all changes that they have answered with."""
 
-    def __init__(self, contents: Contents, budget: int) -> None:
-        self._contents, self._budget = contents, budget
+    def __init__(self, contents: Contents, alike: I64, budget: int) -> None:
+        self.contents, self._alike, self._budget = contents, alike, budget
         self._changes = no_changes(contents)
         kinds = contents.cpu.shape[0]
         # A change is told from others by a number: equal ones have equal numbers, others nearly never.
@@ -66,22 +67,20 @@ class Market:
         self._seen: set[int] = set()
         self._kept: list[tuple[I64, I64]] = []
 
-    def ask(self, prices: F64) -> tuple[float, F64]:
+    def ask(self, prices: F64, pool: ThreadPoolExecutor) -> tuple[float, F64]:
         """(bound at these prices, its slope)."""
-        changes, machines = self._changes, self._contents.free.shape[0]
-        cuts = np.linspace(0, machines, available_cores() + 1).astype(int).tolist()
-        with ThreadPoolExecutor(max_workers=len(cuts)) as pool:
-            list(pool.map(lambda span: best_changes(self._contents, prices, span, changes), pairwise(cuts)))
+        cuts = np.linspace(0, self.contents.free.shape[0], available_cores() + 1).astype(int).tolist()
+        list(pool.map(lambda span: best_changes(self.contents, prices, span, self._changes), pairwise(cuts)))
+        changes = Changes(*(column[self._alike] for column in self._changes))
         alone = changes.node_worth.sum(axis=1)
         together = changes.machine_worth > alone
         bound = prices[-1] * self._budget + np.where(together, changes.machine_worth, alone).sum()
         made = np.where(together[:, None, None], changes.machine, changes.node)
         slope = np.append(-made.sum(axis=(0, 1)), self._budget - np.maximum(made, 0).sum())
-        self._keep_answers()
+        self._keep_answers(changes)
         return float(bound), slope.astype(np.float64)
 
-    def _keep_answers(self) -> None:
-        changes = self._changes
+    def _keep_answers(self, changes: Changes) -> None:
         for numa in (0, 1):
             which = np.flatnonzero(changes.node[:, numa].any(axis=1))
             one = np.zeros((len(which), *changes.node.shape[1:]), dtype=np.int64)
@@ -100,39 +99,38 @@ class Market:
 
     def candidates(self) -> Candidates:
         """All changes so far."""
-        kinds = self._contents.cpu.shape[0]
+        kinds = self.contents.cpu.shape[0]
         none = (np.empty(0, dtype=np.int64), np.empty((0, 2, kinds), dtype=np.int64))
         machines, changes = zip(*(self._kept or [none]), strict=True)
         return Candidates(np.concatenate(machines), np.concatenate(changes))
 
 
-def lowest_bound(highs: Any, market: Market, contents: Contents, deadline: float) -> Priced:
+def lowest_bound(highs: Any, market: Market, deadline: float) -> Priced:
     """Prices with a bound as low as questions until `deadline` (of time.perf_counter) find."""
+    contents = market.contents
     kinds = contents.cpu.shape[0]
     # A unit is never worth more than all pieces it could fill on two NUMA nodes, and a few migrations.
     widest = 2.0 * float(contents.most[0] // contents.size[0] + 2)
     lowest, highest = np.full(kinds + 1, -widest), np.full(kinds + 1, widest)
     lowest[-1] = 0.0
-    best = np.append(np.full(kinds, -0.5), 0.5)
-    bound, slope = market.ask(best)
     program = _Slopes(highs, lowest, highest)
-    program.add(best, bound, slope)
-    radius = _RADIUS
-    for _ in range(_MOST_QUESTIONS):
-        if time.perf_counter() > deadline:
-            break
-        prices, foreseen = program.lowest(best, radius)
-        if bound - foreseen < _CLOSE:
-            break
-        found, slope = market.ask(prices)
-        program.add(prices, found, slope)
-        share = (bound - found) / (bound - foreseen)
-        if share <= _ENOUGH:
-            radius *= _SHRINK
-            continue
-        if share > _GOOD and np.abs(prices - best).max() > 0.99 * radius:
-            radius *= _GROW
-        best, bound = prices, found
+    best, radius = np.append(np.full(kinds, -0.5), 0.5), _RADIUS
+    with ThreadPoolExecutor(max_workers=available_cores()) as pool:
+        bound, slope = market.ask(best, pool)
+        program.add(best, bound, slope)
+        for _ in range(_MOST_QUESTIONS):
+            prices, foreseen = program.lowest(best, radius)
+            if bound - foreseen < _CLOSE or time.perf_counter() > deadline:
+                break
+            found, slope = market.ask(prices, pool)
+            program.add(prices, found, slope)
+            share = (bound - found) / (bound - foreseen)
+            if share <= _ENOUGH:
+                radius *= _SHRINK
+                continue
+            if share > _GOOD and np.abs(prices - best).max() > 0.99 * radius:
+                radius *= _GROW
+            best, bound = prices, found
     return Priced(best, bound, market.candidates())
 
 

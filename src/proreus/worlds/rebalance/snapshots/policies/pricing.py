@@ -26,7 +26,7 @@ _NEVER = -1e18
 
 @packable
 class Contents(NamedTuple):
-    """P machines as counts of K kinds."""
+    """P machines, no two of them alike, as counts of K kinds."""
 
     free: I64  # [P, 2] free cores
     present: I64  # [P, 2, K] units; those on both NUMA nodes count at the first
@@ -47,26 +47,31 @@ class Changes(NamedTuple):
     machine_worth: F64  # [P] beyond no change; hugely negative where there is none
 
 
-def contents_of(machines: Machines, kind: I64, representative: I64) -> Contents:
-    """The machines as counts; kind: int64[V], representative: int64[K]."""
+def contents_of(machines: Machines, kind: I64, representative: I64) -> tuple[Contents, I64]:
+    """(the machines as counts, alike ones once; which of these each machine is).
+
+    kind: int64[V], representative: int64[K].
+    """
     places, kinds = machines.free.shape[0], representative.shape[0]
     present = np.zeros((places, 2, kinds), dtype=np.int64)
     np.add.at(present, (machines.machine, machines.numa, kind), 1)
     cpu, double = machines.demand[representative, CPU], machines.double[representative]
     groups = machines.group[machines.machine[representative]]
     welcome = machines.movable[representative][None, :] & (machines.group[:, None] == groups[None, :])
+    free = machines.free[:, :, CPU]
     in_use = present @ np.where(double, 0, cpu) + (present[:, :1] @ np.where(double, cpu, 0))
-    return pack(
-        Contents(
-            free=np.ascontiguousarray(machines.free[:, :, CPU]),
-            present=present,
-            cpu=cpu,
-            double=double,
-            welcome=welcome,
-            most=np.array([int((machines.free[:, :, CPU] + in_use).max())]),
-            size=machines.size,
-        )
+    told = np.column_stack([free, welcome, present.reshape(places, -1)])
+    _, first, alike = np.unique(told, axis=0, return_index=True, return_inverse=True)
+    contents = Contents(
+        free=free[first],
+        present=present[first],
+        cpu=cpu,
+        double=double,
+        welcome=welcome[first],
+        most=np.array([int((free + in_use).max())]),
+        size=machines.size,
     )
+    return pack(contents), alike.ravel()
 
 
 def no_changes(contents: Contents) -> Changes:
