@@ -71,7 +71,13 @@ class Market:
         """(bound at these prices, its slope)."""
         cuts = np.linspace(0, self.contents.free.shape[0], available_cores() + 1).astype(int).tolist()
         list(pool.map(lambda span: best_changes(self.contents, prices, span, self._changes), pairwise(cuts)))
-        changes = Changes(*(column[self._alike] for column in self._changes))
+        distinct, alike = self._changes, self._alike
+        changes = Changes(
+            distinct.node[alike],
+            distinct.node_worth[alike],
+            distinct.machine[alike],
+            distinct.machine_worth[alike],
+        )
         alone = changes.node_worth.sum(axis=1)
         together = changes.machine_worth > alone
         bound = prices[-1] * self._budget + np.where(together, changes.machine_worth, alone).sum()
