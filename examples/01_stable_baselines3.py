@@ -22,9 +22,9 @@ from sb3_contrib.common.maskable.utils import get_action_masks
 from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
 
+import proreus
+from proreus.envs import PodsEnv
 from proreus.envs.sb3 import make_sb3_env
-from proreus.worlds.pods.env import PodsEnv
-from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.simulation.world import PodsOptions
 
 HELD_OUT = 1_000_000
@@ -89,7 +89,7 @@ def evaluate_rule(name: str, episodes: int, settings: dict[str, Any]) -> list[fl
     returns = []
     for episode in range(episodes):
         env = PodsEnv(seed=HELD_OUT + episode, **settings)
-        rule = make_policy(name, seed=episode)
+        rule = proreus.make_policy("pods", name, seed=episode)
         env.reset()
         total = 0.0
         while (observation := env.observation) is not None:

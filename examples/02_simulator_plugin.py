@@ -23,18 +23,31 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import proreus
+from proreus.compare.results import Simulated
+from proreus.contract.scenario import Scenario
 from proreus.kernels.arrays import F64
-from proreus.reading.catalogue import load
-from proreus.serving.client.grpc import GrpcClient
-from proreus.serving.client.rest import RestClient
-from proreus.worlds.pods.play import simulate
-from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.model.workload import Workload
+from proreus.policies.catalogue import AnyPolicy
+from proreus.serving.client import GrpcClient, RestClient
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
-from proreus.worlds.pods.simulation.outcome import PodsOutcome
-from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.scenarios import Scenario as PodsScenario
 from proreus.worlds.pods.traces.volcano import volcano_nodes, volcano_workload
+
+
+@dataclass(frozen=True)
+class GeneratedCase:
+    """Where the tasks come from without the k8s simulator's files: a source of one's own."""
+
+    nodes: int
+    name: str = "generated"
+
+    def load(self, seed: int) -> Workload:
+        """Tasks as the k8s simulator has them, on so many nodes."""
+        return volcano_workload(seed, volcano_nodes(seed, self.nodes))
 
 
 def main() -> int:
@@ -51,9 +64,10 @@ def main() -> int:
     parser.add_argument("--deterministic", action="store_true", help="take the best action, do not draw one")
     parser.add_argument("--report", action="store_true", help="report the decisions and their rewards")
     arguments = parser.parse_args()
-    case = _case(arguments)
-    nodes = len(case.workload.nodes)
-    print(f"{len(case.workload.pods)} tasks on {nodes} nodes")
+    case, seed = _case(arguments), arguments.seed
+    workload = case.load(seed).workload
+    nodes = len(workload.nodes)
+    print(f"{len(workload.pods)} tasks on {nodes} nodes")
     with contextlib.ExitStack() as stack:
         rest_url, grpc_address = arguments.rest, arguments.grpc
         if not (rest_url and grpc_address):
@@ -72,9 +86,9 @@ def main() -> int:
             return action
 
         outcomes = {
-            "plugin over REST": _timed(case, VolcanoPlugin("rest", over_rest)),
-            "plugin over gRPC": _timed(case, VolcanoPlugin("grpc", over_grpc)),
-            "binpack": _timed(case, make_policy("binpack")),
+            "plugin over REST": _timed(case, seed, VolcanoPlugin("rest", over_rest)),
+            "plugin over gRPC": _timed(case, seed, VolcanoPlugin("grpc", over_grpc)),
+            "binpack": _timed(case, seed, "binpack"),
         }
         print(f"answered by version {rest.health().model_version}")
         if arguments.report:
@@ -84,27 +98,27 @@ def main() -> int:
     return 0 if same else 1
 
 
-def _case(arguments: argparse.Namespace) -> Compiled:
+def _case(arguments: argparse.Namespace) -> Scenario:
     if arguments.data is not None:
-        return compile_workload(load("k8ssim/large", arguments.data, seed=arguments.seed))
-    return compile_workload(volcano_workload(arguments.seed, volcano_nodes(arguments.seed, arguments.nodes)))
+        return proreus.make_scenario("pods", "k8ssim/large", data=arguments.data)
+    return PodsScenario(GeneratedCase(arguments.nodes))
 
 
-def _timed(case: Compiled, policy: object) -> PodsOutcome:
+def _timed(case: Scenario, seed: int, policy: AnyPolicy | str) -> Simulated:
     begin = time.perf_counter()
-    outcome = simulate(case, policy)  # type: ignore[arg-type]
+    found = proreus.simulate("pods", case, policy, seed=seed)
     seconds = time.perf_counter() - begin
-    mean, makespan = outcome.measures["jct_mean"], outcome.measures["makespan"]
-    name = getattr(policy, "name", "")
-    print(f"{name:<8} mean completion {mean:6.2f} s, makespan {makespan:6.1f} s   ({seconds:.1f} s to run)")
-    return outcome
+    mean, makespan = found.measures["jct_mean"], found.measures["makespan"]
+    told = f"mean completion {mean:6.2f} s, makespan {makespan:6.1f} s"
+    print(f"{found.policy:<8} {told}   ({seconds:.1f} s to run)")
+    return found
 
 
-def _placed(outcome: PodsOutcome) -> list[tuple[str, str]]:
-    return [(name, node) for name, _, node, *_ in outcome.log]
+def _placed(found: Simulated) -> list[tuple[str, str]]:
+    return [(row["pod"], row["node"]) for row in found.log]
 
 
-def _report(client: RestClient, seen: list[tuple[F64, int]], outcome: PodsOutcome) -> None:
+def _report(client: RestClient, seen: list[tuple[F64, int]], outcome: Simulated) -> None:
     """One reward for all steps of the session, as the original plugin gives it: quicker is better."""
     reward = 10.0 * math.exp(-outcome.measures["jct_mean"] / 100.0)
     for first in range(0, len(seen), 512):

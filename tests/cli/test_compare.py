@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proreus.cli.data import DATASETS
+from proreus.worlds import registered, world
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from tests.cli.runner import Ended, Proreus, openb_files, run_process
 
@@ -92,8 +92,10 @@ def test_data_list_without_a_folder(proreus: Proreus, tmp_path: Path) -> None:
     ended = proreus("data", "list", "--json", "d.json")
     assert (ended.code, ended.err) == (0, "")
     found = json.loads((tmp_path / "d.json").read_text())["datasets"]
-    assert [row["name"] for row in found] == list(DATASETS)
-    assert all(list(row) == ["name", "here", "what", "licence"] and row["here"] is False for row in found)
+    names = [name for known in registered() for name in world(known).datasets]
+    assert [row["name"] for row in found] == names
+    keys = ["name", "here", "what", "licence", "world"]
+    assert all(list(row) == keys and row["here"] is False for row in found)
 
 
 def test_data_list_with_some_data(proreus: Proreus, tmp_path: Path) -> None:

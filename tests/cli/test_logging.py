@@ -70,7 +70,7 @@ def test_results_and_log_do_not_mix(
     monkeypatch.setattr(data, "known", known_and_said)
     assert main(["data", "list", "--log_json"]) == 0
     said = capsys.readouterr()
-    assert json.loads(said.err)["message"] == "looking"
+    assert {json.loads(line)["message"] for line in said.err.splitlines()} == {"looking"}
     assert "looking" not in said.out
 
 

@@ -176,7 +176,7 @@ def explained(proreus: Proreus, tmp_path: Path, pod: str, *flags: str) -> Ended:
     return ended
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", POLICIES.names)
 def test_every_policy_gives_a_reason_per_node(policy: str, proreus: Proreus, tmp_path: Path) -> None:
     ended = explained(proreus, tmp_path, "app-000-0", "--policy", policy)
     told = reasons(ended.out)
@@ -227,7 +227,7 @@ def test_manifests_without_preemption(proreus: Proreus, tmp_path: Path) -> None:
 
 def test_every_policy_runs_the_manifests(proreus: Proreus, tmp_path: Path) -> None:
     flags = manifests(tmp_path)
-    for policy in POLICIES:
+    for policy in POLICIES.names:
         ended = explained(proreus, tmp_path, "training", "--policy", policy, *flags)
         assert "training goes to gpu-1" in ended.out
 

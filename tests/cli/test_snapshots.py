@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from proreus.worlds.rebalance import bench as rebalance
+from proreus.worlds.rebalance.snapshots.play import play
 from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES, make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.scenarios import (
     SnapshotScenario,
     parse_snapshot_scenario,
-    play_snapshot,
 )
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions
 from tests.cli.runner import Proreus
@@ -70,14 +70,16 @@ def test_bad_snapshots_are_refused_in_a_line(proreus: Proreus, words: tuple[str,
     assert ended.code == 2 and message in ended.err and len(ended.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", SNAPSHOT_POLICIES)
+@pytest.mark.parametrize("name", SNAPSHOT_POLICIES.names)
 def test_a_run_never_makes_fragments_and_leaves_its_snapshot_alone(name: str) -> None:
     scenario = SnapshotScenario("snapshot-small@10", SnapshotOptions(budget=4), machines=10)
     snapshot = scenario.load(1)
-    runs = [play_snapshot(snapshot, make_snapshot_policy(name, 0), scenario.options) for _ in range(2)]
+    policy = make_snapshot_policy(name, 0)
+    runs = [play(scenario, snapshot, policy, 0, picture=True) for _ in range(2)]
     first, second = (run.outcome for run in runs)
-    assert first.log == second.log
-    assert len(first.log) <= 4 and runs[0].use.shape == (len(first.log) + 1, 10)
+    assert first.rows == second.rows
+    assert runs[0].picture is not None
+    assert len(first.rows) <= 4 and runs[0].picture.heat.cells.shape == (10, len(first.rows) + 1)
     assert first.measures["fragment_reduction"] == pytest.approx(
         first.measures["fragment_rate_before"] - first.measures["fragment_rate"]
     )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from proreus.compare.report.player import player, player_data
+from proreus.contract.play import recorded, walk
 from proreus.contract.replay import (
     ABSENT,
     FULL,
@@ -29,19 +30,25 @@ from proreus.contract.replay import (
     levels_of,
     replay_of,
 )
+from proreus.contract.world import Picture
+from proreus.worlds.rebalance.snapshots.play import play as play_snapshot
 from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
-from proreus.worlds.rebalance.snapshots.scenarios import SnapshotScenario, play_snapshot
+from proreus.worlds.rebalance.snapshots.scenarios import SnapshotScenario
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions
-from proreus.worlds.rebalance.windows.play import play_by_windows, play_part, replayed
+from proreus.worlds.rebalance.windows.play import play_part
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
+from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import MOVES
+from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 from proreus.worlds.vms.model import ServerShape
-from proreus.worlds.vms.play import VmRuns, play_runs, record_run
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.play import play as play_vms
+from proreus.worlds.vms.play import play_runs
+from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
+from proreus.worlds.vms.simulation.runs import VmRuns
 
 ROUNDING = 0.5 / FULL + 1e-9
 
@@ -123,10 +130,15 @@ def test_levels_have_room_above_full_and_never_say_absent() -> None:
     assert levels.tolist() == [0, 0, FULL // 2, FULL, 220, ABSENT - 1]
 
 
+def replay_in(picture: Picture | None) -> Replay:
+    assert picture is not None and picture.replay is not None
+    return picture.replay
+
+
 def of_vms(name: str, policy: str, **changed: Any) -> tuple[VmRuns, VmRulePolicy, Replay]:
     scenario: VmScenario = replace(parse_vm_scenario(name, None), starts=2, **changed)
-    runs, chosen = scenario.load(3), make_vm_policy(policy, 5)
-    return runs, chosen, record_run(runs, chosen)[2]
+    runs, chosen = scenario.load(3), rule_policy(policy, 5)
+    return runs, chosen, replay_in(play_vms(scenario, runs, chosen, 5, picture=True).picture)
 
 
 @pytest.mark.parametrize("policy", ["first_fit", "random", "learned"])
@@ -164,47 +176,58 @@ def test_servers_that_are_added_are_absent_before() -> None:
     assert replay.moments[-1].endswith(f"{first.servers} servers")
 
 
+def rule_of(name: str, seed: int) -> MovePolicy:
+    policy = make_move_policy(name, seed)
+    assert isinstance(policy, MovePolicy)
+    return policy
+
+
 WINDOWS = WindowScenario("small", config=WindowsConfig(nodes=4, pods=12, windows=240))
 
 
 @pytest.mark.parametrize("policy", ["nothing", "hotspot", "balance", "random", "learned"])
 def test_nodes_and_pods_are_those_of_the_windows(policy: str) -> None:
     world, part = WINDOWS.load(2), (180, 240)
-    chosen = make_move_policy(policy, 4)
-    outcomes, use, _ = play_part(world, chosen, part)
+    chosen = rule_of(policy, 4)
+    outcomes, _ = play_part(world, chosen, part)
     end = world.hosting.where.copy()
-    replay = replayed(world, chosen, part)
+    replay = replay_in(recorded(WindowSimulation(world, part), chosen))
     assert replay.levels.shape == (61, 4, 1, 2)
     assert [len(moves) for moves in replay.moves] == [0, *outcomes[:, MOVES].astype(int).tolist()]
-    highest = np.minimum(use, (ABSENT - 1) / FULL)
-    assert replay.levels[1:, :, 0].max(axis=2) / FULL == pytest.approx(highest, abs=ROUNDING)
     where = dict(
         zip(world.windows.deployment.pod_names, world.windows.deployment.where.tolist(), strict=True)
     )
-    for move in (one for frame in replay.moves for one in frame):
-        assert where[move.item] == move.source != move.target
-        where[move.item] = move.target
+    use = np.zeros((60, 4))
+    for window, moves in enumerate(replay.moves[1:]):
+        for move in moves:
+            assert where[move.item] == move.source != move.target
+            where[move.item] = move.target
+        asked = np.zeros((4, 2))
+        np.add.at(asked, list(where.values()), world.stream.demand[part[0] + window])
+        use[window] = (asked / world.hosting.capacity).max(axis=1)
     assert list(where.values()) == end.tolist()
+    highest = np.minimum(use, (ABSENT - 1) / FULL)
+    assert replay.levels[1:, :, 0].max(axis=2) / FULL == pytest.approx(highest, abs=ROUNDING)
     assert replay.moments[:2] == ("before window 180", "window 180")
     assert replay.moments[-1] == "window 239"
 
 
 def test_windows_one_by_one_are_the_run_of_the_kernel() -> None:
     world = WINDOWS.load(1)
-    chosen = make_move_policy("random", 9)
-    outcomes, _, _ = play_part(world, chosen, (10, 60))
-    again = [world.outcome() for _ in play_by_windows(world, chosen, (10, 60))]
-    assert np.array(again) == pytest.approx(outcomes)
+    chosen = rule_of("random", 9)
+    outcomes, _ = play_part(world, chosen, (10, 60))
+    again = WindowSimulation(world, (10, 60))
+    walk(again, chosen)
+    assert again.outcomes() == pytest.approx(outcomes)
 
 
 @pytest.mark.parametrize("policy", ["nothing", "greedy_fragment", "random", "search"])
 def test_every_migration_of_the_log_is_in_one_frame(policy: str) -> None:
     scenario = SnapshotScenario("snapshot-small", SnapshotOptions(budget=12))
     snapshot = scenario.load(1)
-    log = play_snapshot(snapshot, make_snapshot_policy(policy, 0), scenario.options).outcome.log
-    played = scenario.play(snapshot, (policy, None), 0, with_picture=True)
-    assert played.picture is not None and played.picture.replay is not None
-    replay = played.picture.replay
+    played = play_snapshot(scenario, snapshot, make_snapshot_policy(policy, 0), 0, picture=True)
+    log: Any = played.outcome.rows
+    replay = replay_in(played.picture)
     assert [len(frame) for frame in replay.moves] == [0] + [1] * len(log)
     machines = [(vm, source.partition("/")[0], target.partition("/")[0]) for vm, source, target, _ in log]
     assert named(replay) == machines

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from proreus.worlds.rebalance.snapshots.play import play
 from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.policies.exact import solve
 from proreus.worlds.rebalance.snapshots.policies.search import search_plan
-from proreus.worlds.rebalance.snapshots.scenarios import parse_snapshot_scenario, play_snapshot
+from proreus.worlds.rebalance.snapshots.scenarios import parse_snapshot_scenario
 from proreus.worlds.rebalance.snapshots.state import machines_of
 from tests.real_data import real_data
 
@@ -18,7 +19,7 @@ def test_the_search_finds_what_the_solver_proves_to_be_the_best() -> None:
     scenario = parse_snapshot_scenario("bytedance", real_data("vms"))
     snapshot = scenario.load(0)
     assert (len(snapshot.machines), len(snapshot.vms)) == (279, 2_089)
-    measures = play_snapshot(snapshot, make_snapshot_policy("search", 0), scenario.options).outcome.measures
+    measures = play(scenario, snapshot, make_snapshot_policy("search", 0), 0).measures
     assert measures["fragment_rate_before"] == pytest.approx(97.7, abs=0.05)
     assert measures["moves"] <= 50
     machines = machines_of(snapshot, scenario.options.fragment_size, within_clusters=False)

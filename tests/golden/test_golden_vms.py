@@ -10,11 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from proreus.worlds.vms.model import DoubleRule
-from proreus.worlds.vms.play import planned_runs, play_runs
+from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.scenarios import parse_vm_scenario, trace_of
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.outcome import trimmed_mean
+from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions, compile_trace, with_servers
 from tests.real_data import real_data
 

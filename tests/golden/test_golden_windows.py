@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from proreus.worlds.rebalance.windows.play import play
+from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
 from proreus.worlds.rebalance.windows.scenarios import parse_window_scenario
 from tests.real_data import real_data
 
@@ -22,8 +24,7 @@ def test_learned_moves_break_the_threshold_less_than_the_hotspot_rule(name: str)
     for seed in range(20):
         work = scenario.load(seed)
         learned, rule = (
-            scenario.play(work, (policy, None), seed, with_picture=False).measures
-            for policy in ("learned", "hotspot")
+            play(scenario, work, make_move_policy(policy), seed).measures for policy in ("learned", "hotspot")
         )
         found.append([learned[key] - rule[key] for key in ("violations", "migrations")])
     violations, migrations = np.array(found).T

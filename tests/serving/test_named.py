@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from proreus.model.decision import Decision, Place
 from proreus.model.workload import Workload
+from proreus.policies.protocol import Explains
 from proreus.serving.client.policy import RemotePolicy, request_of
 from proreus.serving.client.rest import RestClient
 from proreus.serving.metrics import Measurements
@@ -111,7 +112,7 @@ def test_what_cannot_be_meant_is_refused_by_field(doors: Doors, path: str, value
     assert (reply.status, reply.json["field"]) == (400, field), reply.json
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", POLICIES.names)
 def test_every_policy_of_the_catalogue_can_answer(name: str) -> None:
     named = NamedDecisions(name, 60.0, Measurements())
     request = msgspec.convert(REQUEST, DecideRequest)
@@ -133,9 +134,10 @@ def test_a_policy_that_fails_or_is_slow_leaves_it_to_the_rule() -> None:
         def decide(self, observation: PodObservation) -> Decision:
             return Place(2)
 
-        explain = decide
+        def fresh(self, seed: int) -> Wrong:
+            return self
 
-    named.policy = Wrong()  # type: ignore[assignment]
+    named.policy = Wrong()
     found = named.decide(msgspec.structs.replace(request, explain=False), 0, 60.0)
     assert (found.decided_by, found.policy) == ("rule", "kube")
     assert measurements.counted("proreus_fallbacks", reason="deadline") == 1
@@ -178,6 +180,8 @@ def test_a_remote_policy_explains(doors: Doors) -> None:
     observation = observe(to_nodes(request), to_pod(request.pod, "pod"))
     with RestClient(doors.url) as client:
         explained = RemotePolicy(client).explain(observation)
-    expected = make_policy("best_fit").explain(observation)
+    local = make_policy("best_fit")
+    assert isinstance(local, Explains)
+    expected = local.explain(observation)
     assert explained.decision == expected.decision
     assert explained.verdicts == expected.verdicts

@@ -82,7 +82,8 @@ def compare_request(world: World, arguments: Any) -> CompareRequest:
     if len(kinds) > 1:
         both = " and ".join(sorted(kinds, reverse=True))
         raise UsageError(f"--scenarios: {both} have policies of their own: compare one kind at a time")
-    policies = split_names(arguments.policies) or world.policies(scenarios[0]).main
+    # Nothing given is the default; a list without a name in it is refused with the request.
+    policies = split_names(arguments.policies) if arguments.policies else world.policies(scenarios[0]).main
     return CompareRequest(
         processes=process_count(arguments.processes),
         ray=arguments.ray,

@@ -14,14 +14,14 @@ _MOST_SCORES = 8
 _OTHERS = "others"
 
 
-def explanation_table(explanation: Explanation, observation: Any) -> Table:
-    """The verdicts, with scores that differ as columns and those that do not as a remark."""
+def explanation_table(explanation: Explanation, observation: Any, place: str) -> Table:
+    """A row for each `place` ("node"); scores that differ are columns, those that do not are a remark."""
     now = getattr(observation, "now", None)
     when = "" if now is None else f"t={now:g} s: "
     told = explanation.told or str(explanation.decision)
     table = Table(title=f"{when}{explanation.subject} {told} ({explanation.policy})", title_justify="left")
     varying, constant = _split_scores(explanation)
-    table.add_column("place", no_wrap=True)
+    table.add_column(place, no_wrap=True)
     for name in varying:
         table.add_column(name, justify="right", overflow="fold")
     table.add_column("total", justify="right", no_wrap=True)
@@ -35,7 +35,7 @@ def explanation_table(explanation: Explanation, observation: Any) -> Table:
         same = ", ".join(f"{name} {_score(value)}" for name, value in constant.items())
         notes.append(f"The same everywhere: {same}.")
     if len(ranked) > _MOST_SHOWN:
-        notes.append(f"{len(ranked) - _MOST_SHOWN} more not shown.")
+        notes.append(f"{len(ranked) - _MOST_SHOWN} more {place}s not shown.")
     table.caption = " ".join(notes)
     table.caption_justify = "left"
     return table

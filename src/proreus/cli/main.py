@@ -108,7 +108,9 @@ def _print_help() -> None:
     width = max(map(len, VERBS))
     for verb, (_, does, example) in VERBS.items():
         print(f"  {verb:<{width}}  {does}\n  {'':<{width}}    {example}")
-    print("\nEvery verb: --help, --seed, --json FILE, --log-level, --log-json. Flags accept - and _ alike.")
+    worlds = importlib.import_module("proreus.worlds").registered()
+    print(f"\nWorlds: {', '.join(worlds)}. What one has: proreus simulate WORLD --help.")
+    print("Every verb: --help, --seed, --json FILE, --log-level, --log-json. Flags accept - and _ alike.")
 
 
 if __name__ == "__main__":

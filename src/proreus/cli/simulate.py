@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ from proreus.cli.watching import screen
 from proreus.cli.worlds import parse_in_world, tuning_for, world_in
 from proreus.compare.results import Simulated, measures_table
 from proreus.contract.own import scenario_named
-from proreus.contract.play import step
+from proreus.contract.play import AnySimulation, step
 from proreus.contract.scenario import Scenario
 from proreus.contract.simulation import Outcome
 from proreus.contract.world import Played, World
@@ -35,8 +35,6 @@ from proreus.policies.protocol import Explains
 class SimulateArguments:
     """Flags of `proreus simulate` in every world."""
 
-    explain: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
-    """Print why this pod (machine, window, migration: by name or number) was decided about as it was."""
     log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write a CSV row for each thing that was decided about: each pod, run, window or migration."""
     export: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -49,7 +47,7 @@ class SimulateArguments:
 def run(words: Sequence[str]) -> int:
     """Run the simulation and print its measures."""
     world = world_in(words)
-    arguments: Any = parse_in_world("simulate", world, words, SimulateArguments, "policy")
+    arguments: Any = parse_in_world("simulate", world, words, _flags_of(world), "policy")
     common: Common = arguments.common
     prepare(common)
     if not 0 <= arguments.watch < math.inf:
@@ -66,8 +64,11 @@ def run(words: Sequence[str]) -> int:
     console = new_console()
     with console.status(f"reading {scenario.name}"):
         work = scenario.load(common.seed)
+    if arguments.export is not None and scenario.start(work, common.seed).outcome().export is None:
+        raise UsageError(f"--export: the world {world.name!r} has nothing to export")
     if arguments.explain:
-        _explain(scenario, work, policy, arguments, console)
+        with console.status(f"looking for {arguments.explain}"):
+            _explain(world, scenario.start(work, common.seed), policy.fresh(common.seed), arguments, console)
     if arguments.watch > 0:
         _watch(scenario, world.shown(work), policy, arguments, console)
     played = _play(world, scenario, work, policy, common.seed, console)
@@ -75,10 +76,20 @@ def run(words: Sequence[str]) -> int:
     console.print(measures_table(f"{result.policy} on {result.scenario}", world, result.measures))
     if played.remark:
         console.print(played.remark)
-    _write(played.outcome, arguments, world, console)
+    _write(played.outcome, arguments, console)
     if common.json is not None:
         write_atomically(common.json, (json.dumps(result.to_json(), indent=2) + "\n").encode())
     return 0
+
+
+def _flags_of(world: World) -> type[SimulateArguments]:
+    """The flags, with the world's own word for what is decided about."""
+    subject = world.words.subject
+    asked = tyro.conf.arg(
+        metavar=subject.upper(), help=f"Print why this {subject} was decided about as it was."
+    )
+    explain: list[tuple[str, Any, Any]] = [("explain", Annotated[str, asked], field(default=""))]
+    return make_dataclass("OfWorld", explain, bases=(SimulateArguments,), frozen=True)
 
 
 def _play(
@@ -92,6 +103,7 @@ def _play(
         TimeElapsedColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
     with bar:
         task = bar.add_task(f"{policy.name} on {scenario.name}", total=None)
@@ -102,19 +114,16 @@ def _play(
         return world.play(scenario, work, policy, seed, hear=hear)
 
 
-def _explain(scenario: Scenario, work: Any, policy: Any, arguments: Any, console: Console) -> None:
+def _explain(world: World, simulation: AnySimulation, policy: Any, arguments: Any, console: Console) -> None:
     """Decision by decision; each one about the subject that was asked for with its reasons."""
-    seed, asked = arguments.common.seed, arguments.explain
-    simulation, fresh = scenario.start(work, seed), policy.fresh(seed)
-    seen: dict[str, None] = {}
-    with console.status(f"looking for {asked}"):
-        while (observation := simulation.next_decision()) is not None:
-            seen[simulation.subject()] = None
-            if simulation.subject() == asked:
-                console.print(explanation_table(fresh.explain(observation), observation))
-            step(simulation, fresh)
+    asked, seen = arguments.explain, dict[str, None]()
+    while (observation := simulation.next_decision()) is not None:
+        seen[simulation.subject()] = None
+        if simulation.subject() == asked:
+            console.print(explanation_table(policy.explain(observation), observation, world.words.place))
+        step(simulation, policy)
     if asked not in seen:
-        raise unknown_name("subject of a decision", asked, seen)
+        raise unknown_name(world.words.subject, asked, seen)
 
 
 def _watch(scenario: Scenario, work: Any, policy: AnyPolicy, arguments: Any, console: Console) -> None:
@@ -128,13 +137,11 @@ def _watch(scenario: Scenario, work: Any, policy: AnyPolicy, arguments: Any, con
                 show(lines)
 
 
-def _write(outcome: Outcome, arguments: Any, world: World, console: Console) -> None:
+def _write(outcome: Outcome, arguments: Any, console: Console) -> None:
     if arguments.log is not None:
         write_log(arguments.log, outcome)
         console.print(f"log: {arguments.log}")
-    if arguments.export is not None:
-        if outcome.export is None:
-            raise UsageError(f"--export: the world {world.name!r} has nothing to export")
+    if arguments.export is not None and outcome.export is not None:
         write_atomically(arguments.export, (json.dumps(outcome.export(), indent=1) + "\n").encode())
         console.print(f"export: {arguments.export}")
 

@@ -80,4 +80,5 @@ def describe(world: World, verb: str) -> str:
         for one in _catalogues(world)
     )
     example = world.examples.get(verb, f"proreus {verb} {world.name} --scenario {world.presets[0]}")
-    return f"{world.name}: {world.what}. {told}\n\nExample: {example}"
+    others = ", ".join(name for name in registered() if name != world.name)
+    return f"{world.name}: {world.what}. {told} Other worlds: {others}.\n\nExample: {example}"

@@ -140,7 +140,7 @@ def frame_of(rows: Sequence[Cells]) -> Any:
     return pandas.DataFrame(rows)
 
 
-def as_text(tables: Sequence[Table], width: int = 110) -> str:
+def as_text(tables: Sequence[Table], width: int = 160) -> str:
     """Tables as plain text."""
     console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False)
     for table in tables:

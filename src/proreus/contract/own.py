@@ -12,9 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from proreus.contract.play import AnyPolicy, step_by_step
 from proreus.contract.scenario import Headings, Part, Scenario
 from proreus.contract.simulation import Simulation
-from proreus.contract.world import ScenarioFlags, World
+from proreus.contract.world import Hear, Play, Played, ScenarioFlags, World
 from proreus.model.errors import InputError, UsageError
 from proreus.model.files import read_object
 from proreus.policies.foreign import attribute_of, told_as_its_own
@@ -102,17 +103,37 @@ def _made(reference: str, part: Part) -> Any:
         return made.of_part(part)
 
 
+def meant(scenario: object) -> object:
+    """What a reference leads to; any other scenario as it is."""
+    return scenario._inner if isinstance(scenario, OwnScenario) else scenario
+
+
+def playing(kind: type, play: Play, others: Play = step_by_step) -> Play:
+    """A world's fast way for one kind of scenario; what a stranger starts is played step by step."""
+
+    def chosen(
+        scenario: Any,
+        work: Any,
+        policy: AnyPolicy,
+        seed: int,
+        *,
+        hear: Hear | None = None,
+        picture: bool = False,
+    ) -> Played:
+        inner = meant(scenario)
+        if isinstance(inner, kind):
+            return play(inner, work, policy, seed, hear=hear, picture=picture)
+        return others(scenario, work, policy, seed, hear=hear, picture=picture)
+
+    return chosen
+
+
 def scenario_named(world: World, flags: ScenarioFlags, name: str | None) -> Scenario:
     """The scenario that the flags describe, one of one's own included; `name` in place of --scenario."""
     given = str(name or getattr(flags, "scenario", ""))
-    if given.endswith(".json"):
-        return scenario_in_json(world, read_object(Path(given)), flags.data, Path(given))
-    if ":" not in given:
+    if not given.endswith(".json") and ":" not in given:
         found: Scenario = flags.chosen(name)
         return found
-    own = OwnScenario(given)
-    if own.world != world.name:
-        raise UsageError(f"scenario {given!r} is one of the world {own.world!r}, not of {world.name!r}")
     changed = [
         field
         for field, usual in vars(world.flags()).items()
@@ -121,6 +142,12 @@ def scenario_named(world: World, flags: ScenarioFlags, name: str | None) -> Scen
     if changed:
         flag = changed[0].replace("_", "-")
         raise UsageError(f"--{flag} says nothing about a scenario of your own: set it in {given}")
+    if given.endswith(".json"):
+        own = scenario_in_json(world, read_object(Path(given)), flags.data, Path(given))
+    else:
+        own = OwnScenario(given)
+    if own.world != world.name:
+        raise UsageError(f"scenario {given!r} is one of the world {own.world!r}, not of {world.name!r}")
     return own
 
 

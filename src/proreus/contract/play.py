@@ -88,6 +88,25 @@ class Noted:
         """Without any."""
         return Noted(self._policy.fresh(seed))
 
+    @property
+    def remark(self) -> str:
+        """The policy's."""
+        return remark_of(self._policy)
+
+
+def for_two_runs(
+    policy: AnyPolicy, seed: int, kernels: type | None = None
+) -> tuple[AnyPolicy, Callable[[], AnyPolicy]]:
+    """(the policy for a run, what makes one that plays the same run again, for its picture).
+
+    A policy that is not of the type which `kernels` play is asked once: it may be slow, or not remember.
+    """
+    fresh = policy.fresh(seed)
+    if kernels is not None and isinstance(fresh, kernels):
+        return fresh, lambda: policy.fresh(seed)
+    noted = Noted(fresh)
+    return noted, lambda: Again(policy.name, noted.decisions)
+
 
 def step_by_step(
     scenario: Scenario,
@@ -99,13 +118,11 @@ def step_by_step(
     picture: bool = False,
 ) -> Played:
     """A run of the policy over the work."""
-    simulation, fresh = scenario.start(work, seed), policy.fresh(seed)
-    noted = Noted(fresh)
-    decided, seconds = walk(simulation, noted if picture else fresh, hear)
+    simulation, (first, again) = scenario.start(work, seed), for_two_runs(policy, seed)
+    decided, seconds = walk(simulation, first, hear)
     outcome = with_measure(simulation.outcome(), RATE, decided / max(seconds, 1e-9))
-    again = Again(policy.name, noted.decisions)
-    drawn = recorded(scenario.start(work, seed), again) if picture else None
-    return Played(outcome, drawn, remark_of(fresh))
+    drawn = recorded(scenario.start(work, seed), again()) if picture else None
+    return Played(outcome, drawn, remark_of(first))
 
 
 def with_measure(outcome: Outcome, name: str, value: float) -> Outcome:
@@ -122,10 +139,11 @@ def recorded(simulation: AnySimulation, policy: AnyPolicy, advance: Advance | No
     if not isinstance(simulation, Pictured):
         return None
     looks = looks_at(simulation, policy, advance)
-    times = np.array([look.time for look in looks])
-    series = {key: np.array([look.series[key] for look in looks]) for key in looks[0].series}
-    shown = spaced(len(looks), _COLUMNS)
-    use = np.array([looks[at].use for at in shown], dtype=np.float32)
+    measured = [look for look in looks if look.series] or looks  # a world may have no curves at all
+    times = np.array([look.time for look in measured])
+    series = {key: np.array([look.series[key] for look in measured]) for key in looks[-1].series}
+    shown = spaced(len(measured), _COLUMNS)
+    use = np.array([measured[at].use for at in shown], dtype=np.float32)
     return Picture(
         Recording(times, series),
         heat_map(use, times[shown]),
@@ -146,7 +164,8 @@ def looks_at(simulation: Any, policy: AnyPolicy, advance: Advance | None = None)
             advance(stride - 1)
         going = step(simulation, policy)
         look = simulation.look()
-        if look is not None and (going or not every_move):
+        # The end is a moment of its own only where something happened since the last decision.
+        if look is not None and (going or (look.time, look.count) > (looks[-1].time, looks[-1].count)):
             looks.append(look)
         if not going:
             return looks

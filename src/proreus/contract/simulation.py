@@ -76,7 +76,7 @@ class Look:
     count: int
     """Placements, windows or migrations so far."""
     series: Mapping[str, float]
-    """Key of a quantity -> its value now."""
+    """Key of a quantity -> its value now; empty before there is anything to measure: curves begin later."""
     use: F64
     """[boxes] share in use, for the heat map."""
     levels: Levels

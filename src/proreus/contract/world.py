@@ -102,6 +102,8 @@ class Words:
     """What is placed: "pods"."""
     place: str
     """Where it is placed, one row of the heat map: "node"."""
+    subject: str = "decision"
+    """What `Simulation.subject` names, for --explain: a "pod"."""
     does: Mapping[str, str] = field(default_factory=dict)
     """Measure that may decide -> what a policy with so much of it does: "allocates {} of the GPUs"."""
     unplaced: Mapping[str, str] = field(default_factory=dict)

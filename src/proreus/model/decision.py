@@ -7,6 +7,7 @@ node, n..2n-1 preempt on that node and place there, 2n delay, 2n+1 reject.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TypeAlias, assert_never
 
 from proreus.model.errors import IllegalDecision
@@ -71,3 +72,12 @@ def from_action(action: int, nodes: int) -> Decision:
     if action < 2 * nodes:
         return Preempt(action - nodes)
     return Delay() if action == 2 * nodes else Reject()
+
+
+def meant(decision: object, nodes: int) -> Decision:
+    """A decision, or the one behind a flat number; anything else is an illegal decision."""
+    if isinstance(decision, Place | Preempt | Delay | Reject):
+        return decision
+    if isinstance(decision, bool) or not isinstance(decision, Integral):
+        raise IllegalDecision(f"{decision!r} is neither a decision about a pod nor the number of one")
+    return from_action(int(decision), nodes)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from proreus.cli import bench
 from proreus.cli.main import main
 from proreus.contract.claim import BenchRow, claim
 from proreus.model.workload import Workload
@@ -96,7 +95,7 @@ def test_a_missed_goal_is_exit_code_1_and_still_written(
         yield claim("rate", "1/s", ours, goal=2.0, peer=(0.5, "them"))
         yield claim("memory", "MiB", 12_345.0)
 
-    monkeypatch.setitem(bench.BENCHES, "pods", rows)
+    monkeypatch.setattr(pods, "bench_pods", rows)
     monkeypatch.delenv("PROREUS_DATA", raising=False)
     assert main(["bench", "pods", "--json", str(tmp_path / "bench.json")]) == code
     out = capsys.readouterr().out
@@ -107,7 +106,7 @@ def test_a_missed_goal_is_exit_code_1_and_still_written(
 def test_a_result_that_cannot_be_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(bench.BENCHES, "pods", lambda data, tell: iter([claim("memory", "MiB", 1.0)]))
+    monkeypatch.setattr(pods, "bench_pods", lambda data, tell: iter([claim("memory", "MiB", 1.0)]))
     monkeypatch.delenv("PROREUS_DATA", raising=False)
     assert main(["bench", "pods", "--json", str(tmp_path / "no" / "bench.json")]) == 1
     assert capsys.readouterr().err.count("\n") == 1

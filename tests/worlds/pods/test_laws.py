@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from proreus.model.decision import Delay, Place, Preempt
 from proreus.model.workload import Workload
+from proreus.policies.protocol import Explains
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
@@ -29,7 +30,7 @@ ENDED = ("done", "running", "rejected", "failed")
 
 DRAWING_OR_ROTATING = ("random", "round_robin", "kube", "kube_plus")
 
-every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
+every_policy = pytest.mark.parametrize("policy", sorted(POLICIES.names))
 
 
 @every_policy
@@ -79,7 +80,7 @@ def test_no_feasible_pod_is_left_behind(policy: str, workload: Workload) -> None
 
 
 @MORE
-@given(workload=workloads(), policy=st.sampled_from(sorted(POLICIES)))
+@given(workload=workloads(), policy=st.sampled_from(sorted(POLICIES.names)))
 def test_measures_equal_what_the_stays_add_up_to(workload: Workload, policy: str) -> None:
     """Allocation averages, waits, completion times and counts, recomputed from the ledger."""
     watched = Watched(compile_workload(workload))
@@ -141,6 +142,7 @@ def test_looking_does_not_change_the_run(policy: str, workload: Workload) -> Non
     compiled = compile_workload(workload)
     undisturbed = simulate(compiled, make_policy(policy))
     watched_policy = make_policy(policy)
+    assert isinstance(watched_policy, Explains)
 
     def look(observation: PodObservation) -> None:
         observation.refusals()

@@ -37,7 +37,7 @@ for i in range(40):
         pods.append(pod(f"p{i}", cpu=300 * kind, gpu=(1, 100 * kind), arrival=i / 2, extended=extended))
 workload = Workload("fixed", nodes, tuple(pods))
 compiled = compile_workload(workload)
-names = sorted(POLICIES, reverse=sys.argv[1] == "reverse")
+names = sorted(POLICIES.names, reverse=sys.argv[1] == "reverse")
 logs = {name: repr(simulate(compiled, make_policy(name, seed=3)).log) for name in names}
 sys.stdout.write(hashlib.sha256(repr(sorted(logs.items())).encode()).hexdigest())
 """

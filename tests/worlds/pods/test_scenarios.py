@@ -6,9 +6,9 @@ import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from proreus.worlds.pods.scenario_json import scenario_from_json, scenario_to_json
 
 from proreus.model.errors import InputError, UsageError
 from proreus.worlds.pods.scenarios import (
@@ -18,6 +18,7 @@ from proreus.worlds.pods.scenarios import (
     Scenario,
     Source,
     parse_scenario,
+    scenario_from_json,
 )
 from proreus.worlds.pods.simulation.world import PodsOptions
 
@@ -132,7 +133,7 @@ def test_scenarios_travel(source: Source) -> None:
 @pytest.mark.parametrize("options", [PodsOptions(), PodsOptions(drop_failures=True, attempt_limit=3)])
 def test_scenarios_come_back_from_json(source: Source, options: PodsOptions) -> None:
     scenario = Scenario(source, options)
-    entry = json.loads(json.dumps(scenario_to_json(scenario)))
+    entry = json.loads(json.dumps(scenario.to_json()))
     assert scenario_from_json(entry) == scenario
     moved = scenario_from_json(entry, Path("/elsewhere")).source
     assert moved == (
@@ -150,6 +151,6 @@ def test_scenarios_come_back_from_json(source: Source, options: PodsOptions) -> 
         {"kind": "generated", "source": {"preset": "gpu"}, "options": {"drop": True}},
     ],
 )
-def test_what_is_no_scenario_is_refused(entry: object) -> None:
+def test_what_is_no_scenario_is_refused(entry: Any) -> None:
     with pytest.raises(ValueError, match="not a scenario"):
         scenario_from_json(entry)

@@ -14,17 +14,10 @@ from proreus.model.errors import IllegalDecision
 from proreus.worlds.rebalance.decision import Migrate, Stop
 from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
+from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
-from proreus.worlds.rebalance.snapshots.policies.policy import (
-    SnapshotPlanner,
-    SnapshotPolicy,
-    fitting_rule,
-    greedy_rule,
-    hotspot_rule,
-    nothing_rule,
-    random_rule,
-)
-from proreus.worlds.rebalance.snapshots.policies.rules import BEST_FIT, FIRST_FIT, greedy_move, random_move
+from proreus.worlds.rebalance.snapshots.policies.policy import SnapshotPlanner, SnapshotPolicy
+from proreus.worlds.rebalance.snapshots.policies.rules import greedy_move, random_move
 from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, search_plan
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
 from proreus.worlds.rebalance.snapshots.state import (
@@ -42,14 +35,10 @@ SIZE = 8
 def policies(seed: int) -> list[SnapshotPolicy]:
     """One of each, new."""
     quick = SearchOptions(effort=1, starts=1, seed=seed)
+    names = ("nothing", "random", "first_fit", "best_fit", "hotspot", "greedy_fragment")
     return [
-        nothing_rule("nothing"),
-        random_rule("random", seed),
-        fitting_rule("first_fit", FIRST_FIT),
-        fitting_rule("best_fit", BEST_FIT),
-        hotspot_rule("hotspot"),
-        greedy_rule("greedy_fragment"),
-        SnapshotPlanner("search", lambda machines, budget: (search_plan(machines, budget, quick), "")),
+        *(make_snapshot_policy(name, seed) for name in names),
+        SnapshotPlanner("search", lambda machines, budget, _: (search_plan(machines, budget, quick), "")),
     ]
 
 
@@ -103,8 +92,8 @@ def test_every_policy_keeps_capacity_budget_and_virtual_machines(
         outcome = world.outcome()
         assert (world.machines.free >= 0).all() and (world.machines.free <= snapshot.total).all()
         assert free_cores(world.machines) == cores
-        assert len(outcome.log) <= budget
-        assert outcome.measures["moves"] == len(outcome.log)
+        assert len(outcome.rows) <= budget
+        assert outcome.measures["moves"] == len(outcome.rows)
         stayed = ~snapshot.movable
         assert (world.machines.machine[stayed] == snapshot.machine[stayed]).all()
         if within:
@@ -114,7 +103,7 @@ def test_every_policy_keeps_capacity_budget_and_virtual_machines(
         if policy.name in ("nothing", "first_fit", "best_fit", "greedy_fragment", "search"):
             assert reduction >= 0
         if policy.name == "nothing":
-            assert not outcome.log
+            assert not outcome.rows
 
 
 @settings(max_examples=80)

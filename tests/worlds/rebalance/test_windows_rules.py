@@ -10,15 +10,17 @@ import pytest
 
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
+from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
 from proreus.worlds.rebalance.windows.encoding import FEATURES, VERSION, encode_moves
 from proreus.worlds.rebalance.windows.model import Deployment, windows_of
 from proreus.worlds.rebalance.windows.play import play_part
 from proreus.worlds.rebalance.windows.policies.catalogue import KIND, MOVE_POLICIES, make_move_policy
 from proreus.worlds.rebalance.windows.policies.columns import LEARNED
-from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
+from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import MOVES, OVER_REQUESTS, REQUESTS
 from proreus.worlds.rebalance.windows.simulation.world import DeployOptions, DeployWorld
+from proreus.worlds.rebalance.windows.state import WindowObservation
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 
 NODES = 3
@@ -43,13 +45,26 @@ def world_with(loads: list[tuple[int, float]], **options: Any) -> DeployWorld:
     return world
 
 
+def rule_of(name: str, seed: int = 0) -> MovePolicy:
+    """A policy whose rule kernels run."""
+    policy = make_move_policy(name, seed)
+    assert isinstance(policy, MovePolicy)
+    return policy
+
+
+def decided(world: DeployWorld, policy: WindowPolicy) -> Migration:
+    """What the policy does with the pods as they stand."""
+    names = world.windows.deployment
+    return policy.decide(WindowObservation(world.hosting, world.window, names.node_names, names.pod_names))
+
+
 def moves_of(world: DeployWorld, name: str) -> list[tuple[int, int]]:
     """What the policy does before the next window."""
-    policy, stop = make_move_policy(name), world.mask().size - 1
+    policy = make_move_policy(name)
     found = []
-    while (action := policy.decide(world.hosting)) != stop:
-        assert world.mask()[action]
-        found.append(divmod(action, NODES))
+    while isinstance(migration := decided(world, policy), Migrate):
+        assert world.mask()[migration.unit * NODES + migration.target]
+        found.append((migration.unit, migration.target))
         world.move(*found[-1])
     return found
 
@@ -88,7 +103,7 @@ def test_nothing_never_moves_and_rules_beat_it() -> None:
     found = {}
     for name in ("nothing", "random", "hotspot", "balance"):
         world = SMALL.load(1)
-        outcomes, _, _ = play_part(world, make_move_policy(name, 1), (300, 400))
+        outcomes, _ = play_part(world, rule_of(name, 1), (300, 400))
         total = outcomes.sum(axis=0)
         found[name] = (total[OVER_REQUESTS] / total[REQUESTS], total[MOVES])
     assert found["nothing"][1] == 0
@@ -98,15 +113,14 @@ def test_nothing_never_moves_and_rules_beat_it() -> None:
 
 def test_kernel_runs_decide_as_the_policy_does_call_by_call() -> None:
     weights = np.random.default_rng(2).normal(0.0, 1.0, len(FEATURES))
-    for policy in (make_move_policy("random", 5), MovePolicy("candidate", LEARNED, weights=weights)):
+    for policy in (rule_of("random", 5), MovePolicy("candidate", LEARNED, weights=weights)):
         world = SMALL.load(3)
-        outcomes, _, _ = play_part(world, policy, (300, 310))
+        outcomes, _ = play_part(world, policy, (300, 310))
         world.begin(300, 310)
         rows = []
-        stop = world.mask().size - 1
         while not world.over:
-            while (action := policy.decide(world.hosting)) != stop:
-                world.move(*divmod(action, 4))
+            while isinstance(migration := decided(world, policy), Migrate):
+                world.move(migration.unit, migration.target)
             world.stop()
             rows.append(world.outcome())
         assert np.array(rows) == pytest.approx(outcomes)
@@ -118,10 +132,10 @@ def test_a_scorer_takes_the_move_with_the_highest_score_above_none() -> None:
     weights[FEATURES.index("constant")] = -0.5
     world = world_with([(0, 60.0), (0, 35.0), (1, 40.0), (2, 30.0)])
     scores = np.where(world.mask(), encode_moves(world.hosting) @ weights, -np.inf)
-    assert MovePolicy("candidate", LEARNED, weights=weights).decide(world.hosting) == scores.argmax()
+    scorer = MovePolicy("candidate", LEARNED, weights=weights)
+    assert decided(world, scorer) == Migrate(*divmod(int(scores.argmax()), NODES))
     weights[FEATURES.index("constant")] = -100.0
-    stop = world.mask().size - 1
-    assert MovePolicy("candidate", LEARNED, weights=weights).decide(world.hosting) == stop
+    assert decided(world, MovePolicy("candidate", LEARNED, weights=weights)) == Stop()
 
 
 def test_features_do_not_depend_on_how_nodes_and_pods_are_numbered() -> None:
@@ -133,7 +147,7 @@ def test_features_do_not_depend_on_how_nodes_and_pods_are_numbered() -> None:
 
 
 def test_what_ships_plays_and_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    assert make_move_policy("learned").weights.shape == (len(FEATURES),)
+    assert rule_of("learned").weights.shape == (len(FEATURES),)
     for name in ("hotspots", "hotspot@x", "hotspot@-1", str(tmp_path)):
         with pytest.raises(UsageError):
             make_move_policy(name)
@@ -143,6 +157,6 @@ def test_what_ships_plays_and_what_does_not_fit_is_refused(tmp_path: Path) -> No
         make_move_policy(str(tmp_path / "few"))
     other = Card(world="vms", kind="linear", algorithm="es", encoding=VERSION)
     save_checkpoint(tmp_path / "other", Checkpoint(other, {"weights": np.zeros(len(FEATURES))}))
-    with pytest.raises(InputError, match="cannot move pods"):
+    with pytest.raises(InputError, match="cannot play in the rebalance world"):
         make_move_policy(str(tmp_path / "other"))
-    assert set(MOVE_POLICIES) == {"nothing", "random", "hotspot", "balance", "learned"}
+    assert set(MOVE_POLICIES.names) == {"nothing", "random", "hotspot", "balance", "learned"}

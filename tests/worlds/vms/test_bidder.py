@@ -24,7 +24,7 @@ from proreus.policies.networks.rows import ServerActorCritic, ServerQMIX
 from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES, VERSION, encode_servers
 from proreus.worlds.vms.model import VmTrace
 from proreus.worlds.vms.policies.bidder import BIDDERS, bidder_of, make_bids
-from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.policies.catalogue import make_vm_policy, rule_policy
 from proreus.worlds.vms.policies.columns import BIDDING
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsWorld, compile_trace, with_servers
@@ -123,7 +123,7 @@ def test_a_checkpoint_plays_and_a_wrong_one_is_refused(kind: str, tmp_path: Path
     tensors = tensors_of(network_of(kind, 1))
     card = Card(world="vms", kind=kind, algorithm="any", encoding=VERSION)
     save_checkpoint(tmp_path / "good/best", Checkpoint(card, tensors))
-    policy = make_vm_policy(str(tmp_path / "good"))
+    policy = rule_policy(str(tmp_path / "good"))
     assert policy.kind == BIDDING and policy.bidder.take.size == 16
     deeper = BIDDERS[kind]["deeper"]
     broken = {

@@ -17,8 +17,9 @@ from proreus.envs import VIRTUAL_MACHINES
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.worlds.vms.env import SchedEnv
 from proreus.worlds.vms.model import VmTrace
-from proreus.worlds.vms.play import planned_runs, play_runs
+from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS
 from proreus.worlds.vms.traces.generate import generate_vms
 

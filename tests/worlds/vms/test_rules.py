@@ -13,7 +13,7 @@ from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 from proreus.worlds.vms.encoding.place import FEATURES, VERSION, encode_place
-from proreus.worlds.vms.policies.catalogue import VM_POLICIES, make_vm_policy
+from proreus.worlds.vms.policies.catalogue import VM_POLICIES, make_vm_policy, rule_policy
 from proreus.worlds.vms.policies.columns import LEARNED
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.world import VmsOptions, VmsWorld, compile_trace
@@ -98,7 +98,7 @@ def test_checkpoints_play_and_wrong_ones_are_refused(tmp_path: Path) -> None:
     weights = np.arange(len(FEATURES), dtype=np.float64)
     card = Card(world="vms", kind="linear", algorithm="es", encoding=VERSION)
     save_checkpoint(tmp_path / "good", Checkpoint(card, {"weights": weights}))
-    assert make_vm_policy(str(tmp_path / "good")).weights.tolist() == weights.tolist()
+    assert rule_policy(str(tmp_path / "good")).weights.tolist() == weights.tolist()
     save_checkpoint(tmp_path / "short", Checkpoint(card, {"weights": weights[:3]}))
     with pytest.raises(InputError, match="finite numbers"):
         make_vm_policy(str(tmp_path / "short"))
@@ -112,7 +112,7 @@ def test_checkpoints_play_and_wrong_ones_are_refused(tmp_path: Path) -> None:
         make_vm_policy(str(tmp_path / "old"))
     with pytest.raises(UsageError, match="did you mean 'best_fit'"):
         make_vm_policy("best_fitt")
-    assert {"first_fit", "best_fit", "worst_fit", "balance_fit", "random"} <= set(VM_POLICIES)
+    assert {"first_fit", "best_fit", "worst_fit", "balance_fit", "random"} <= set(VM_POLICIES.names)
 
 
 @settings(max_examples=60)

@@ -17,10 +17,11 @@ from proreus.compare.report.summary import findings
 from proreus.model.errors import InputError, UsageError
 from proreus.reading.lifetimes import LIFETIME_COLUMNS
 from proreus.worlds.pods.scenarios import Generated, Scenario
-from proreus.worlds.vms.play import planned_runs, play_runs
+from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
 from proreus.worlds.vms.simulation.outcome import MEASURES, trimmed_mean
+from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import Split, split_range
@@ -108,8 +109,8 @@ def test_runs_start_in_the_part_that_is_asked_for(tmp_path: Path) -> None:
     published = replace(own, lists=(("test", listed),), starts=30)
     assert published.load(0).starts.tolist() == list(range(30))
     assert published.load(3).starts.tolist() == [*range(90, 100), *range(20)]
-    assert not published.repeats(3) and not own.repeats(50)
-    assert "play the 100 published starts 1.2 times over" in published.repeats(4)
+    assert not published.caution(range(3)) and not own.caution(range(50))
+    assert "play the 100 published starts 1.2 times over" in published.caution(range(4))
 
 
 def test_runs_end_where_their_part_ends(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Cleans a request log or a monitor export into windows per pod, in memory that does not grow with the file.
 
-The way of a row: `log_lines` cuts the file into cells, `log_rows` reads them, `log_clock` checks its
-time, `log_windows` holds it until its window closes, `log_units` judges its magnitude, `log_summary` hands
+The way of a row: `lines` cuts the file into cells, `rows` reads them, `clock` checks its
+time, `windows` holds it until its window closes, `units` judges its magnitude, `summary` hands
 it to a pod and sums the window. Every fault on the way is told to the `Report`.
 """
 

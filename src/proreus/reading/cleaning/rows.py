@@ -1,7 +1,7 @@
 """Reads a log into columns of numbers, and deals with the faults that a row shows by itself.
 
 What a row shows only beside others (its order, its repetition, its magnitude) is the matter of
-`log_clock` and `log_windows`.
+`clock` and `windows`.
 """
 
 from __future__ import annotations

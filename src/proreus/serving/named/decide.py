@@ -13,7 +13,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, to_action
+from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, meant, to_action
 from proreus.model.errors import IllegalDecision, InputError
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
@@ -48,7 +48,7 @@ class NamedDecisions:
         node = NodeNow(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
         observation = observe([node], Pod("pod", PodSpec(Resources(cpu=100))))
         for policy in (self._rule, self.policy):
-            answer(policy, observation, policy.decide(observation), explain=True)
+            answer(policy, observation, meant(policy.decide(observation), 1), explain=True)
         self._guard.learn_pace(lambda: self.policy.fresh(0).decide(observation))
 
     def decide(self, request: DecideRequest, digest: int, seconds_left: float) -> DecideAnswer:
@@ -61,7 +61,8 @@ class NamedDecisions:
         policy = self.policy.fresh(digest)
         try:
             # The deadline is for the decision; its reasons take as long as they take.
-            decision = self._guard.run(lambda: policy.decide(observation), min(self._deadline, seconds_left))
+            made = self._guard.run(lambda: policy.decide(observation), min(self._deadline, seconds_left))
+            decision = meant(made, len(nodes))  # a policy of one's own may answer with a number
             return answer(self.policy.fresh(digest), observation, decision, explain=request.explain)
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is an answer
             reason = "deadline" if isinstance(error, TooSlow) else "error"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from proreus.contract.heat import heat_map
-from proreus.contract.play import RATE, looks_at, replay_of_looks
+from proreus.contract.play import RATE, for_two_runs, looks_at, replay_of_looks, step
 from proreus.contract.world import Hear, Picture, Played, Recording
 from proreus.kernels.compiled import compiled
 from proreus.model.errors import IllegalDecision
@@ -108,7 +108,7 @@ def _run_stepwise(
     while (observation := world.next_decision()) is not None:
         if inspect is not None:
             inspect(observation)
-        world.apply(policy.decide(observation))
+        step(world, policy)
         count += 1
         if watch is not None and count % _STRETCH == 0:
             watch(count)
@@ -124,11 +124,11 @@ def play(
     picture: bool = False,
 ) -> Played:
     """A run of the policy over the compiled workload, as `contract.world.Play` says."""
-    pods, fresh = len(work.workload.pods), policy.fresh(seed)
+    pods, (first, again) = len(work.workload.pods), for_two_runs(policy, seed, RulePolicy)
     watch = None if hear is None else lambda count: hear(count, max(pods, count))
-    outcome = simulate(work, fresh, scenario.options, watch=watch)
-    drawn = _picture(scenario, work, outcome, policy.fresh(seed)) if picture else None
-    return Played(outcome, drawn, remark_of(fresh))
+    outcome = simulate(work, first, scenario.options, watch=watch)
+    drawn = _picture(scenario, work, outcome, again()) if picture else None
+    return Played(outcome, drawn, remark_of(first))
 
 
 def _picture(scenario: Scenario, work: Compiled, outcome: PodsOutcome, policy: PodPolicy) -> Picture:

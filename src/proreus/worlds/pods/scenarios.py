@@ -231,7 +231,8 @@ class Scenario:
             name: str(value.resolve()) if isinstance(value, Path) else value
             for name, value in asdict(self.source).items()
         }
-        return {"name": self.name, "kind": kind, "source": values, "options": asdict(self.options)}
+        entry = {"name": self.name, "kind": kind, "source": values, "options": asdict(self.options)}
+        return entry if self.part == "test" else {**entry, "part": self.part}
 
 
 _KINDS = {"generated": Generated, "catalogue": FromCatalogue, "files": FromFiles}
@@ -259,7 +260,7 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Sc
         raise ValueError(f"not a scenario: {error}") from error
     if isinstance(source, FromCatalogue) and data is not None:
         source = replace(source, data=data)
-    return Scenario(source, options)
+    return Scenario(source, options, entry.get("part", "test"))
 
 
 def parse_scenario(text: str, data_dir: Path | None) -> Scenario:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from proreus.contract.own import playing
 from proreus.contract.world import Quantity, Words, World
 from proreus.worlds.pods.flags import PodsFlags
 from proreus.worlds.pods.play import play, warm_up
 from proreus.worlds.pods.policies.catalogue import POLICIES
-from proreus.worlds.pods.scenarios import scenario_from_json
+from proreus.worlds.pods.scenarios import Scenario, scenario_from_json
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.traces.datasets import DATASETS
 
@@ -17,7 +18,7 @@ WORLD = World(
     scenario=scenario_from_json,
     presets=("small", "medium", "large", "gpu"),
     policies=lambda scenario: POLICIES,
-    play=play,
+    play=playing(Scenario, play),
     measures=MEASURES,
     quantities=(
         Quantity("gpu-allocation", "GPU allocation", "%", "allocation"),
@@ -32,6 +33,7 @@ WORLD = World(
     words=Words(
         noun="pods",
         place="node",
+        subject="pod",
         does={
             "gpu_allocation_peak": "allocates {} of the GPUs",
             "jct_mean": "completes a pod in {} on average",

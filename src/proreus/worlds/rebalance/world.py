@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from proreus.contract.own import meant, playing
 from proreus.contract.scenario import Scenario
-from proreus.contract.world import Hear, Played, Quantity, Words, World
+from proreus.contract.world import Quantity, Words, World
 from proreus.model.errors import UsageError
-from proreus.policies.catalogue import AnyPolicy, Catalogue
+from proreus.policies.catalogue import Catalogue
 from proreus.worlds.rebalance.flags import RebalanceFlags
 from proreus.worlds.rebalance.snapshots.play import play as play_snapshot
 from proreus.worlds.rebalance.snapshots.play import warm_up_policy
@@ -33,23 +34,9 @@ from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 def _policies(scenario: Scenario | None) -> Catalogue:
     """Windows and snapshots have policies of their own; each catalogue knows whose the others are."""
     own, other = MOVE_POLICIES, SNAPSHOT_POLICIES
-    if isinstance(scenario, SnapshotScenario):
+    if isinstance(meant(scenario), SnapshotScenario):
         own, other = other, own
     return replace(own, elsewhere={name: other.what for name in other.names if name not in own.names})
-
-
-def _play(
-    scenario: WindowScenario | SnapshotScenario,
-    work: Any,
-    policy: AnyPolicy,
-    seed: int,
-    *,
-    hear: Hear | None = None,
-    picture: bool = False,
-) -> Played:
-    if isinstance(scenario, SnapshotScenario):
-        return play_snapshot(scenario, work, policy, seed, hear=hear, picture=picture)
-    return play_windows(scenario, work, policy, seed, hear=hear, picture=picture)
 
 
 def _scenario(entry: Mapping[str, Any], data: Path | None) -> WindowScenario | SnapshotScenario:
@@ -77,7 +64,7 @@ WORLD = World(
     scenario=_scenario,
     presets=("windows/serial", "windows/parallel", "snapshot-small", "snapshot", "snapshot-large"),
     policies=_policies,
-    play=_play,
+    play=playing(SnapshotScenario, play_snapshot, playing(WindowScenario, play_windows)),
     measures={**OF_WINDOWS, **OF_SNAPSHOTS},
     quantities=(
         Quantity("violations", "Requests above the threshold", "%", "violations"),

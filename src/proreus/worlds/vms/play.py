@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from proreus.contract.play import RATE, recorded, walk, with_measure
+from proreus.contract.play import RATE, for_two_runs, recorded, walk, with_measure
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.compiled import compiled
@@ -38,16 +38,16 @@ def play(
     picture: bool = False,
 ) -> Played:
     """All runs of the seed, as `contract.world.Play` says."""
-    fresh, runs = policy.fresh(seed), work.starts.size
+    (first, again), runs = for_two_runs(policy, seed, VmRulePolicy), work.starts.size
     watch = None if hear is None else lambda done: hear(done, runs)
-    found, seconds = play_runs(work, fresh, watch)
+    found, seconds = play_runs(work, first, watch)
     outcome = work.outcome(list(found))
     outcome = with_measure(outcome, RATE, outcome.measures["decisions"] / max(seconds, 1e-9))
     drawn = None
     if picture:
-        simulation, again = VmSimulation(work.first()), policy.fresh(seed)
-        drawn = recorded(simulation, again, _advance(simulation.world, again))
-    return Played(outcome, drawn, remark_of(fresh))
+        simulation, player = VmSimulation(work.first()), again()
+        drawn = recorded(simulation, player, _advance(simulation.world, player))
+    return Played(outcome, drawn, remark_of(first))
 
 
 def _advance(world: VmsWorld, policy: VmPolicy) -> Callable[[int], object] | None:
@@ -64,7 +64,8 @@ def play_runs(
     """(every run with that policy, in order; the seconds it took); `watch` hears how many are done."""
     if not isinstance(policy, VmRulePolicy):
         simulation = VmSimulation(runs)
-        _, seconds = walk(simulation, policy)
+        hear = None if watch is None else lambda decided, of: watch(len(simulation.ended))
+        _, seconds = walk(simulation, policy, hear)
         return tuple(simulation.ended), seconds
     world, rule = VmsWorld(runs.work, runs.options, int(runs.limits.max())), policy.new_rule()
     # Loads the kernel's machine code, so that the time is that of decisions alone.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from proreus.contract.own import playing
 from proreus.contract.world import Quantity, Words, World
 from proreus.worlds.vms.flags import VmsFlags
 from proreus.worlds.vms.play import play, play_runs
 from proreus.worlds.vms.policies.catalogue import VM_POLICIES, make_vm_policy
 from proreus.worlds.vms.scenarios import VmScenario, scenario_from_json
 from proreus.worlds.vms.simulation.outcome import MEASURES
+from proreus.worlds.vms.simulation.runs import VmRuns
 from proreus.worlds.vms.traces.datasets import DATASETS
 
 
@@ -24,7 +26,7 @@ WORLD = World(
     scenario=scenario_from_json,
     presets=("recovering", "waiting", "rejecting", "fading", "expansion@20", "recovering-large"),
     policies=lambda scenario: VM_POLICIES,
-    play=play,
+    play=playing(VmScenario, play),
     measures=MEASURES,
     quantities=(
         Quantity("waiting", "Machines in line", "machines", "waiting"),
@@ -36,6 +38,7 @@ WORLD = World(
     words=Words(
         noun="machines",
         place="server",
+        subject="machine",
         does={
             "total_wait": "lets the machines of a run wait {} in all",
             "placements": "places {} before one fits nowhere",
@@ -47,7 +50,7 @@ WORLD = World(
     warm_up=warm_up,
     datasets=DATASETS,
     bench="proreus.worlds.vms.bench.claims:bench_vms",
-    shown=lambda runs: runs.first(),
+    shown=lambda work: work.first() if isinstance(work, VmRuns) else work,
     examples={
         "simulate": "proreus simulate vms --scenario waiting --policy balance_fit --starts 100",
         "compare": "proreus compare vms --scenarios waiting,recovering@20 "

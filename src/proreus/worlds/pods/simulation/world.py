@@ -11,7 +11,7 @@ from proreus.contract.replay import OUTSIDE, Move, Stage
 from proreus.contract.simulation import Look
 from proreus.kernels.arrays import F64
 from proreus.kernels.packed import pack
-from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, from_action, to_action
+from proreus.model.decision import Decision, Place, Preempt, meant, to_action
 from proreus.model.errors import IllegalDecision, InputError
 from proreus.model.workload import Workload
 from proreus.worlds.pods.simulation.columns import (
@@ -106,10 +106,7 @@ class PodsWorld:
         if self._pod == FINISHED:
             raise IllegalDecision("no pod is waiting for a decision")
         nodes = len(self.compiled.workload.nodes)
-        if isinstance(decision, int | np.integer):
-            decision = from_action(int(decision), nodes)
-        elif not isinstance(decision, Place | Preempt | Delay | Reject):
-            raise IllegalDecision(f"{decision!r} is neither a decision about a pod nor the number of one")
+        decision = meant(decision, nodes)
         devices = decision.devices if isinstance(decision, Place) else 0
         choice = (to_action(decision, nodes), devices)
         answer = apply(self.cluster, self.state, self.run, self.scratch, self._pod, choice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from proreus.contract.play import Again, Noted, recorded, with_measure
+from proreus.contract.play import for_two_runs, recorded, with_measure
 from proreus.contract.simulation import Outcome
 from proreus.contract.world import Hear, Played
 from proreus.model.errors import IllegalDecision
@@ -53,10 +53,8 @@ def play(
 ) -> Played:
     """All migrations of the policy, as `contract.world.Play` says."""
     warm_up_policy(policy.name)
-    fresh = policy.fresh(seed)
-    noted = Noted(fresh)
-    outcome = play_snapshot(SnapshotWorld(work, scenario.options), noted)
-    again = Again(policy.name, noted.decisions)
-    drawn = recorded(SnapshotWorld(work, scenario.options), again) if picture else None
-    remarks = (f"note: {work.mended}" if work.mended else "", remark_of(fresh))
+    first, again = for_two_runs(policy, seed)
+    outcome = play_snapshot(SnapshotWorld(work, scenario.options), first)
+    drawn = recorded(SnapshotWorld(work, scenario.options), again()) if picture else None
+    remarks = (f"note: {work.mended}" if work.mended else "", remark_of(first))
     return Played(outcome, drawn, "\n".join(filter(None, remarks)))

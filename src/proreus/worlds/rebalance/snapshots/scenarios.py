@@ -92,6 +92,8 @@ class SnapshotScenario:
         """The name, the options and the file of one's own."""
         own = self.file is not None and ":" in self.name
         entry: dict[str, Any] = {"name": self.name, "options": asdict(self.options)}
+        if self.part != "test":
+            entry["part"] = self.part
         if self.strict:
             entry["strict"] = True
         return {**entry, "snapshot": str(self.file.resolve())} if own and self.file is not None else entry
@@ -124,9 +126,11 @@ def parse_snapshot_scenario(text: str, data: Path | None, budget: int | None = N
 
 def snapshot_scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> SnapshotScenario:
     """The scenario that `to_json` described; a KeyError, TypeError or UsageError where it is none."""
-    name, options, strict = str(entry["name"]), SnapshotOptions(**entry["options"]), bool(entry.get("strict"))
+    name = str(entry["name"])
     if entry.get("snapshot"):
-        return replace(own_snapshot(Path(entry["snapshot"])), options=options, strict=strict)
-    needed = data is not None or name == BYTEDANCE
-    scenario = parse_snapshot_scenario(name, data_dir(data) if needed else None)
-    return replace(scenario, options=options, strict=strict)
+        scenario = own_snapshot(Path(entry["snapshot"]))
+    else:
+        needed = data is not None or name == BYTEDANCE
+        scenario = parse_snapshot_scenario(name, data_dir(data) if needed else None)
+    options, strict = SnapshotOptions(**entry["options"]), bool(entry.get("strict"))
+    return replace(scenario, options=options, part=entry.get("part", "test"), strict=strict)

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from proreus.contract.play import recorded, walk
+from proreus.contract.play import for_two_runs, recorded, walk
 from proreus.contract.simulation import Outcome
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64
@@ -62,21 +62,21 @@ def play(
     picture: bool = False,
 ) -> Played:
     """The seed's part of the windows, as `contract.world.Play` says."""
-    part, fresh = scenario.played_part(work, seed), policy.fresh(seed)
-    if isinstance(fresh, MovePolicy):
+    part, (first, again) = scenario.played_part(work, seed), for_two_runs(policy, seed, MovePolicy)
+    if isinstance(first, MovePolicy):
         world = work.sibling()
-        outcomes, seconds = play_part(world, fresh, part)
+        outcomes, seconds = play_part(world, first, part)
         outcome = outcome_of(outcomes, world, part[0])
     else:
         simulation = WindowSimulation(work, part)
-        _, seconds = walk(simulation, fresh, hear)
+        _, seconds = walk(simulation, first, hear)
         outcome = simulation.outcome()
-    drawn = recorded(WindowSimulation(work, part), policy.fresh(seed)) if picture else None
-    return Played(_with_rate(outcome, part, seconds), drawn, remark_of(fresh))
+    drawn = recorded(WindowSimulation(work, part), again()) if picture else None
+    return Played(_with_rate(outcome, part, seconds), drawn, remark_of(first))
 
 
 def _with_rate(outcome: Outcome, part: tuple[int, int], seconds: float) -> Outcome:
     """`decisions_per_s` is the old name of the rate of windows: it goes with the next release."""
     rate = (part[1] - part[0]) / max(seconds, 1e-9)
-    measures = {**outcome.measures, "windows_per_s": rate, "decisions_per_s": rate}
+    measures = {**outcome.measures, "decisions_per_s": rate, "windows_per_s": rate}
     return Outcome(measures, outcome.columns, outcome.rows, outcome.export)

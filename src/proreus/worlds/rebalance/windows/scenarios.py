@@ -125,7 +125,7 @@ class WindowScenario:
         if self.source == "requests" and self.file is not None:
             layout = None if self.layout is None else str(self.layout.resolve())
             entry |= {"requests": str(self.file.resolve()), "layout": layout, "nodes": self.config.nodes}
-        return entry
+        return entry if self.part == "test" else {**entry, "part": self.part}
 
 
 @lru_cache(maxsize=2)
@@ -185,6 +185,7 @@ def window_scenario_from_json(entry: Mapping[str, Any], data: Path | None = None
     if entry.get("requests"):
         layout = Path(entry["layout"]) if entry.get("layout") else None
         scenario = with_requests(scenario, Path(entry["requests"]), layout, int(entry["nodes"]))
+    scenario = replace(scenario, part=entry.get("part", "test"))
     if entry.get("options") is None:
         return scenario
     given = {**entry["options"], "weights": RewardWeights(**entry["options"]["weights"])}

@@ -26,8 +26,9 @@ from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, se
 from proreus.worlds.rebalance.snapshots.policies.solver import highs_module
 from proreus.worlds.rebalance.snapshots.state import Machines
 
-_FIRST_EFFORT, _ROUNDS = 200, 5  # each round of annealing tries twice as much as the one before
-_FOR_PRICES = 0.5  # share of the time
+_FIRST_EFFORT, _FIRST_PROPOSALS = 200, 400_000  # per virtual machine, and in all: a small share of the time
+_ROUNDS = 5  # each round of annealing tries twice as much as the one before
+_FOR_PRICES = 0.6  # share of the time that is left after the first round
 _TRIES = (1, 8, 1, 2, 4)
 """How many changes of the same effect each call of the solver may choose from, in budgets. Its plan may lose
 by being put in order, or the best one may need another change: the next call chooses from others, by lot."""
@@ -89,7 +90,7 @@ def find_plan(machines: Machines, budget: int, *, seconds: float, seed: int = 0)
     deadline = begin + seconds
     found = Found(*_annealed(machines, budget, seed, 0), bound=None, by_clock=False)
     took = time.perf_counter() - begin
-    found = _with_solver(machines, budget, found, (begin, deadline))
+    found = _with_solver(machines, budget, found, deadline)
     for again in range(1, _ROUNDS):
         took *= 2
         if found.proven:
@@ -105,16 +106,17 @@ def find_plan(machines: Machines, budget: int, *, seconds: float, seed: int = 0)
 
 
 def _annealed(machines: Machines, budget: int, seed: int, again: int) -> tuple[I64, int]:
-    options = SearchOptions(effort=_FIRST_EFFORT * 2**again, starts=2, seed=seed * _ROUNDS + again)
+    effort = max(min(_FIRST_EFFORT, _FIRST_PROPOSALS // machines.machine.shape[0]), 1) * 2**again
+    options = SearchOptions(effort=effort, starts=2, seed=seed * _ROUNDS + again)
     return best_part(machines, search_plan(machines, budget, options))
 
 
-def _with_solver(machines: Machines, budget: int, found: Found, span: tuple[float, float]) -> Found:
-    """The same or a better plan, with a bound on all of them; span: begin and deadline."""
+def _with_solver(machines: Machines, budget: int, found: Found, deadline: float) -> Found:
+    """The same or a better plan, with a bound on all of them."""
     highs = highs_module()
     if highs is None:
         return found
-    begin, deadline = span
+    begin = time.perf_counter()
     kind, representative = kinds_of(machines)
     market = Market(*contents_of(machines, kind, representative), budget)
     own = change_of(machines, kind, found.plan)

@@ -30,8 +30,8 @@ MEASURES = by_name(
     Measure("under_steps", "%", "lower", "Steps of nodes that are nearly idle", "idle"),
     Measure("unmet", "1/window", "lower", "Pods' resources with less than asked, a window", "unmet"),
     Measure("reward", "", "higher", "Reward a window", "reward"),
+    Measure("decisions_per_s", "1/s", "higher", "Windows a second under its old name", "old rate"),
     Measure("windows_per_s", "1/s", "higher", "Windows a second, all decisions included", "rate"),
-    Measure("decisions_per_s", "1/s", "higher", "The same under its old name", "old rate"),
 )
 
 
@@ -84,7 +84,7 @@ def outcome_of(outcomes: F64, world: DeployWorld, first: int) -> Outcome:
 
 def measures_of(outcomes: F64, weights: RewardWeights) -> dict[str, float]:
     """The measures of a run; outcomes [windows, OUTCOMES]."""
-    total, windows = outcomes.sum(axis=0).tolist(), len(outcomes)
+    total, windows = outcomes.sum(axis=0).tolist(), max(len(outcomes), 1)
     requests, steps = max(total[REQUESTS], 1.0), max(total[STEPS], 1.0)
     cost = weights.over * total[OVER] + weights.under * total[UNDER]
     cost += weights.unmet * total[UNMET] + weights.migrated * total[MIGRATED]

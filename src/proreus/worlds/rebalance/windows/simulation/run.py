@@ -101,15 +101,16 @@ class WindowSimulation:
         if self._served is None:
             return None
         use = self.world.hosting.load[LAST] / self.world.hosting.capacity
-        last = self._outcomes[-1] if self._outcomes else np.zeros(OUTCOMES)
-        requests = max(float(last[REQUESTS]), 1.0)
-        served = len(self._outcomes)
-        series = {
-            "violations": 100.0 * float(last[OVER_REQUESTS]) / requests,
-            "hit": 100.0 * float(last[HIT]) / requests,
-            "migrations": float(sum(row[MOVES] for row in self._outcomes)),
-            "fullest": 100.0 * float(use.max()),
-        }
+        served, series = len(self._outcomes), {}
+        if served:
+            last = self._outcomes[-1]
+            requests = max(float(last[REQUESTS]), 1.0)
+            series = {
+                "violations": 100.0 * float(last[OVER_REQUESTS]) / requests,
+                "hit": 100.0 * float(last[HIT]) / requests,
+                "migrations": float(sum(row[MOVES] for row in self._outcomes)),
+                "fullest": 100.0 * float(use.max()),
+            }
         pods = self.world.windows.deployment.pod_names
         moves = tuple(Move(pods[pod], source, target) for pod, source, target in self._served)
         self._served = None
