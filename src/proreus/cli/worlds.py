@@ -32,10 +32,13 @@ def parse_in_world(verb: str, world: World, words: Sequence[str], kind: type[Fla
     """
     catalogue = world.policies(None)
     # A world with several kinds of scenario has several defaults: which one holds shows with the scenario.
-    default = ",".join(catalogue.main) if usual == "policies" else catalogue.main[0]
-    several = bool(catalogue.what)
+    count = len(catalogue.main) if usual == "policies" else 1
+    default, several = ",".join(catalogue.main[:count]), bool(catalogue.what)
     about = "The policy" if usual == "policy" else "Policies, separated by commas"
     names = f"{about}: a name, the path of a checkpoint or run, or file.py:Class."
+    if several:
+        usually = (f"{','.join(one.main[:count])} over {one.what}" for one in _catalogues(world))
+        names = f"{names} Default: {'; '.join(usually)}."
     more: list[tuple[str, Any, Any]] = [
         (usual, Annotated[str, tyro.conf.arg(help=names)], field(default="" if several else default)),
         ("workload", world.flags, field(default_factory=world.flags)),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from proreus.kernels.arrays import F64, I64
+from proreus.kernels.arrays import F64, I64, Bool
 from proreus.model.errors import WorkError
 from proreus.worlds.rebalance.snapshots.model import CPU
 from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
@@ -110,7 +110,7 @@ def _few(columns: _Columns, budget: int, effort: Effort) -> _Columns:
     return columns.only(best[:_MOST_COLUMNS])
 
 
-def _program(highs: Any, columns: _Columns, double: I64, known: tuple[int, float]) -> Any:
+def _program(highs: Any, columns: _Columns, double: Bool, known: tuple[int, float]) -> Any:
     """Rows: each NUMA node changes once, kinds balance, the budget, and the bound that prices gave."""
     budget, bound = known
     count, kinds = len(columns.gain), columns.net.shape[1]
