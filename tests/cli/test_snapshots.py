@@ -13,7 +13,6 @@ from proreus.worlds.rebalance.snapshots.play import play
 from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES, make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.scenarios import (
     SnapshotScenario,
-    parse_snapshot_scenario,
 )
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions
 from tests.cli.runner import Proreus
@@ -62,6 +61,9 @@ def test_compare_has_policies_of_its_own_by_default(proreus: Proreus) -> None:
         (("--scenario", "snapshot", "--requests", "x"), "--requests is of windows"),
         (("--scenario", "snapshot", "--max-pods", "3"), "--max-pods is of windows"),
         (("--scenario", "snapshot", "--policy", "balance"), "'balance' is for windows"),
+        (("--scenario", "snapshot", "--seconds", "0"), "--seconds 0"),
+        (("--scenario", "windows/serial", "--seconds", "3"), "--seconds: no policy over windows"),
+        (("--scenario", "windows/serial", "--strict"), "--strict is of snapshots"),
     ],
 )
 def test_bad_snapshots_are_refused_in_a_line(proreus: Proreus, words: tuple[str, ...], message: str) -> None:
@@ -86,16 +88,40 @@ def test_a_run_never_makes_fragments_and_leaves_its_snapshot_alone(name: str) ->
 
 
 def test_every_claim_of_the_benchmark_has_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = parse_snapshot_scenario("snapshot-small@12", None)
-    monkeypatch.setattr(rebalance, "parse_snapshot_scenario", lambda name, data: small)
-    monkeypatch.setattr(rebalance, "SOLVER_SECONDS", 20.0)
-    monkeypatch.setattr(rebalance, "_BUDGET", 4)
-    rows = {row.what.partition(": ")[2]: row for row in rebalance.bench_rebalance(None, lambda _: None)}
-    assert rows["share of the solver's reduction"].goal == 97.0
-    assert 90.0 <= rows["share of the solver's reduction"].ours <= 100.0 + 1e-9
-    assert rows["time"].goal == 5.0 and rows["time"].peer is not None
-    reduction, bound = rows["reduction of the fragment rate"], rows["reduction that no plan exceeds"]
-    assert 0 < reduction.ours <= bound.ours + 1e-9
+    small = ("snapshot-small@50", 0)
+    monkeypatch.setattr(rebalance, "BEST_KNOWN", {small: rebalance.BEST_KNOWN[small]})
+    rows = {row.what: row for row in rebalance.bench_rebalance(None, lambda _: None)}
+    for budget in rebalance.BUDGETS:
+        what = f"snapshot-small@50, {budget} migrations"
+        share = rows[f"{what}: share of the best known reduction"]
+        assert share.goal == 98.0 and share.ok
+        assert share.peer is not None and share.peer < share.ours <= 100.0
+        assert rows[f"{what}: share that is proven"].ours <= share.ours
+        assert rows[f"{what}: time"].goal == 5.0
+
+
+def test_a_snapshot_that_contradicts_itself_is_told_of_or_refused(proreus: Proreus) -> None:
+    words = ("simulate", "rebalance", "--budget", "3", "--policy", "greedy_fragment")
+    assert proreus(*words, "--scenario", "snapshot-small@40", "--export", "sound.json").code == 0
+    content = json.loads(Path("sound.json").read_text())
+    for host in content["cluster_list"][0]["host_info"]:
+        host["numa"][1]["memory_huge_free_mb"] = host["numa"][1]["memory_huge_total_mb"]
+    Path("odd.json").write_text(json.dumps(content))
+    ended = proreus(
+        "simulate", "rebalance", "--budget", "3", "--snapshot", "odd.json", "--export", "after.json"
+    )
+    assert (ended.code, ended.err) == (0, "")
+    assert "NUMA nodes list more memory free and in use than they have" in " ".join(ended.out.split())
+    assert proreus(*words, "--snapshot", "after.json", "--strict").code == 0
+    refused = proreus(*words, "--snapshot", "odd.json", "--strict")
+    assert refused.code == 2 and "odd.json: " in refused.err and "(--strict)" in refused.err
+
+
+def test_the_default_policy_of_snapshots_searches_and_says_what_is_proven(proreus: Proreus) -> None:
+    words = ("simulate", "rebalance", "--scenario", "snapshot-small@12", "--budget", "3", "--json", "r.json")
+    ended = proreus(*words, "--seconds", "30")
+    assert (ended.code, ended.err) == (0, "") and "proven: no plan of 3 migrations" in ended.out
+    assert json.loads(Path("r.json").read_text())["policy"] == "search"
 
 
 def test_a_snapshot_goes_on_from_where_the_last_run_left_it(proreus: Proreus) -> None:

@@ -20,7 +20,7 @@ from rich.progress import (
 )
 
 from proreus.cli.arguments import Common, new_console, prepare
-from proreus.cli.worlds import parse_in_world, world_in
+from proreus.cli.worlds import parse_in_world, tuning_for, world_in
 from proreus.compare.comparison import CompareRequest, compare
 from proreus.compare.exports import rows_json
 from proreus.compare.outputs import Outputs, write_outputs
@@ -90,7 +90,7 @@ def compare_request(world: World, arguments: Any) -> CompareRequest:
         seeds=seeds_from(arguments.common.seed, arguments.seeds),
         scenarios=scenarios,
         policies=tuple(policies),
-        options=getattr(arguments, "tuning", None),
+        options=tuning_for(world, scenarios[0], arguments),
     )
 
 

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from proreus.cli.arguments import Common, new_console, prepare
 from proreus.cli.explain import explanation_table
 from proreus.cli.watching import screen
-from proreus.cli.worlds import parse_in_world, world_in
+from proreus.cli.worlds import parse_in_world, tuning_for, world_in
 from proreus.compare.results import Simulated, measures_table
 from proreus.contract.own import scenario_named
 from proreus.contract.play import AnySimulation, step
@@ -56,10 +56,11 @@ def run(words: Sequence[str]) -> int:
         if path is not None:
             check_writable(path)
     scenario = scenario_named(world, arguments.workload, None)
-    tuning = getattr(arguments, "tuning", None)
-    policy = world.policies(scenario).make(arguments.policy, tuning, common.seed)
+    tuning, catalogue = tuning_for(world, scenario, arguments), world.policies(scenario)
+    chosen = arguments.policy or catalogue.main[0]
+    policy = catalogue.make(chosen, tuning, common.seed)
     if arguments.explain and not isinstance(policy, Explains):
-        raise UsageError(f"--explain: policy {arguments.policy!r} gives no reasons")
+        raise UsageError(f"--explain: policy {chosen!r} gives no reasons")
     console = new_console()
     with console.status(f"reading {scenario.name}"):
         work = scenario.load(common.seed)
@@ -71,7 +72,7 @@ def run(words: Sequence[str]) -> int:
     if arguments.watch > 0:
         _watch(scenario, world.shown(work), policy, arguments, console)
     played = _play(world, scenario, work, policy, common.seed, console)
-    result = Simulated(world, scenario.name, arguments.policy, common.seed, played)
+    result = Simulated(world, scenario.name, chosen, common.seed, played)
     console.print(measures_table(f"{result.policy} on {result.scenario}", world, result.measures))
     if played.remark:
         console.print(played.remark)

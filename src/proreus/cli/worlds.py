@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, make_dataclass
+from dataclasses import field, fields, make_dataclass
 from typing import Annotated, Any, TypeVar
 
 import tyro
 
 from proreus.cli.arguments import parse_named
+from proreus.contract.scenario import Scenario
 from proreus.contract.world import World
+from proreus.model.errors import UsageError
+from proreus.policies.catalogue import Catalogue
 from proreus.worlds import registered
 from proreus.worlds import world as world_of
 
@@ -29,29 +32,56 @@ def parse_in_world(verb: str, world: World, words: Sequence[str], kind: type[Fla
     """
     catalogue = world.policies(None)
     # A world with several kinds of scenario has several defaults: which one holds shows with the scenario.
-    default = ",".join(catalogue.main) if usual == "policies" else catalogue.main[0]
-    several = usual == "policies" and bool(catalogue.what)
+    count = len(catalogue.main) if usual == "policies" else 1
+    default, several = ",".join(catalogue.main[:count]), bool(catalogue.what)
     about = "The policy" if usual == "policy" else "Policies, separated by commas"
     names = f"{about}: a name, the path of a checkpoint or run, or file.py:Class."
+    if several:
+        usually = (f"{','.join(one.main[:count])} over {one.what}" for one in _catalogues(world))
+        names = f"{names} Default: {'; '.join(usually)}."
     more: list[tuple[str, Any, Any]] = [
         (usual, Annotated[str, tyro.conf.arg(help=names)], field(default="" if several else default)),
         ("workload", world.flags, field(default_factory=world.flags)),
     ]
-    if catalogue.options is not None:
-        more.append(("tuning", catalogue.options, field(default_factory=catalogue.options)))
+    if tuning := _tuning_of(world):
+        more.append(("tuning", tuning, field(default_factory=tuning)))
     whole = make_dataclass(f"{verb.title()}{world.name.title()}", more, bases=(kind,), frozen=True)
     known = list(registered())
     parsed: tuple[str, Flags] = parse_named(whole, verb, ("world", known), words, describe(world, verb))
     return parsed[1]
 
 
+def _catalogues(world: World) -> list[Catalogue]:
+    """One for each kind of scenario."""
+    found = (world.policies(world.flags().chosen(preset)) for preset in world.presets)
+    return list({catalogue.what: catalogue for catalogue in found}.values())
+
+
+def _tuning_of(world: World) -> type[Any] | None:
+    """The flags that policies read, of every kind of scenario in one."""
+    kinds = tuple(dict.fromkeys(one.options for one in _catalogues(world) if one.options is not None))
+    if len(kinds) < 2:
+        return kinds[0] if kinds else None
+    return make_dataclass(f"{world.name.title()}Tuning", (), bases=kinds, frozen=True)
+
+
+def tuning_for(world: World, scenario: Scenario, arguments: Any) -> Any:
+    """What the flags tell the policies of a scenario; a UsageError where they are of another kind."""
+    tuning, read = getattr(arguments, "tuning", None), world.policies(scenario).options
+    known = {entry.name for entry in fields(read)} if read is not None else set()
+    for entry in fields(tuning) if tuning is not None else ():
+        if entry.name not in known and getattr(tuning, entry.name) != entry.default:
+            flag = entry.name.replace("_", "-")
+            raise UsageError(f"--{flag}: no policy over {world.policies(scenario).what} reads it")
+    return tuning if read is not None else None
+
+
 def describe(world: World, verb: str) -> str:
     """For --help: the policies of every kind of scenario, and an example."""
-    seen: dict[str, str] = {}
-    for preset in world.presets:
-        catalogue = world.policies(world.flags().chosen(preset))
-        seen.setdefault(catalogue.what, ", ".join(catalogue.names))
-    told = " ".join(f"Policies{f' over {what}' if what else ''}: {names}." for what, names in seen.items())
+    told = " ".join(
+        f"Policies{f' over {one.what}' if one.what else ''}: {', '.join(one.names)}."
+        for one in _catalogues(world)
+    )
     example = world.examples.get(verb, f"proreus {verb} {world.name} --scenario {world.presets[0]}")
     others = ", ".join(name for name in registered() if name != world.name)
     return f"{world.name}: {world.what}. {told} Other worlds: {others}.\n\nExample: {example}"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proreus.model.errors import InputError
+from proreus.worlds.rebalance.decision import Migrate
+from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotWorld
 from proreus.worlds.rebalance.snapshots.state import fragment_cores, fragment_rate, free_cores, machines_of
 from proreus.worlds.rebalance.snapshots.traces.bytedance import read_snapshot
 from tests.real_data import real_data
@@ -40,7 +43,7 @@ SOUND: dict[str, Any] = {
             ],
         },
         {
-            "host_info": [{"node_id": "b", "numa": [numa(1, free=44), numa(0)]}],
+            "host_info": [{"node_id": "b", "numa": [numa(1, total=52, free=44), numa(0)]}],
             "vm_instance": [
                 {
                     "instance_id": "y",
@@ -115,6 +118,44 @@ def test_what_is_wrong_is_named(tmp_path: Path, path: list[Any], value: Any, com
         read_snapshot(written(tmp_path, broken(path, value)))
 
 
+def contradicting(used: float) -> dict[str, Any]:
+    """The sound file in which x takes so much memory of NUMA node 1 of a, where 500 of 1000 MiB are free."""
+    content = broken(["cluster_list", 0, "vm_instance", 0, "numa", 0, "mem_mb"], used)
+    content["cluster_list"][0]["vm_instance"][0]["allow_migration"] = True
+    return content
+
+
+@pytest.mark.parametrize(("used", "total", "free"), [(600.0, 1000, 400), (1200.0, 1200, 0)])
+def test_a_node_with_more_free_and_in_use_than_it_has_is_mended_with_an_account(
+    tmp_path: Path, used: float, total: int, free: int
+) -> None:
+    snapshot = read_snapshot(written(tmp_path, contradicting(used)))
+    assert (snapshot.total[0, 1, 1], snapshot.free[0, 1, 1]) == (total, free)
+    assert snapshot.free[:, :, 1].sum() == 3 * 500 + free
+    assert "1 of 4 NUMA nodes list more memory free and in use than they have" in snapshot.mended
+    assert f"a/1: 1,000 MiB, 500 free and {int(used):,} in use" in snapshot.mended
+
+
+def test_a_plan_may_touch_a_mended_node(tmp_path: Path) -> None:
+    world = SnapshotWorld(read_snapshot(written(tmp_path, contradicting(600.0))))
+    world.machines.free[1, 0, 1] = 600  # room for x at b
+    world.apply(Migrate(0, 1, 0))
+    after = world.snapshot_now()
+    assert after.free[0, 1, 1] == after.total[0, 1, 1] == 1000
+
+
+def test_strict_refuses_a_snapshot_that_contradicts_itself(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"snapshot\.json: 1 of 4 NUMA nodes .* \(--strict\)"):
+        read_snapshot(written(tmp_path, contradicting(600.0)), strict=True)
+    assert not read_snapshot(written(tmp_path, SOUND), strict=True).mended
+
+
+def test_a_snapshot_made_by_hand_may_not_contradict_itself(tmp_path: Path) -> None:
+    sound = read_snapshot(written(tmp_path, SOUND))
+    with pytest.raises(ValueError, match="more free and in use than it has"):
+        replace(sound, free=sound.total)
+
+
 def test_a_file_that_is_not_json_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_text('{"cluster_list":\n [,]}', encoding="utf-8")
@@ -130,3 +171,4 @@ def test_the_public_snapshot_has_its_published_figures() -> None:
     assert (fragment_cores(machines), free_cores(machines)) == (1362, 1394)
     assert round(fragment_rate(machines), 3) == 0.977
     assert snapshot.movable.all()
+    assert snapshot.mended.startswith("45 of 558 NUMA nodes list more memory free and in use than they have")

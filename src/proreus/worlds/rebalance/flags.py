@@ -51,6 +51,9 @@ class RebalanceFlags:
     """How many such equal nodes (default: 10)."""
     snapshot: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = field(default=None, metadata=PLAYING)
     """Your own snapshot of virtual machines, as JSON in the layout of the public one."""
+    strict: bool = field(default=False, metadata=PLAYING)
+    """Refuse a snapshot in which a NUMA node lists more free and in use than it has; otherwise what is free
+    there is lowered to what its virtual machines leave, and a note says so."""
     split: Literal["train", "valid", "test"] = field(default="test", metadata=PLAYING)
     """The part of the windows, in order of time."""
     budget: int | None = None
@@ -76,11 +79,15 @@ class RebalanceFlags:
             if getattr(self, flag) is not None:
                 raise UsageError(f"--{flag.replace('_', '-')} is of windows, and a snapshot is played")
         if self.snapshot is not None:
-            return own_snapshot(self.snapshot, self.budget)
-        needed = self.data is not None or name == BYTEDANCE
-        return parse_snapshot_scenario(name, data_dir(self.data) if needed else None, self.budget)
+            scenario = own_snapshot(self.snapshot, self.budget)
+        else:
+            needed = self.data is not None or name == BYTEDANCE
+            scenario = parse_snapshot_scenario(name, data_dir(self.data) if needed else None, self.budget)
+        return replace(scenario, strict=self.strict)
 
     def _of_windows(self, name: str) -> WindowScenario:
+        if self.strict:
+            raise UsageError("--strict is of snapshots, and windows are played")
         # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
         needed = self.data is not None or name not in ("windows/serial", "windows/parallel")
         scenario = parse_window_scenario(name, data_dir(self.data) if needed else None)

@@ -41,6 +41,8 @@ class Snapshot:
     """[V] whether it may be migrated."""
     group: I64
     """[P] the cluster that a machine belongs to."""
+    mended: str = ""
+    """What contradicted itself where the snapshot was read, and what was made of it; "": nothing."""
 
     def __post_init__(self) -> None:
         machines, vms = len(self.machines), len(self.vms)
@@ -67,3 +69,17 @@ class Snapshot:
             raise ValueError("a virtual machine runs on a machine that is not there")
         if not np.isin(self.numa, (0, 1)).all() or self.numa[self.double].any():
             raise ValueError("a NUMA node is 0 or 1, and 0 for a virtual machine on both")
+        # Otherwise a node would have more free than it has once its virtual machines are gone.
+        in_use = amounts_in_use(machines, self.demand, (self.machine, self.numa, self.double))
+        if (self.free + in_use > self.total).any():
+            raise ValueError("a NUMA node has more free and in use than it has")
+
+
+def amounts_in_use(machines: int, demand: I64, where: tuple[I64, I64, Bool]) -> I64:
+    """int64[P, 2, 2]: what the listed virtual machines take; where: machine, NUMA node and double of each."""
+    machine, numa, double = where
+    in_use = np.zeros((machines, NUMA_NODES, 2), dtype=np.int64)
+    for part in range(NUMA_NODES):
+        there = double | (numa == part)
+        np.add.at(in_use[:, part], machine[there], demand[there])
+    return in_use

@@ -56,4 +56,5 @@ def play(
     first, again = for_two_runs(policy, seed)
     outcome = play_snapshot(SnapshotWorld(work, scenario.options), first)
     drawn = recorded(SnapshotWorld(work, scenario.options), again()) if picture else None
-    return Played(outcome, drawn, remark_of(first))
+    remarks = (f"note: {work.mended}" if work.mended else "", remark_of(first))
+    return Played(outcome, drawn, "\n".join(filter(None, remarks)))

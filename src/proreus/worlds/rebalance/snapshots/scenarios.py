@@ -43,6 +43,8 @@ class SnapshotScenario:
     file: Path | None = None
     part: Part = "test"
     """Which seeds snapshots are drawn with."""
+    strict: bool = False
+    """Refuse a file in which a NUMA node lists more free and in use than it has."""
 
     world: ClassVar[str] = "rebalance"
 
@@ -61,7 +63,7 @@ class SnapshotScenario:
     def load(self, seed: int) -> Snapshot:
         """The snapshot of that seed; that of a file is always the same."""
         if self.file is not None:
-            return _read_once(self.file)
+            return _read_once(self.file, self.strict)
         drawn = seed_of(self.part, seed, _SEEDS_APART)
         return generate_snapshot(self.name.partition("@")[0], drawn, self.machines)
 
@@ -74,10 +76,13 @@ class SnapshotScenario:
         return replace(self, part=part)
 
     def caution(self, seeds: Sequence[int]) -> str:
-        """A file is one snapshot, whatever the seed."""
-        if self.file is None or len(seeds) < 2:
+        """A file is one snapshot, whatever the seed, and may contradict itself."""
+        if self.file is None:
             return ""
-        return f"{self.name}: one snapshot, the same for all {len(seeds)} seeds; only chance differs"
+        told = [self.load(0).mended]
+        if len(seeds) > 1:
+            told.append(f"one snapshot, the same for all {len(seeds)} seeds; only chance differs")
+        return "; ".join(f"{self.name}: {text}" for text in told if text)
 
     def yardstick(self) -> tuple[str, tuple[str, ...]]:
         """The strongest rule that looks one migration ahead."""
@@ -89,12 +94,14 @@ class SnapshotScenario:
         entry: dict[str, Any] = {"name": self.name, "options": asdict(self.options)}
         if self.part != "test":
             entry["part"] = self.part
+        if self.strict:
+            entry["strict"] = True
         return {**entry, "snapshot": str(self.file.resolve())} if own and self.file is not None else entry
 
 
 @lru_cache(maxsize=2)
-def _read_once(file: Path) -> Snapshot:
-    return read_snapshot(file)
+def _read_once(file: Path, strict: bool) -> Snapshot:
+    return read_snapshot(file, strict=strict)
 
 
 def own_snapshot(file: Path, budget: int | None = None) -> SnapshotScenario:
@@ -125,4 +132,5 @@ def snapshot_scenario_from_json(entry: Mapping[str, Any], data: Path | None = No
     else:
         needed = data is not None or name == BYTEDANCE
         scenario = parse_snapshot_scenario(name, data_dir(data) if needed else None)
-    return replace(scenario, options=SnapshotOptions(**entry["options"]), part=entry.get("part", "test"))
+    options, strict = SnapshotOptions(**entry["options"]), bool(entry.get("strict"))
+    return replace(scenario, options=options, part=entry.get("part", "test"), strict=strict)

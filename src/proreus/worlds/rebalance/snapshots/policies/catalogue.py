@@ -7,6 +7,8 @@ from collections.abc import Callable
 from proreus.kernels.arrays import I64
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import Catalogue, Rule
+from proreus.worlds.rebalance.snapshots.policies.anytime import Found, SnapshotTuning, find_plan
+from proreus.worlds.rebalance.snapshots.policies.exact import solve
 from proreus.worlds.rebalance.snapshots.policies.policy import (
     Choose,
     SnapshotPlanner,
@@ -19,7 +21,7 @@ from proreus.worlds.rebalance.snapshots.policies.policy import (
     nothing,
 )
 from proreus.worlds.rebalance.snapshots.policies.rules import BEST_FIT, FIRST_FIT
-from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, search_plan
+from proreus.worlds.rebalance.snapshots.policies.solver import needed_highs
 from proreus.worlds.rebalance.snapshots.state import Machines
 
 _EXACT_SECONDS = 60.0
@@ -30,14 +32,15 @@ def _rule(what: str, chooser: Callable[[int], Choose]) -> Rule:
     return Rule(what, lambda name, options, seed: SnapshotRule(name, chooser, seed))
 
 
-def _searching(name: str, options: None, seed: int) -> SnapshotPolicy:
+def _searching(name: str, options: SnapshotTuning, seed: int) -> SnapshotPolicy:
     def plan(machines: Machines, budget: int, seed: int) -> tuple[I64, str]:
-        return search_plan(machines, budget, SearchOptions(seed=seed)), ""
+        found = find_plan(machines, budget, seconds=options.seconds, seed=seed)
+        return found.plan, found.remark(budget, options.seconds)
 
     return SnapshotPlanner(name, plan, seed)
 
 
-def _exact(name: str, options: None, seed: int) -> SnapshotPolicy:
+def _exact(name: str, options: SnapshotTuning, seed: int) -> SnapshotPolicy:
     text = name.partition("@")[2]
     try:
         seconds = float(text) if text else _EXACT_SECONDS
@@ -47,21 +50,13 @@ def _exact(name: str, options: None, seed: int) -> SnapshotPolicy:
         raise UsageError(f"policy {name!r}: after @ come seconds, such as exact@600")
 
     def plan(machines: Machines, budget: int, seed: int) -> tuple[I64, str]:
-        from proreus.worlds.rebalance.snapshots.policies.exact import (
-            solve,  # the solver comes with the extra `solve`
-        )
-
-        start = search_plan(machines, budget, SearchOptions(seed=seed))
-        found = solve(machines, budget, seconds=seconds, start=start)
-        if found.pieces == found.bound:
-            return (
-                found.plan,
-                f"proven: no plan of {budget} migrations leaves more than {found.bound:,} pieces",
-            )
-        return found.plan, (
-            f"{found.pieces:,} pieces; no plan leaves more than {found.bound:,}, so the gap is at most "
-            f"{100 * found.gap:.2f} % after {seconds:g} s (exact@600 gives it ten minutes)"
-        )
+        needed_highs()
+        found = find_plan(machines, budget, seconds=min(seconds, options.seconds), seed=seed)
+        if found.bound is not None and not found.proven:
+            solved = solve(machines, budget, seconds=seconds, start=found.plan)
+            bound = min(solved.bound, found.bound)
+            found = Found(solved.plan, solved.pieces, bound, by_clock=not solved.optimal)
+        return found.plan, found.remark(budget, seconds)
 
     return SnapshotPlanner(name, plan, seed)
 
@@ -76,12 +71,13 @@ SNAPSHOT_POLICIES = Catalogue(
         "first_fit": _rule("from the machine that gains most to the first that fits", fitting(FIRST_FIT)),
         "best_fit": _rule("from the machine that gains most to the tightest fit", fitting(BEST_FIT)),
         "greedy_fragment": _rule("the migration that shrinks the fragments most", greedy),
-        "search": Rule("annealing over whole plans", _searching),
+        "search": Rule("annealing, then the solver, for --seconds; says what is proven", _searching),
         "exact": Rule(
             "mixed-integer programming; exact@600: for 600 seconds", _exact, takes="seconds for the solver"
         ),
     },
-    main=("hotspot", "greedy_fragment", "search"),
+    main=("search", "hotspot", "greedy_fragment"),
+    options=SnapshotTuning,
 )
 
 

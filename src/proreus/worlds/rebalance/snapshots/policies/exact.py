@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.model.errors import UsageError, WorkError
+from proreus.model.errors import WorkError
 from proreus.worlds.rebalance.snapshots.model import CPU, MEMORY
-from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
-from proreus.worlds.rebalance.snapshots.policies.ordering import order_moves
+from proreus.worlds.rebalance.snapshots.policies.plans import best_part, ordered_plan
+from proreus.worlds.rebalance.snapshots.policies.solver import needed_highs, new_solver, run_solver
 from proreus.worlds.rebalance.snapshots.state import Machines, copied, free_cores, move
 
 _PARTS = 2
@@ -78,22 +78,18 @@ class _Counting:
     """Who is there: virtual machines."""
 
 
-def solve(
-    machines: Machines, budget: int, *, seconds: float = 60.0, start: I64 | None = None, threads: int = 2
-) -> Solution:
+def solve(machines: Machines, budget: int, *, seconds: float = 60.0, start: I64 | None = None) -> Solution:
     """The best plan of at most `budget` migrations that HiGHS finds in time; `start` is a plan to improve."""
-    highs = _highs()
+    highs = needed_highs()
     begin = time.perf_counter()
     kind, representative = kinds_of(machines)
     model, counting = _build(machines, kind, representative, budget)
-    solver = highs.Highs()
-    for option, value in (("output_flag", False), ("time_limit", float(seconds)), ("threads", threads)):
-        solver.setOptionValue(option, value)
+    solver = new_solver(highs, seconds)
     if solver.passModel(_as_lp(highs, model)) == highs.HighsStatus.kError:
         raise WorkError("the solver refuses the model of this snapshot")
     if start is not None and len(start):
         solver.setSolution(_as_solution(highs, machines, model, (counting, kind), start))
-    solver.run()
+    run_solver(highs, solver)
     info = solver.getInfo()
     if info.primal_solution_status != highs.SolutionStatus.kSolutionStatusFeasible:
         values = np.zeros(len(model.upper), dtype=np.int64)  # nothing found in time: move nothing
@@ -103,7 +99,7 @@ def solve(
     plan, pieces = _ordered(machines, kind, counting, values, budget)
     if start is not None:
         # The solver's own solution may lose by being put in order; what it started from had an order.
-        again, had = _best_part(machines, start)
+        again, had = best_part(machines, start)
         if had > pieces:
             plan, pieces = again, had
     return Solution(
@@ -114,14 +110,6 @@ def solve(
         seconds=time.perf_counter() - begin,
         columns=len(model.upper),
     )
-
-
-def _highs() -> Any:
-    try:
-        import highspy
-    except ImportError:
-        raise UsageError("the exact solver needs the extra `solve`: pip install 'proreus[solve]'") from None
-    return highspy
 
 
 def _build(machines: Machines, kind: I64, representative: I64, budget: int) -> tuple[_Model, _Counting]:
@@ -281,27 +269,8 @@ def _as_solution(
 
 def _ordered(machines: Machines, kind: I64, counting: _Counting, values: I64, budget: int) -> tuple[I64, int]:
     """The solver's counts as a plan in order, and the pieces it really leads to."""
-    places: list[tuple[int, int, int]] = []
-    leaving: list[int] = []
-    net = {key: int(values[column]) for key, column in counting.come.items()}
-    for key, column in counting.leave.items():
-        gone, back = int(values[column]), net.get(key, 0)
-        both = min(gone, back)  # one that leaves and an equal one that comes: neither has to move
-        net[key] = back - both
-        leaving.extend(counting.at[key][: gone - both])
-    for (k, p, numa), come in net.items():
-        places.extend([(k, p, numa)] * come)
-    wanted = np.array(places, dtype=np.int64).reshape(-1, 3)
-    plan = order_moves(copied(machines), kind, np.array(leaving, dtype=np.int64), wanted, budget)
-    return _best_part(machines, plan)
-
-
-def _best_part(machines: Machines, plan: I64) -> tuple[I64, int]:
-    """The plan up to where it has led to most pieces: a circle may have left its end undone."""
-    own = copied(machines)
-    pieces = [whole_pieces(own)]
-    for v, p, numa in plan:
-        move(own, v, p, numa)
-        pieces.append(whole_pieces(own))
-    length = int(np.argmax(pieces))
-    return plan[:length], pieces[length]
+    change = np.zeros((machines.free.shape[0], _PARTS, int(kind.max(initial=-1)) + 1), dtype=np.int64)
+    for columns, sign in ((counting.come, 1), (counting.leave, -1)):
+        for (k, p, numa), column in columns.items():
+            change[p, numa, k] += sign * int(values[column])
+    return ordered_plan(machines, kind, change, budget)

@@ -3,8 +3,9 @@ VMs.
 
 A file holds clusters, each with `host_info` (free and total cores and huge-page memory per NUMA node) and
 `vm_instance` (machine, NUMA nodes, cores, memory). The published experiments put the clusters of a file
-together, and so does `read_snapshot`; which cluster a machine came from is kept as its group. Free amounts
-are taken as they stand: the memory of some machines is used by more than the listed virtual machines.
+together, and so does `read_snapshot`; which cluster a machine came from is kept as its group. The memory of
+some machines is used by more than the listed virtual machines, and that is taken as it stands. Others list
+more free and in use than they have: there only what their virtual machines leave can be free.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from proreus.kernels.arrays import I64
 from proreus.model.errors import InputError
 from proreus.reading.jsontree import read_json
 from proreus.reading.tree import Entry
-from proreus.worlds.rebalance.snapshots.model import CPU, MEMORY, NUMA_NODES, Snapshot
+from proreus.worlds.rebalance.snapshots.model import CPU, MEMORY, NUMA_NODES, Snapshot, amounts_in_use
 
 
 @dataclass
@@ -34,8 +36,12 @@ class _Columns:
     place: list[tuple[int, int, bool, bool]] = field(default_factory=list)
 
 
-def read_snapshot(path: Path) -> Snapshot:
-    """The snapshot of a file, its clusters put together."""
+def read_snapshot(path: Path, *, strict: bool = False) -> Snapshot:
+    """The snapshot of a file, its clusters put together.
+
+    Where NUMA nodes list more free and in use than they have, what is free is lowered and `Snapshot.mended`
+    says where; `strict` refuses such a file.
+    """
     columns = _Columns()
     for number, cluster in enumerate(read_json(path).require("cluster_list").children()):
         for host in cluster.require("host_info").children():
@@ -43,22 +49,52 @@ def read_snapshot(path: Path) -> Snapshot:
         for vm in cluster.require("vm_instance").children():
             _read_vm(vm, columns)
     place = np.array(columns.place, dtype=np.int64).reshape(-1, 4)
+    demand = np.array(columns.demand, dtype=np.int64).reshape(-1, 2)
+    machine, numa, double = place[:, 0], place[:, 1], place[:, 2] == 1
+    total, free = np.array(columns.total, dtype=np.int64), np.array(columns.free, dtype=np.int64)
+    mended = ""
+    if columns.machines:
+        in_use = amounts_in_use(len(columns.machines), demand, (machine, numa, double))
+        mended = _contradictions(tuple(columns.machines), total, free, in_use)
+        if mended and strict:
+            raise InputError(f"{mended} (--strict)", file=path)
+        total = np.maximum(total, in_use)  # they run there, so there is at least so much
+        free = np.minimum(free, total - in_use)
     try:
         return Snapshot(
             name=path.stem,
             machines=tuple(columns.machines),
             vms=tuple(columns.vms),
-            total=np.array(columns.total, dtype=np.int64),
-            free=np.array(columns.free, dtype=np.int64),
-            demand=np.array(columns.demand, dtype=np.int64).reshape(-1, 2),
-            double=place[:, 2] == 1,
-            machine=place[:, 0],
-            numa=place[:, 1],
+            total=total,
+            free=free,
+            demand=demand,
+            double=double,
+            machine=machine,
+            numa=numa,
             movable=place[:, 3] == 1,
             group=np.array(columns.group, dtype=np.int64),
+            mended=f"{mended}; what is free there was lowered to what they leave" if mended else "",
         )
     except ValueError as error:  # every value is sound, together they are not a snapshot
         raise InputError(str(error), file=path) from None
+
+
+def _contradictions(machines: tuple[str, ...], total: I64, free: I64, in_use: I64) -> str:
+    """How many NUMA nodes list more than they have, by how much, and the worst of them; "": none."""
+    told = []
+    for resource, (what, unit) in enumerate((("cores", "cores"), ("memory", "MiB"))):
+        beyond = (free + in_use - total)[:, :, resource]
+        count = int((beyond > 0).sum())
+        if not count:
+            continue
+        p, numa = np.unravel_index(int(beyond.argmax()), beyond.shape)
+        has, idle, busy = (int(amount[p, numa, resource]) for amount in (total, free, in_use))
+        told.append(
+            f"{count:,} of {beyond.size:,} NUMA nodes list more {what} free and in use than they have, by "
+            f"{int(beyond.clip(min=0).sum()):,} {unit} in all (most of all {machines[p]}/{numa}: "
+            f"{has:,} {unit}, {idle:,} free and {busy:,} in use by its virtual machines)"
+        )
+    return "; ".join(told)
 
 
 def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""HiGHS, which comes with the extra `solve`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proreus.model.errors import UsageError, WorkError
+
+_THREADS = 2  # one number for the whole process: HiGHS refuses to run with another one later
+
+
+def highs_module() -> Any | None:
+    """The module, or None where the extra is not installed."""
+    try:
+        import highspy
+    except ImportError:
+        return None
+    return highspy
+
+
+def needed_highs() -> Any:
+    """The module, or one line that says what to install."""
+    highs = highs_module()
+    if highs is None:
+        raise UsageError("the exact solver needs the extra `solve`: pip install 'proreus[solve]'")
+    return highs
+
+
+def new_solver(highs: Any, seconds: float) -> Any:
+    """A silent solver that stops after so many seconds."""
+    solver = highs.Highs()
+    for option, value in (
+        ("output_flag", False),
+        ("time_limit", max(float(seconds), 0.0)),
+        ("threads", _THREADS),
+    ):
+        solver.setOptionValue(option, value)
+    return solver
+
+
+def run_solver(highs: Any, solver: Any) -> None:
+    """Solve; a WorkError where HiGHS would not even begin."""
+    if solver.run() == highs.HighsStatus.kError:
+        raise WorkError("the solver refuses to run on the model of this snapshot")
