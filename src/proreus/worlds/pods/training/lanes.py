@@ -44,8 +44,9 @@ from proreus.worlds.pods.training.rollout import Ended, Rollout, play, shared_ou
 
 Reward = Literal["allocation", "completion"]
 
-# What runs that were saved before there was such an array do without: zeros mean what they did.
-_LATER = frozenset({"state.expected"})
+# Runs that were saved before there were such arrays go on with those of a new lane: nothing is bound, woken
+# or waiting in an order of its own.
+_LATER = ("state.expected", "run.bound", "run.ticket", "run.woken")
 # For the cached rows of all lanes together; memory is taken only as classes turn up.
 _CACHE_BYTES = 4 << 30
 
@@ -196,7 +197,7 @@ class BatchedPods:
         for i, lane in enumerate(self.lanes, self._first):
             for name, array in _changing(lane):
                 known = saved.get(f"lane{i}.{name}")
-                if known is None and name in _LATER:
+                if known is None and name.startswith(_LATER):
                     continue
                 if known is None or known.shape != array.shape:
                     raise WorkError(f"the saved state does not fit: lane {i}, {name}")
