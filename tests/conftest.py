@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,7 +20,19 @@ settings.register_profile(
 )
 settings.load_profile("proreus")
 
+_HALVES = ("pods", "others")
 pytest_plugins = ("tests.trace_fixtures",)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A parallel run begins with kernels that are compiled: see `tests.warming`."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        root = Path(__file__).parents[1]
+        halves = [
+            subprocess.Popen([sys.executable, "-m", "tests.warming", half], cwd=root) for half in _HALVES
+        ]
+        if any(half.wait() for half in halves):
+            raise pytest.UsageError("the kernels could not be compiled")
 
 
 @pytest.fixture(scope="session", autouse=True)

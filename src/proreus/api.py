@@ -100,7 +100,7 @@ def simulate(
 def compare(
     world: str,
     scenarios: Played | Sequence[Played] = "",
-    policies: Named | Sequence[Named] = (),
+    policies: Named | Sequence[Named] | Mapping[str, Any] = (),
     *,
     seeds: int | Sequence[int] = 10,
     options: Mapping[str, Any] | None = None,
@@ -113,7 +113,10 @@ def compare(
     asked = _listed(scenarios, "load")
     chosen = tuple(make_scenario(world, one) if isinstance(one, str) else one for one in asked)
     wanted = _listed(policies, "decide")
-    named = dict(_policy(one) for one in wanted or found.policies(chosen[0]).main)
+    pairs = [_policy(one) for one in wanted or found.policies(chosen[0]).main]
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        raise UsageError("two policies have the same name: give each a `name`, or pass {name: policy}")
     own = {name: made for name, made in named.items() if made is not None}
     request = CompareRequest(
         scenarios=chosen,
@@ -176,7 +179,9 @@ def _configs(learner: Learner, settings: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _listed(given: Any, method: str) -> list[Any]:
-    """One or several: a name, something that has the method, or a sequence of such."""
+    """One or several: a name, something that has the method, a sequence or a mapping by name of such."""
+    if isinstance(given, Mapping):
+        return list(given.items())
     return [given] if isinstance(given, str | type) or hasattr(given, method) else list(given)
 
 
@@ -184,6 +189,8 @@ def _policy(given: Any) -> tuple[str, AnyPolicy | None]:
     """(name, the policy itself where it was given as one)."""
     if isinstance(given, str):
         return given, None
+    if isinstance(given, tuple):
+        return given[0], ForeignPolicy(given[0], given[1], 0)
     if isinstance(given, type):
         return given.__name__, ForeignPolicy(given.__name__, given, 0)
     name = str(getattr(given, "name", type(given).__name__))

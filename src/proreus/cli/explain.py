@@ -18,7 +18,7 @@ def explanation_table(explanation: Explanation, observation: Any, place: str) ->
     """A row for each `place` ("node"); scores that differ are columns, those that do not are a remark."""
     now = getattr(observation, "now", None)
     when = "" if now is None else f"t={now:g} s: "
-    told = explanation.told or str(explanation.decision)
+    told = explanation.told or f"is decided: {explanation.decision}"
     table = Table(title=f"{when}{explanation.subject} {told} ({explanation.policy})", title_justify="left")
     varying, constant = _split_scores(explanation)
     table.add_column(place, no_wrap=True)
@@ -26,16 +26,21 @@ def explanation_table(explanation: Explanation, observation: Any, place: str) ->
         table.add_column(name, justify="right", overflow="fold")
     table.add_column("total", justify="right", no_wrap=True)
     table.add_column("refused by", overflow="fold")
-    ranked = sorted(explanation.verdicts, key=lambda v: (bool(v.refused_by), not v.scores, -v.total))
+    chosen = explanation.chosen
+    ranked = sorted(
+        explanation.verdicts,
+        key=lambda v: (v.place != chosen, bool(v.refused_by), not v.looked_at, -v.total),
+    )
     for found in ranked[:_MOST_SHOWN]:
         cells = [_cell(found, name, [*varying, *constant]) for name in varying]
-        table.add_row(found.place, *cells, _total(found), found.refused_by)
+        mark = "→ " if chosen and found.place == chosen else ""
+        table.add_row(f"{mark}{found.place}", *cells, _total(found), found.refused_by)
     notes = [explanation.note]
     if constant:
         same = ", ".join(f"{name} {_score(value)}" for name, value in constant.items())
         notes.append(f"The same everywhere: {same}.")
     if len(ranked) > _MOST_SHOWN:
-        notes.append(f"{len(ranked) - _MOST_SHOWN} more {place}s not shown.")
+        notes.append(f"{len(ranked) - _MOST_SHOWN} more not shown.")
     table.caption = " ".join(notes)
     table.caption_justify = "left"
     return table
@@ -63,9 +68,9 @@ def _cell(verdict: Verdict, name: str, shown: list[str]) -> str:
 
 
 def _total(verdict: Verdict) -> str:
-    if verdict.scores:
-        return _score(verdict.total)
-    return "" if verdict.refused_by else "not looked at"
+    if not verdict.looked_at:
+        return "" if verdict.refused_by else "not looked at"
+    return _score(verdict.total) if verdict.scores or verdict.total else ""
 
 
 def _score(value: float) -> str:

@@ -123,7 +123,15 @@ def _explain(world: World, simulation: AnySimulation, policy: Any, arguments: An
             console.print(explanation_table(policy.explain(observation), observation, world.words.place))
         step(simulation, policy)
     if asked not in seen:
-        raise unknown_name(world.words.subject, asked, seen)
+        raise _unknown(world.words.subject, asked, list(seen))
+
+
+def _unknown(what: str, asked: str, seen: list[str]) -> UsageError:
+    """What was decided about: the range of numbers, else the nearest names."""
+    if seen and all(name.isdecimal() for name in seen):
+        numbers = sorted(map(int, seen))
+        return UsageError(f"unknown {what} {asked!r}: those decided about are {numbers[0]} to {numbers[-1]}")
+    return unknown_name(what, asked, seen)
 
 
 def _watch(scenario: Scenario, work: Any, policy: AnyPolicy, arguments: Any, console: Console) -> None:

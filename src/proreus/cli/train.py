@@ -141,7 +141,7 @@ def _workload(world: World, settings: set[str]) -> Any:
     }
     scenario = getattr(usual, "scenario", "")
     if len(world.lessons) > 1:
-        hidden.add("scenario")
+        scenario = ""  # --scenarios has them
     elif scenario:
         scenario = world.lessons[0]
     kind = _without(world.flags, {name: getattr(usual, name) for name in hidden})
@@ -205,7 +205,8 @@ def _watch(learner: Learner, task: Task) -> Mapping[str, Any]:
     if evolves:
         population = task.configs[0].population
         runs = population * len(task.scenarios)
-        console.print(f"{len(task.scenarios)} scenarios x {population} members = {runs} runs a generation")
+        count = "1 scenario" if len(task.scenarios) == 1 else f"{len(task.scenarios)} scenarios"
+        console.print(f"{count} x {population} members = {runs} runs a generation")
     noted = nullcontext(threading.Event()) if evolves else interrupt_noted()
     done = False
     with kept_work_named(task.folder), noted as interrupted, shown(console, learner.algorithm) as show:

@@ -109,7 +109,9 @@ def _axis(grid: F64, world: World, recording: Recording) -> Axis:
     if recording.load is not None:
         return Axis(world.words.load_title, "%", grid)
     span = float(grid[-1])
-    unit, seconds = next((name, size) for name, size, least in _TIME_UNITS if span >= least * size)
+    unit, seconds = next(
+        ((name, size) for name, size, least in _TIME_UNITS if span >= least * size), _TIME_UNITS[-1][:2]
+    )
     return Axis(f"Time, {unit}", unit, grid / seconds)
 
 

@@ -28,6 +28,7 @@ from proreus.model.errors import UsageError
 
 # The colours of the report's style sheet.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7280")
+_LONGEST_LABEL = 28
 _DASHES = ("-", "--", ":")
 _FALLBACK_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans", "Arial Unicode MS")
 
@@ -108,7 +109,7 @@ def _ranking(order: Standing, policies: Sequence[str]) -> Figure:
         colour, _ = _style(policies, row.policy)
         half = row.estimate.half
         axes.errorbar(row.estimate.mean, place, xerr=half, fmt="o", color=colour, capsize=4)
-    axes.set_yticks(range(count), [row.policy for row in order.ranked])
+    axes.set_yticks(range(count), [_label(row.policy) for row in order.ranked])
     axes.set_ylim(count - 0.5, -0.5)
     unit = f"({order.unit})" if order.unit else ""
     way = "more" if order.better == "higher" else "less"
@@ -125,12 +126,17 @@ def _curves(chart: Chart, scenario: str, policies: Sequence[str]) -> Figure:
     for policy, values in chart.series.items():
         colour, dashes = _style(policies, policy)
         drawn += axes.plot(chart.axis.values, values, color=colour, linestyle=dashes, linewidth=1.6)
-    axes.legend(drawn, list(chart.series), fontsize=9, frameon=False)
+    axes.legend(drawn, [_label(policy) for policy in chart.series], fontsize=9, frameon=False)
     axes.set_xlabel(chart.axis.title)
     axes.set_ylabel(chart.unit)
     axes.set_title(f"{scenario}: {chart.title}", fontsize=11)
     _tidy(axes)
     return figure
+
+
+def _label(policy: str) -> str:
+    """A name that leaves room for the picture: of a long path its end."""
+    return policy if len(policy) <= _LONGEST_LABEL else f"…{policy[1 - _LONGEST_LABEL :]}"
 
 
 def _tidy(axes: Axes) -> None:

@@ -6,8 +6,8 @@ processes and into the settings of runs as that reference, so that it need not b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -108,8 +108,13 @@ def meant(scenario: object) -> object:
     return scenario._inner if isinstance(scenario, OwnScenario) else scenario
 
 
-def playing(kind: type, play: Play, others: Play = step_by_step) -> Play:
-    """A world's fast way for one kind of scenario; what a stranger starts is played step by step."""
+def playing(
+    kind: type, play: Play, others: Play = step_by_step, shown: Callable[[Any], Any] | None = None
+) -> Play:
+    """A world's fast way for one kind of scenario; what a stranger starts is played step by step.
+
+    `shown`: the part of the work that its pictures show, where that is not all of it.
+    """
 
     def chosen(
         scenario: Any,
@@ -123,7 +128,10 @@ def playing(kind: type, play: Play, others: Play = step_by_step) -> Play:
         inner = meant(scenario)
         if isinstance(inner, kind):
             return play(inner, work, policy, seed, hear=hear, picture=picture)
-        return others(scenario, work, policy, seed, hear=hear, picture=picture)
+        if not picture or shown is None:
+            return others(scenario, work, policy, seed, hear=hear, picture=picture)
+        seen = others(scenario, shown(work), policy, seed, picture=True)
+        return replace(others(scenario, work, policy, seed, hear=hear), picture=seen.picture)
 
     return chosen
 
@@ -131,6 +139,8 @@ def playing(kind: type, play: Play, others: Play = step_by_step) -> Play:
 def scenario_named(world: World, flags: ScenarioFlags, name: str | None) -> Scenario:
     """The scenario that the flags describe, one of one's own included; `name` in place of --scenario."""
     given = str(name or getattr(flags, "scenario", ""))
+    if given.endswith(".py"):
+        raise UsageError(f"scenario {given!r}: say which name of the file: {given}:NAME")
     if not given.endswith(".json") and ":" not in given:
         found: Scenario = flags.chosen(name)
         return found

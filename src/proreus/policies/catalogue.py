@@ -90,6 +90,10 @@ class Catalogue:
         found = find_policy(name, seed)
         if found is not None:
             return found
+        if name.endswith(".py"):
+            raise UsageError(f"policy {name!r}: say which class or function of the file: {name}:NAME")
+        if "/" in name:
+            raise UsageError(f"policy {name!r}: there is neither a checkpoint nor a training run")
         raise unknown_name("policy", name, self.names)
 
     def _checkpoint(self, name: str) -> Path | None:

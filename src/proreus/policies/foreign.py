@@ -7,6 +7,7 @@ function that makes a policy, or a policy. Whatever goes wrong in it is told as 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import importlib
 import importlib.util
@@ -16,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
+from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,7 +48,9 @@ def attribute_of(reference: str, what: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError:
-        raise UsageError(f"{what} {reference!r}: there is no {attribute!r} in {place}") from None
+        near = [name for name, one in vars(module).items() if callable(one) and not name.startswith("_")]
+        has = f" (it has {', '.join(near)})" if near else ""
+        raise UsageError(f"{what} {reference!r}: there is no {attribute!r} in {place}{has}") from None
 
 
 def _module_of(place: str, what: str, reference: str) -> ModuleType:
@@ -95,7 +99,7 @@ class ForeignPolicy:
             return self._policy.decide(observation)
 
     def fresh(self, seed: int) -> ForeignPolicy:
-        """Made anew, so that nothing is remembered; an object that was given ready-made stays as it is."""
+        """Made anew, or copied as it was given: nothing is remembered from another run."""
         return ForeignPolicy(self.name, self._found, seed)
 
     @property
@@ -108,14 +112,20 @@ class ForeignPolicy:
             explanation = self._policy.explain(observation)
         if not isinstance(explanation, Explanation):
             raise WorkError(f"policy {self.name}: explain returned {type(explanation).__name__}")
+        for verdict in explanation.verdicts:
+            values: list[Any] = [verdict.total, *verdict.scores.values()]
+            for value in values:
+                if not isinstance(value, Real):
+                    raise WorkError(f"policy {self.name}: explain: {verdict.place}: {value!r} is no number")
         return explanation
 
 
 def _made(found: Any, seed: int) -> Any:
-    """A policy from a class or a function, with the seed where it takes one; or the policy itself."""
+    """A policy from a class or a function, with the seed where it takes one; or a copy of the policy itself,
+    so that no run remembers another."""
     if not (inspect.isclass(found) or inspect.isroutine(found)):
         fresh: Callable[[int], Any] | None = getattr(found, "fresh", None)
-        return found if fresh is None else fresh(seed)
+        return copy.deepcopy(found) if fresh is None else fresh(seed)
     try:
         takes_seed = "seed" in inspect.signature(found).parameters
     except ValueError:  # something built in, which has no signature
@@ -132,6 +142,7 @@ def told_as_its_own(whose: str) -> Iterator[None]:
     except ProreusError:
         raise
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        at = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if len(frames) > 1 else ""
+        # Where it happened in their file; a call that did not even begin has no line of theirs.
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+        at = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
         raise WorkError(f"{whose}: {type(error).__name__}: {error}{at}") from error

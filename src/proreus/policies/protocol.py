@@ -23,6 +23,8 @@ class Verdict:
     scores: dict[str, float]
     """Per score, after weighting; empty where the subject may not go or the place was not looked at."""
     total: float
+    looked_at: bool = True
+    """False where the policy did not get as far as this place."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Explanation:
     """What the table alone does not say: sampling, tie-break, preemption."""
     told: str = ""
     """The decision in words: "goes to node-3"."""
+    chosen: str = ""
+    """The place of the verdict that won, where one did."""
 
 
 class Policy(Protocol[Obs_contra, Dec_co]):

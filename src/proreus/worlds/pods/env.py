@@ -1,6 +1,6 @@
 """`proreus/Pods-v0`: the pods world as a Gymnasium environment, one decision about one pod per step.
 
-A thin view: `PodsWorld` runs, `encoding` describes each decision, `envs.rewards` says what it was worth.
+A thin view: `PodsWorld` runs, `encoding` describes each decision, `rewards` says what it was worth.
 
 >>> import gymnasium, proreus.envs
 >>> env = gymnasium.make("proreus/Pods-v0", scenario="small", reward="completion", max_episode_steps=1000)

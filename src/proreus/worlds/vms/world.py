@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from proreus.contract.own import playing
 from proreus.contract.world import Quantity, Words, World
 from proreus.worlds.vms.flags import VmsFlags
@@ -19,6 +21,11 @@ def warm_up() -> None:
     play_runs(runs, make_vm_policy("first_fit"))
 
 
+def _first_run(work: Any) -> Any:
+    """What pictures and --watch show of several runs; of a stranger's own work all of it."""
+    return work.first() if isinstance(work, VmRuns) else work
+
+
 WORLD = World(
     name="vms",
     what="virtual machines on servers with two NUMA nodes: they come, wait, run and leave",
@@ -26,7 +33,7 @@ WORLD = World(
     scenario=scenario_from_json,
     presets=("recovering", "waiting", "rejecting", "fading", "expansion@20", "recovering-large"),
     policies=lambda scenario: VM_POLICIES,
-    play=playing(VmScenario, play),
+    play=playing(VmScenario, play, shown=_first_run),
     measures=MEASURES,
     quantities=(
         Quantity("waiting", "Machines in line", "machines", "waiting"),
@@ -57,7 +64,7 @@ WORLD = World(
     },
     trains_on=("waiting",),
     bench="proreus.worlds.vms.bench.claims:bench_vms",
-    shown=lambda work: work.first() if isinstance(work, VmRuns) else work,
+    shown=_first_run,
     examples={
         "simulate": "proreus simulate vms --scenario waiting --policy balance_fit --starts 100",
         "compare": "proreus compare vms --scenarios waiting,recovering@20 "

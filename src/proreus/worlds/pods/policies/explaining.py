@@ -28,6 +28,9 @@ def explained(
         verdicts=verdicts(observation, scores),
         note=note,
         told=told(observation, decision),
+        chosen=observation.compiled.workload.nodes[decision.node].name
+        if isinstance(decision, Place | Preempt)
+        else "",
     )
 
 
@@ -43,6 +46,7 @@ def verdicts(observation: PodObservation, scores: Mapping[int, dict[str, float]]
                 refused_by=f"{plugin}: {says}" if code else "",
                 scores=of_node,
                 total=sum(of_node.values()),
+                looked_at=n in scores,
             )
         )
     return tuple(found)

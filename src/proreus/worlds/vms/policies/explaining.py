@@ -6,7 +6,7 @@ import numpy as np
 
 from proreus.policies.protocol import Explanation, Verdict
 from proreus.worlds.vms.encoding.place import FEATURES, encode_place
-from proreus.worlds.vms.policies.columns import BEST_FIT, LEARNED, WORST_FIT, VmRule
+from proreus.worlds.vms.policies.columns import BALANCE_FIT, BEST_FIT, LEARNED, WORST_FIT, VmRule
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import left_over
 
@@ -23,8 +23,11 @@ def explained(name: str, rule: VmRule, observation: VmObservation, place: int) -
         subject=f"a machine of {cores:g} cores, {memory:g} GB{both}",
         decision=place,
         verdicts=verdicts,
-        note="Equal places go to the first in order.",
+        note="Equal places go to the first in order."
+        if any(verdict.scores for verdict in verdicts)
+        else "This rule does not score places.",
         told=f"goes to {_name(place)}",
+        chosen=_name(place),
     )
 
 
@@ -51,4 +54,8 @@ def _scores(rule: VmRule, observation: VmObservation, place: int) -> dict[str, f
     if kind in (BEST_FIT, WORST_FIT):
         rest = float(left_over(servers, flavours, lane, place, flavour))
         return {"share left over": rest if kind == WORST_FIT else -rest}
+    if kind == BALANCE_FIT and not flavours.double[flavour]:
+        server = place // 2
+        emptiness = (servers.free[lane, server] / servers.capacity[server]).min(axis=1)  # [2] of a NUMA node
+        return {"difference of the NUMA nodes": float(abs(emptiness[0] - emptiness[1]))}
     return {}

@@ -201,7 +201,9 @@ class VmsWorld:
         observation = self.next_decision()
         if observation is None:
             raise IllegalDecision("no machine is waiting for a place")
-        if not 0 <= place < observation.avail.size or not observation.avail[place]:
+        if not 0 <= place < observation.avail.size:
+            raise IllegalDecision(f"place {place} is outside 0..{observation.avail.size - 1}")
+        if not observation.avail[place]:
             raise IllegalDecision(f"place {place}: the machine does not fit there")
         return float(put(self.work, self.lanes, 0, place))
 

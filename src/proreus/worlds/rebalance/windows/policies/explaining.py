@@ -10,6 +10,8 @@ from proreus.worlds.rebalance.windows.encoding import FEATURES, encode_moves
 from proreus.worlds.rebalance.windows.policies.columns import LEARNED, MoveRule
 from proreus.worlds.rebalance.windows.state import WindowObservation
 
+_SCORED = "To stop is worth 0; equal moves go to the first pod, then the first node."
+
 
 def explained(name: str, rule: MoveRule, observation: WindowObservation, decision: Migration) -> Explanation:
     """The decision, with the parts of every legal move's score where the policy scores moves."""
@@ -21,14 +23,16 @@ def explained(name: str, rule: MoveRule, observation: WindowObservation, decisio
         parts = zip(FEATURES, (rule.weights * table[move]).tolist(), strict=True)
         scores = {feature: part for feature, part in parts if part} if learned else {}
         verdicts.append(Verdict(f"{pods[pod]} → {nodes[node]}", "", scores, sum(scores.values())))
-    told = "no further move"
+    told, chosen = "no further move", ""
     if isinstance(decision, Migrate):
         told = f"{pods[decision.unit]} goes to {nodes[decision.target]}"
+        chosen = f"{pods[decision.unit]} → {nodes[decision.target]}"
     return Explanation(
         policy=name,
         subject=f"before window {observation.window}:",
         decision=decision,
         verdicts=tuple(verdicts),
-        note="To stop is worth 0; equal moves go to the first pod, then the first node." if learned else "",
+        note=_SCORED if learned else "This rule does not score moves.",
         told=told,
+        chosen=chosen,
     )

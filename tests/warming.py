@@ -1,0 +1,52 @@
+"""Machine code for the tests, made once by two processes before the workers of a parallel run start.
+
+Otherwise each worker compiles every kernel for itself. With a full cache it takes some seconds.
+
+    python -m tests.warming pods        # or: others
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import proreus
+from proreus.worlds import world
+
+_SHORT = {"deployments": 1, "train_seeds": 1, "validation_seeds": 1, "stretch": 12}
+_TRAININGS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
+    "pods": (
+        ("pods", {"algo": "ppo", "steps": 256, "lanes": 2, "rollout_steps": 16, "horizon": 30}),
+        ("pods", {"algo": "ddqn", "steps": 64, "warm_up": 32, "horizon": 20, "hidden": 8}),
+    ),
+    "others": (
+        ("vms", {"algo": "es", "generations": 1, "population": 4, "starts": 4, "validation_starts": 4}),
+        ("vms", {"algo": "ppo", "steps": 64, "lanes": 2, "rollout_steps": 16, "validation_starts": 4}),
+        ("rebalance", {"algo": "es", "generations": 1, "population": 4, **_SHORT}),
+    ),
+}
+_SCENARIOS = {"pods": "gpu@5", "vms": "waiting@2", "rebalance": "windows/serial"}
+
+
+def warm_up(half: str) -> None:
+    """Play and train a little of everything."""
+    worlds = ("pods",) if half == "pods" else ("vms", "rebalance")
+    for name in worlds:
+        world(name).warm_up()
+        kinds = ("small@5", "gpu@5") if name == "pods" else (_SCENARIOS[name],)
+        for scenario in kinds:
+            chosen = proreus.make_scenario(name, scenario, **({"starts": 2} if name == "vms" else {}))
+            for policy in world(name).policies(chosen).names:
+                proreus.simulate(name, chosen, policy, record=policy in ("kube", "first_fit"))
+    if half == "others":
+        for policy in ("greedy_fragment", "hotspot", "random", "best_fit", "search"):
+            proreus.simulate("rebalance", "snapshot@6", policy)
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, settings) in enumerate(_TRAININGS[half]):
+            proreus.train(name, _SCENARIOS[name], out=Path(folder) / str(number), **settings)
+
+
+if __name__ == "__main__":
+    warm_up(sys.argv[1])
