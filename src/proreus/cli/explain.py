@@ -16,6 +16,7 @@ _OTHERS = "others"
 
 def explanation_table(explanation: Explanation, observation: Any, place: str) -> Table:
     """A row for each `place` ("node"); scores that differ are columns, those that do not are a remark."""
+    place = explanation.place or place
     now = getattr(observation, "now", None)
     when = "" if now is None else f"t={now:g} s: "
     told = explanation.told or f"is decided: {explanation.decision}"
@@ -26,21 +27,22 @@ def explanation_table(explanation: Explanation, observation: Any, place: str) ->
         table.add_column(name, justify="right", overflow="fold")
     table.add_column("total", justify="right", no_wrap=True)
     table.add_column("refused by", overflow="fold")
-    chosen = explanation.chosen
+    # A rule that scores nothing still chose one: it comes first.
+    chosen = "" if any(v.scores for v in explanation.verdicts) else explanation.chosen
     ranked = sorted(
         explanation.verdicts,
-        key=lambda v: (v.place != chosen, bool(v.refused_by), not v.looked_at, -v.total),
+        key=lambda v: (bool(chosen) and v.place != chosen, bool(v.refused_by), not v.looked_at, -v.total),
     )
     for found in ranked[:_MOST_SHOWN]:
         cells = [_cell(found, name, [*varying, *constant]) for name in varying]
-        mark = "→ " if chosen and found.place == chosen else ""
-        table.add_row(f"{mark}{found.place}", *cells, _total(found), found.refused_by)
+        style = "bold" if explanation.chosen and found.place == explanation.chosen else ""
+        table.add_row(found.place, *cells, _total(found), found.refused_by, style=style)
     notes = [explanation.note]
     if constant:
         same = ", ".join(f"{name} {_score(value)}" for name, value in constant.items())
         notes.append(f"The same everywhere: {same}.")
     if len(ranked) > _MOST_SHOWN:
-        notes.append(f"{len(ranked) - _MOST_SHOWN} more not shown.")
+        notes.append(f"{len(ranked) - _MOST_SHOWN} more {place}s not shown.")
     table.caption = " ".join(notes)
     table.caption_justify = "left"
     return table

@@ -91,9 +91,9 @@ class Catalogue:
         if found is not None:
             return found
         if name.endswith(".py"):
-            raise UsageError(f"policy {name!r}: say which class or function of the file: {name}:NAME")
+            raise UsageError(f"unknown policy {name!r}: say which class or function of it, {name}:NAME")
         if "/" in name:
-            raise UsageError(f"policy {name!r}: there is neither a checkpoint nor a training run")
+            raise UsageError(f"unknown policy {name!r}: there is neither a checkpoint nor a training run")
         raise unknown_name("policy", name, self.names)
 
     def _checkpoint(self, name: str) -> Path | None:

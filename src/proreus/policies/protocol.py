@@ -6,7 +6,7 @@ interchangeable wherever a policy is asked for. `policies.foreign` makes a stran
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 Obs_contra = TypeVar("Obs_contra", contravariant=True)
@@ -23,7 +23,7 @@ class Verdict:
     scores: dict[str, float]
     """Per score, after weighting; empty where the subject may not go or the place was not looked at."""
     total: float
-    looked_at: bool = True
+    looked_at: bool = field(default=True, compare=False)
     """False where the policy did not get as far as this place."""
 
 
@@ -43,6 +43,8 @@ class Explanation:
     """The decision in words: "goes to node-3"."""
     chosen: str = ""
     """The place of the verdict that won, where one did."""
+    place: str = ""
+    """What the verdicts are about, where it is not the world's usual place: "move"."""
 
 
 class Policy(Protocol[Obs_contra, Dec_co]):

@@ -202,7 +202,9 @@ class VmsWorld:
         if observation is None:
             raise IllegalDecision("no machine is waiting for a place")
         if not 0 <= place < observation.avail.size:
-            raise IllegalDecision(f"place {place} is outside 0..{observation.avail.size - 1}")
+            raise IllegalDecision(
+                f"place {place}: the machine does not fit there, places are 0..{observation.avail.size - 1}"
+            )
         if not observation.avail[place]:
             raise IllegalDecision(f"place {place}: the machine does not fit there")
         return float(put(self.work, self.lanes, 0, place))

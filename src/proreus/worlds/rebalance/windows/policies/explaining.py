@@ -35,4 +35,5 @@ def explained(name: str, rule: MoveRule, observation: WindowObservation, decisio
         note=_SCORED if learned else "This rule does not score moves.",
         told=told,
         chosen=chosen,
+        place="move",
     )
