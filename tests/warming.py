@@ -17,14 +17,12 @@ from proreus.worlds import world
 
 _SHORT = {"deployments": 1, "train_seeds": 1, "validation_seeds": 1, "stretch": 12}
 _TRAININGS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
-    "pods": (
-        ("pods", {"algo": "ppo", "steps": 256, "lanes": 2, "rollout_steps": 16, "horizon": 30}),
-        ("pods", {"algo": "ddqn", "steps": 64, "warm_up": 32, "horizon": 20, "hidden": 8}),
-    ),
+    "pods": (("pods", {"algo": "ppo", "steps": 256, "lanes": 2, "rollout_steps": 16, "horizon": 30}),),
     "others": (
         ("vms", {"algo": "es", "generations": 1, "population": 4, "starts": 4, "validation_starts": 4}),
         ("vms", {"algo": "ppo", "steps": 64, "lanes": 2, "rollout_steps": 16, "validation_starts": 4}),
         ("rebalance", {"algo": "es", "generations": 1, "population": 4, **_SHORT}),
+        ("pods", {"algo": "ddqn", "steps": 64, "warm_up": 32, "horizon": 20, "hidden": 8}),
     ),
 }
 _SCENARIOS = {"pods": "gpu@5", "vms": "waiting@2", "rebalance": "windows/serial"}
