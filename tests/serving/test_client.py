@@ -20,7 +20,7 @@ from proreus.serving.client.rest import AsyncRestClient, ClientOptions, RestClie
 from proreus.serving.doors.http import HttpApp
 from proreus.serving.doors.rest import RestApi
 from proreus.serving.doors.rest_server import RestDoor
-from proreus.serving.named.wire import DecideRequest
+from proreus.serving.named.request import DecideRequest
 from tests.serving.door_cases import Doors
 from tests.serving.test_named import REQUEST
 

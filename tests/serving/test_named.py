@@ -17,7 +17,8 @@ from proreus.serving.client.policy import RemotePolicy, request_of
 from proreus.serving.client.rest import RestClient
 from proreus.serving.metrics import Measurements
 from proreus.serving.named.decide import NamedDecisions, answer
-from proreus.serving.named.wire import DecideRequest, to_nodes, to_pod
+from proreus.serving.named.request import DecideRequest
+from proreus.serving.named.wire import to_nodes, to_pod
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
 from proreus.worlds.pods.state.compile import compile_workload
@@ -153,7 +154,7 @@ def test_an_observation_survives_the_journey_in_named_fields(workload: Workload)
         wire = msgspec.json.decode(
             msgspec.json.encode(request_of(observation, explain=True)), type=DecideRequest
         )
-        told = observe(to_nodes(wire), to_pod(wire.pod, "pod"), wire.waiting)
+        told = observe(to_nodes(wire.nodes), to_pod(needed(wire.pod), "pod"), wire.waiting)
         assert told.subject.spec == observation.subject.spec
         assert told.refusals().tolist() == observation.refusals().tolist()
         here = answer(rule, observation, rule.decide(observation), explain=False)
@@ -177,7 +178,7 @@ def test_a_remote_policy_plays_as_the_local_one(doors: Doors, workload: Workload
 
 def test_a_remote_policy_explains(doors: Doors) -> None:
     request = msgspec.convert(REQUEST, DecideRequest)
-    observation = observe(to_nodes(request), to_pod(request.pod, "pod"))
+    observation = observe(to_nodes(request.nodes), to_pod(needed(request.pod), "pod"))
     with RestClient(doors.url) as client:
         explained = RemotePolicy(client).explain(observation)
     local = make_policy("best_fit")

@@ -1,7 +1,7 @@
 """A running service as a policy: what a simulator, an engine or a comparison asks goes to /v1/decide.
 
-The request describes the cluster as it stands, pod by pod, so that the service sees what a policy in this
-process would see. Pods that are yet to come and disruption budgets stay behind.
+The cluster is described once as it stands, pod by pod, and then by what has changed, so that the service sees
+what a policy in this process would see. Pods that are yet to come stay behind.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from proreus.model.node import Node
 from proreus.model.pod import GPU_WHOLE, Pod
 from proreus.model.resources import BASE_COLUMNS, CPU, GPU, Resources
 from proreus.policies.protocol import Explanation, Verdict
+from proreus.serving.client.kept import Described, KeptCluster
 from proreus.serving.client.rest import RestClient
+from proreus.serving.named.changes import AddPod, BudgetWire, Change, RemovePod
+from proreus.serving.named.request import DecideAnswer, DecideRequest
 from proreus.serving.named.wire import (
     Amounts,
-    DecideAnswer,
-    DecideRequest,
     GpuWire,
     NodeAffinityWire,
     NodeWire,
@@ -32,23 +33,24 @@ from proreus.worlds.pods.state.observation import PodObservation
 
 
 class RemotePolicy:
-    """Decides by asking a service."""
+    """Decides by asking a service, which keeps the cluster of the run and the memory of its policy."""
 
     def __init__(self, client: RestClient, name: str = "remote") -> None:
         self._client = client
         self.name = name
+        self._followed: _Followed | None = None
 
     def fresh(self, seed: int) -> RemotePolicy:
-        """Itself: what is remembered is the service's affair."""
-        return self
+        """Without memory of other runs; what goes by lot is the service's affair."""
+        del seed
+        return RemotePolicy(self._client, self.name)
 
     def decide(self, observation: PodObservation) -> Decision:
         """What the service's policy decides."""
-        answer = self._client.decide(request_of(observation, explain=False))
-        return _decision(answer, observation)
+        return _decision(self._ask(observation, explain=False), observation)
 
     def explain(self, observation: PodObservation) -> Explanation:
-        """The same with its reasons."""
+        """The same with its reasons, asked apart: a question changes the memory of a policy."""
         answer = self._client.decide(request_of(observation, explain=True))
         verdicts = tuple(
             Verdict(verdict.node, verdict.refused_by, verdict.scores, verdict.total)
@@ -58,6 +60,58 @@ class RemotePolicy:
         decision = _decision(answer, observation)
         return Explanation(self.name, observation.subject.name, decision, verdicts, note)
 
+    def _ask(self, observation: PodObservation, *, explain: bool) -> DecideAnswer:
+        followed = self._followed
+        if followed is None or followed.state is not observation.state:
+            followed = self._followed = _Followed(self._client, observation)
+        return followed.ask(observation, explain=explain)
+
+
+class _Followed:
+    """A run that the service hears of: its cluster there, and what of it has been told."""
+
+    def __init__(self, client: RestClient, observation: PodObservation) -> None:
+        self.state = observation.state
+        self._observation = observation
+        self._kept = KeptCluster(client, self._describe)
+        self._told()
+
+    def ask(self, observation: PodObservation, *, explain: bool) -> DecideAnswer:
+        """What the service says of the pod."""
+        self._observation = observation
+        self._kept.note(*self._changes())
+        self._told()
+        pod = pod_wire(observation.subject)
+        return self._kept.decide(pod, waiting=observation.waiting, explain=explain)
+
+    def _describe(self) -> Described:
+        whole = request_of(self._observation, explain=False)
+        return whole.nodes, whole.budgets
+
+    def _told(self) -> None:
+        self._node, self._rank = self.state.pod_node.copy(), self.state.pod_rank.copy()
+
+    def _changes(self) -> list[Change]:
+        """Who left, then who came, in the order in which they were placed."""
+        state, workload = self.state, self._observation.compiled.workload
+        placed = state.pod_node >= 0
+        changed = (state.pod_node != self._node) | (placed & (state.pod_rank != self._rank))
+        left = np.flatnonzero(changed & (self._node >= 0)).tolist()
+        came = np.flatnonzero(changed & placed).tolist()
+        removed: list[Change] = [RemovePod(workload.pods[index].name) for index in left]
+        added: list[Change] = [
+            AddPod(_running(self._observation, index), workload.nodes[int(state.pod_node[index])].name)
+            for index in sorted(came, key=lambda pod: int(state.pod_rank[pod]))
+        ]
+        return removed + added
+
+
+def _running(observation: PodObservation, index: int) -> PodWire:
+    """A pod that is placed."""
+    state = observation.state
+    wire = pod_wire(observation.compiled.workload.pods[index], int(state.pod_devices[index]))
+    return msgspec.structs.replace(wire, since=float(state.pod_since[index]))
+
 
 def request_of(observation: PodObservation, *, explain: bool) -> DecideRequest:
     """An observation in named fields."""
@@ -66,14 +120,13 @@ def request_of(observation: PodObservation, *, explain: bool) -> DecideRequest:
     placed = state.pod_node >= 0
     # In order of placement, so that the service's cluster has the same history.
     for index in sorted(placed.nonzero()[0].tolist(), key=lambda pod: int(state.pod_rank[pod])):
-        wire = pod_wire(workload.pods[index], int(state.pod_devices[index]))
-        since = float(state.pod_since[index])
-        running.setdefault(int(state.pod_node[index]), []).append(msgspec.structs.replace(wire, since=since))
+        running.setdefault(int(state.pod_node[index]), []).append(_running(observation, index))
     nodes = [
         msgspec.structs.replace(node_wire(node, running.get(n, [])), **_unlisted(observation, n))
         for n, node in enumerate(workload.nodes)
     ]
-    return DecideRequest(pod_wire(observation.subject), nodes, observation.waiting, explain)
+    budgets = [msgspec.convert(budget, BudgetWire, from_attributes=True) for budget in workload.budgets]
+    return DecideRequest(pod_wire(observation.subject), nodes, observation.waiting, explain, budgets)
 
 
 def _unlisted(observation: PodObservation, n: int) -> dict[str, Amounts | list[int]]:
@@ -137,7 +190,11 @@ def pod_wire(pod: Pod, devices: int = 0) -> PodWire:
         spread=[msgspec.convert(s, SpreadWire, from_attributes=True) for s in spec.spread],
         host_ports=list(spec.host_ports),
         images=list(spec.images),
+        image_volumes=list(spec.image_volumes),
+        missing_claim=spec.missing_claim,
+        terminating=spec.terminating,
         scoring=spec.scoring,
+        scoring_incoming=spec.scoring_incoming,
         cpu_limit=spec.cpu_limit,
         usage=spec.usage,
         usage_deviation=spec.usage_deviation,

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from proreus.kernels.arrays import F64, I64
 from proreus.model.errors import UsageError, WorkError
-from proreus.serving.named.wire import DecideAnswer, DecideRequest
+from proreus.serving.named.request import DecideAnswer, DecideRequest
 from proreus.serving.values import (
     DECIDED_RECORD,
     ENCODER,

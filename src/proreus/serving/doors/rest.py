@@ -15,7 +15,7 @@ from proreus.serving.doors.http import BYTES, JSON, Answer, Reply, Request, Rout
 from proreus.serving.doors.json_body import decode
 from proreus.serving.doors.openapi import openapi_document
 from proreus.serving.named.decide import request_digest
-from proreus.serving.named.wire import DecideAnswer, DecideRequest
+from proreus.serving.named.request import DecideAnswer, DecideRequest
 from proreus.serving.values import (
     DECIDED_RECORD,
     ENCODER,

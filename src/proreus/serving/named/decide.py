@@ -1,14 +1,16 @@
 """Decisions in named fields, by a size-free policy of the catalogue, for a cluster of any size.
 
-Each request describes its cluster anew and is answered alone: a policy keeps no memory from one to the
-next, and a tie that goes by lot is drawn from a digest of the request, so that the same request gets the
-same answer.
+A request that describes its cluster anew is answered alone: a policy keeps no memory from one to the next,
+and a tie that goes by lot is drawn from a digest of the request, so that the same request gets the same
+answer. A request within a session (`sessions`) says what has changed, and its policy remembers.
 """
 
 from __future__ import annotations
 
 import logging
 import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, assert_never
 
 import msgspec
@@ -18,10 +20,14 @@ from proreus.model.errors import IllegalDecision, InputError
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
+from proreus.model.workload import DisruptionBudget
 from proreus.policies.protocol import Explains, Explanation
 from proreus.serving.deadline import Guard, TooSlow
 from proreus.serving.metrics import Measurements
-from proreus.serving.named.wire import DecideAnswer, DecideRequest, VerdictWire, to_nodes, to_pod
+from proreus.serving.named.changes import to_budget
+from proreus.serving.named.request import DecideAnswer, DecideRequest, VerdictWire
+from proreus.serving.named.sessions import Session, Sessions
+from proreus.serving.named.wire import to_nodes, to_pod
 from proreus.serving.values import invalid
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
@@ -30,7 +36,19 @@ from proreus.worlds.pods.state.observation import PodObservation
 
 RULE = "kube"
 """Decides where the policy fails or is too slow."""
+NOTED = DecideAnswer("none", None, -1, [], [], "", "policy", "", None)
+"""The answer where changes were told and no pod was asked about."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question to a policy."""
+
+    policy: PodPolicy
+    observation: PodObservation
+    reasons: Callable[[], Explanation | None]
+    """Asked for once the decision is there."""
 
 
 class NamedDecisions:
@@ -42,36 +60,120 @@ class NamedDecisions:
         self._deadline = deadline_seconds
         self._guard = Guard()
         self._measurements = measurements
+        self._sessions = Sessions()
+        measurements.gauge(
+            "proreus_sessions", "Clusters that are kept between questions.", lambda: len(self._sessions)
+        )
 
     def warm_up(self) -> None:
         """Compile before the first request asks."""
         node = NodeNow(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
-        observation = observe([node], Pod("pod", PodSpec(Resources(cpu=100))))
+        pod = Pod("pod", PodSpec(Resources(cpu=100)))
+        observation = observe([node], pod)
         for policy in (self._rule, self.policy):
-            answer(policy, observation, meant(policy.decide(observation), 1), explain=True)
+            reasons = policy.explain(observation) if isinstance(policy, Explains) else None
+            answer(policy.name, observation, meant(policy.decide(observation), 1), reasons)
         self._guard.learn_pace(lambda: self.policy.fresh(0).decide(observation))
+        session = Sessions().open([node], (), self.policy.fresh(0))
+        session.policy.decide(session.cluster.observe(pod))
 
     def decide(self, request: DecideRequest, digest: int, seconds_left: float) -> DecideAnswer:
         """Decide about the pod; `digest` stands for the request's bytes."""
-        nodes = to_nodes(request)
+        if request.session:
+            return self._in_session(request, seconds_left)
+        for name, given in (("changes", request.changes), ("generation", request.generation)):
+            if given:
+                raise invalid(name, "comes with a session")
+        if not request.nodes:
+            raise invalid("nodes", "a cluster has at least one node")
+        budgets = tuple(to_budget(wire, f"budgets[{k}]") for k, wire in enumerate(request.budgets))
+        if request.keep:
+            return self._opened(request, budgets, digest, seconds_left)
+        if request.bind:
+            raise invalid("bind", "comes with a session")
+        if request.pod is None:
+            raise invalid("pod", "is missing")
+        nodes = to_nodes(request.nodes)
         try:
-            observation = observe(nodes, to_pod(request.pod, "pod"), request.waiting)
+            observation = observe(nodes, to_pod(request.pod, "pod"), request.waiting, budgets)
         except InputError as error:
             raise invalid("nodes", str(error)) from error
-        policy = self.policy.fresh(digest)
+        explainer = self.policy.fresh(digest)  # deciding may change the memory of a policy
+        asked = _Asked(
+            self.policy.fresh(digest), observation, lambda: _reasons(explainer, observation, request)
+        )
+        found = self._guarded(asked, seconds_left)
+        if found is not None:
+            return found
+        # What is too slow may still be at work on its observation.
+        return self._by_rule(observe(nodes, observation.subject, request.waiting, budgets), digest, request)
+
+    def _opened(
+        self,
+        request: DecideRequest,
+        budgets: Sequence[DisruptionBudget],
+        digest: int,
+        seconds_left: float,
+    ) -> DecideAnswer:
+        """Keep the cluster, then decide in it."""
+        try:
+            session = self._sessions.open(to_nodes(request.nodes), budgets, self.policy.fresh(digest))
+        except InputError as error:
+            raise invalid("nodes", str(error)) from error
+        with session.lock:
+            return self._asked(session, request, seconds_left)
+
+    def _in_session(self, request: DecideRequest, seconds_left: float) -> DecideAnswer:
+        """Take note of what has changed, then decide."""
+        for name, given in (("nodes", request.nodes), ("budgets", request.budgets), ("keep", request.keep)):
+            if given:
+                raise invalid(name, "does not come with a session: send changes")
+        session = self._sessions.named(request.session)
+        with session.lock:
+            session.expect(request.generation)
+            session.apply(request.changes)
+            return self._asked(session, request, seconds_left)
+
+    def _asked(self, session: Session, request: DecideRequest, seconds_left: float) -> DecideAnswer:
+        """Decide in a session whose lock is held."""
+        if request.pod is None:
+            return msgspec.structs.replace(
+                NOTED, policy=self.policy.name, session=session.name, generation=session.generation
+            )
+        pod = to_pod(request.pod, "pod")
+        observation = session.cluster.observe(pod, request.waiting)
+        # Before the decision, which changes the memory that the reasons are about.
+        reasons = _reasons(session.policy, observation, request)
+        found = self._guarded(_Asked(session.policy, observation, lambda: reasons), seconds_left)
+        if found is None:
+            # The policy may still be at work on the arrays of the session: nobody may go on with them.
+            self._sessions.close(session)
+            there = session.cluster.snapshot()
+            again = observe(there.nodes, pod, request.waiting, there.budgets)
+            return self._by_rule(again, session.generation, request)
+        if request.bind:
+            session.carry_out(found, pod)
+        return msgspec.structs.replace(found, session=session.name, generation=session.generation)
+
+    def _guarded(self, asked: _Asked, seconds_left: float) -> DecideAnswer | None:
+        """The policy's answer; None where it fails or is too slow."""
+        policy, observation = asked.policy, asked.observation
         try:
             # The deadline is for the decision; its reasons take as long as they take.
             made = self._guard.run(lambda: policy.decide(observation), min(self._deadline, seconds_left))
-            decision = meant(made, len(nodes))  # a policy of one's own may answer with a number
-            return answer(self.policy.fresh(digest), observation, decision, explain=request.explain)
+            # A policy of one's own may answer with a number.
+            decision = meant(made, len(observation.compiled.workload.nodes))
+            return answer(policy.name, observation, decision, asked.reasons())
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is an answer
             reason = "deadline" if isinstance(error, TooSlow) else "error"
             self._measurements.count("proreus_fallbacks", reason=reason)
             _log.warning("%s decided for %s: %s", RULE, self.policy.name, error)
-        # What is too slow may still be at work on its observation.
-        again = observe(nodes, observation.subject, request.waiting)
-        decision = self._rule.fresh(digest).decide(again)
-        found = answer(self._rule.fresh(digest), again, decision, explain=request.explain)
+            return None
+
+    def _by_rule(self, observation: PodObservation, seed: int, request: DecideRequest) -> DecideAnswer:
+        decision = self._rule.fresh(seed).decide(observation)
+        reasons = _reasons(self._rule.fresh(seed), observation, request)
+        found = answer(self._rule.name, observation, decision, reasons)
         return msgspec.structs.replace(found, decided_by="rule")
 
 
@@ -80,23 +182,26 @@ def request_digest(body: bytes) -> int:
     return zlib.crc32(body)
 
 
+def _reasons(policy: PodPolicy, observation: PodObservation, request: DecideRequest) -> Explanation | None:
+    return policy.explain(observation) if request.explain and isinstance(policy, Explains) else None
+
+
 def answer(
-    policy: PodPolicy, observation: PodObservation, decision: Decision, *, explain: bool
+    policy: str, observation: PodObservation, decision: Decision, reasons: Explanation | None = None
 ) -> DecideAnswer:
     """A decision in words, checked against the rules, with the reasons of the policy that made it."""
-    names = [node.name for node in observation.compiled.workload.nodes]
+    nodes = observation.compiled.workload.nodes
     node, victims, devices = _carried_out(decision, observation)
-    explanation = policy.explain(observation) if explain and isinstance(policy, Explains) else None
     return DecideAnswer(
         decision=_word(decision),
-        node=None if node is None else names[node],
-        action=to_action(decision, len(names)),
+        node=None if node is None else nodes[node].name,
+        action=to_action(decision, len(nodes)),
         devices=devices,
         victims=victims,
-        policy=policy.name,
+        policy=policy,
         decided_by="policy",
-        note="" if explanation is None else explanation.note,
-        verdicts=None if explanation is None else _verdicts(explanation),
+        note="" if reasons is None else reasons.note,
+        verdicts=None if reasons is None else _verdicts(reasons),
     )
 
 
@@ -104,7 +209,7 @@ def _carried_out(decision: Decision, observation: PodObservation) -> tuple[int |
     """(node, pods to evict, GPUs) of a decision; what the rules forbid is an error."""
     match decision:
         case Place(node=node, devices=mask):
-            if observation.refusals()[node]:
+            if observation.refusal(node):
                 raise IllegalDecision(f"{decision}: the pod may not go there")
             return node, [], [device for device in range(mask.bit_length()) if mask >> device & 1]
         case Preempt(node=node):

@@ -1,4 +1,4 @@
-"""A decision asked for in named fields: the JSON of /v1/decide, and what it means in terms of the model.
+"""A cluster in named fields: the nodes and pods of /v1/decide, and what they mean in terms of the model.
 
 Amounts are Kubernetes quantities ("500m", "2", "1Gi") under Kubernetes' names (cpu, memory, ephemeral-
 storage, pods, nvidia.com/gpu and any extended resource). Nested constraints have the names of the model's
@@ -7,9 +7,9 @@ own fields.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -31,14 +31,21 @@ Quantity = Annotated[
 Amounts = dict[str, Quantity]
 _SmallInt = Annotated[int, Meta(ge=-(2**31), le=2**31)]
 _Amount = Annotated[int, Meta(ge=0, le=2**62)]
+Devices = Annotated[
+    list[Annotated[int, Meta(ge=0, lt=62)]],
+    Meta(description="Of a running pod: the GPUs it holds, by index; empty: the tightest that fit."),
+]
+Since = Annotated[
+    float, Meta(ge=-1e15, le=1e15, description="Of a running pod: when it was placed, in seconds.")
+]
 Model = TypeVar("Model")
 
 
-class _Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A field that is not known is an error."""
 
 
-class GpuWire(_Strict, frozen=True):
+class GpuWire(Strict, frozen=True):
     """GPUs that a pod asks for: `count` devices with `milli` thousandths free on each."""
 
     count: Annotated[int, Meta(ge=1, le=64)] = 1
@@ -46,7 +53,7 @@ class GpuWire(_Strict, frozen=True):
     models: list[str] = field(default_factory=list)
 
 
-class TolerationWire(_Strict, frozen=True):
+class TolerationWire(Strict, frozen=True):
     """A taint that a pod endures; no key means all keys, no effect means all effects."""
 
     key: str = ""
@@ -55,7 +62,7 @@ class TolerationWire(_Strict, frozen=True):
     effect: Effect | None = None
 
 
-class TaintWire(_Strict, frozen=True):
+class TaintWire(Strict, frozen=True):
     """What keeps pods off a node."""
 
     key: str
@@ -63,7 +70,7 @@ class TaintWire(_Strict, frozen=True):
     value: str = ""
 
 
-class RequirementWire(_Strict, frozen=True):
+class RequirementWire(Strict, frozen=True):
     """One condition on one label."""
 
     key: str
@@ -71,27 +78,27 @@ class RequirementWire(_Strict, frozen=True):
     values: list[str] = field(default_factory=list)
 
 
-class SelectorWire(_Strict, frozen=True):
+class SelectorWire(Strict, frozen=True):
     """All requirements must hold."""
 
     requirements: list[RequirementWire] = field(default_factory=list)
 
 
-class NodeTermWire(_Strict, frozen=True):
+class NodeTermWire(Strict, frozen=True):
     """Conditions on a node's labels and fields."""
 
     labels: SelectorWire = field(default_factory=SelectorWire)
     fields: SelectorWire = field(default_factory=SelectorWire)
 
 
-class NodeAffinityWire(_Strict, frozen=True):
+class NodeAffinityWire(Strict, frozen=True):
     """Where a pod may go (any required term) and would like to go (weight, term)."""
 
     required: list[NodeTermWire] = field(default_factory=list)
     preferred: list[tuple[_SmallInt, NodeTermWire]] = field(default_factory=list)
 
 
-class PodTermWire(_Strict, frozen=True):
+class PodTermWire(Strict, frozen=True):
     """Pods selected by labels within namespaces, seen through one topology key."""
 
     selector: SelectorWire
@@ -99,14 +106,14 @@ class PodTermWire(_Strict, frozen=True):
     namespaces: list[str] = field(default_factory=list)
 
 
-class PodAffinityWire(_Strict, frozen=True):
+class PodAffinityWire(Strict, frozen=True):
     """Closeness to, or distance from, other pods."""
 
     required: list[PodTermWire] = field(default_factory=list)
     preferred: list[tuple[_SmallInt, PodTermWire]] = field(default_factory=list)
 
 
-class SpreadWire(_Strict, frozen=True):
+class SpreadWire(Strict, frozen=True):
     """Keep the number of matching pods per topology domain within `max_skew`."""
 
     selector: SelectorWire
@@ -115,9 +122,11 @@ class SpreadWire(_Strict, frozen=True):
     min_domains: Annotated[int, Meta(ge=1, le=2**31)] = 1
     hard: bool = True
     system_default: bool = False
+    honors_affinity: Annotated[bool, Meta(description="nodeAffinityPolicy: Honor.")] = True
+    honors_taints: Annotated[bool, Meta(description="nodeTaintsPolicy: Honor.")] = False
 
 
-class PodWire(_Strict, frozen=True):
+class PodWire(Strict, frozen=True):
     """A pod: what it asks for and where it may go."""
 
     name: str
@@ -136,25 +145,31 @@ class PodWire(_Strict, frozen=True):
     spread: list[SpreadWire] = field(default_factory=list)
     host_ports: list[tuple[str, str, Annotated[int, Meta(ge=1, le=65_535)]]] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
+    image_volumes: list[str] = field(default_factory=list)
+    missing_claim: Annotated[
+        bool, Meta(description="It mounts a volume claim that does not exist: no node may take it.")
+    ] = False
+    terminating: Annotated[
+        bool, Meta(description="Of a running pod: on its way out; no spread constraint counts it.")
+    ] = False
     scoring: Annotated[
         tuple[_Amount, _Amount] | None,
         Meta(description="CPU (thousandths) and memory (bytes) as kube scores them; null: the requests."),
+    ] = None
+    scoring_incoming: Annotated[
+        tuple[_Amount, _Amount] | None,
+        Meta(description="The same while the pod is being placed; null: no difference."),
     ] = None
     cpu_limit: Annotated[_Amount, Meta(description="Thousandths of a core; 0: none.")] = 0
     usage: Annotated[
         float, Meta(ge=0, le=1e6, description="Mean measured CPU use as a share of the request.")
     ] = 1.0
     usage_deviation: Annotated[float, Meta(ge=0, le=1e6, description="Its standard deviation.")] = 0.0
-    devices: Annotated[
-        list[Annotated[int, Meta(ge=0, lt=62)]],
-        Meta(description="Of a running pod: the GPUs it holds, by index; empty: the tightest that fit."),
-    ] = field(default_factory=list)
-    since: Annotated[
-        float, Meta(ge=-1e15, le=1e15, description="Of a running pod: when it was placed, in seconds.")
-    ] = 0.0
+    devices: Devices = field(default_factory=list)
+    since: Since = 0.0
 
 
-class NodeWire(_Strict, frozen=True):
+class NodeWire(Strict, frozen=True):
     """A node and what is on it."""
 
     name: str
@@ -174,54 +189,23 @@ class NodeWire(_Strict, frozen=True):
     pods: list[PodWire] = field(default_factory=list)
 
 
-class DecideRequest(_Strict, frozen=True):
-    """A cluster of any size, and the pod to decide about."""
-
-    pod: PodWire
-    nodes: Annotated[list[NodeWire], Meta(min_length=1, max_length=MOST_NODES)]
-    waiting: Annotated[int, Meta(ge=0, le=2**31, description="Other pods that wait for a node.")] = 0
-    explain: Annotated[bool, Meta(description="Whether to answer with reasons, node by node.")] = True
-
-
-class VerdictWire(Struct, frozen=True):
-    """Why one node was or was not chosen."""
-
-    node: str
-    refused_by: str
-    scores: dict[str, float]
-    total: float
-
-
-class DecideAnswer(Struct, frozen=True):
-    """What to do with the pod."""
-
-    decision: Literal["place", "preempt", "delay", "reject"]
-    node: str | None
-    action: Annotated[int, Meta(description="The same in numbers: see /predict.")]
-    devices: Annotated[list[int], Meta(description="GPUs to use, by index; empty: the tightest that fit.")]
-    victims: Annotated[list[str], Meta(description="Pods to evict first.")]
-    policy: str
-    decided_by: Literal["policy", "rule"]
-    note: str
-    verdicts: list[VerdictWire] | None
-
-
-def to_nodes(request: DecideRequest) -> list[NodeNow]:
+def to_nodes(nodes: Sequence[NodeWire]) -> list[NodeNow]:
     """The nodes of a request; a refusal names the field that cannot be meant."""
-    if sum(len(node.pods) for node in request.nodes) > MOST_PODS:
+    if sum(len(node.pods) for node in nodes) > MOST_PODS:
         raise invalid("nodes", f"list more than {MOST_PODS} pods")
     seen: set[str] = set()
     found = []
-    for index, wire in enumerate(request.nodes):
+    for index, wire in enumerate(nodes):
         path = f"nodes[{index}]"
         if wire.name in seen:
             raise invalid(f"{path}.name", f"two nodes are named {wire.name!r}")
         seen.add(wire.name)
-        found.append(_node(wire, path))
+        found.append(to_node(wire, path))
     return found
 
 
-def _node(wire: NodeWire, path: str) -> NodeNow:
+def to_node(wire: NodeWire, path: str) -> NodeNow:
+    """A node of a request."""
     amounts = _amounts(wire.allocatable, f"{path}.allocatable")
     used = _amounts(wire.used, f"{path}.used")
     if used.pop(GPU, 0):
@@ -241,10 +225,15 @@ def _node(wire: NodeWire, path: str) -> NodeNow:
     except ValueError as error:
         raise invalid(path, str(error)) from error
     running = tuple(
-        Running(to_pod(pod, f"{path}.pods[{k}]"), sum(1 << d for d in set(pod.devices)), pod.since)
+        Running(to_pod(pod, f"{path}.pods[{k}]"), device_mask(pod.devices), pod.since)
         for k, pod in enumerate(wire.pods)
     )
     return NodeNow(node, running, to_resources(used), tuple(wire.gpu_used))
+
+
+def device_mask(devices: Sequence[int]) -> int:
+    """GPUs by index as a bit mask."""
+    return sum(1 << device for device in set(devices))
 
 
 def to_pod(wire: PodWire, path: str) -> Pod:
@@ -265,16 +254,20 @@ def to_pod(wire: PodWire, path: str) -> Pod:
             labels=tuple(sorted(wire.labels.items())),
             priority=wire.priority,
             may_preempt=wire.may_preempt,
-            tolerations=tuple(_model(t, Toleration, path) for t in wire.tolerations),
+            tolerations=tuple(to_model(t, Toleration, path) for t in wire.tolerations),
             node_name=wire.node_name,
             node_selector=tuple(sorted(wire.node_selector.items())),
-            node_affinity=_model(wire.node_affinity, NodeAffinity, path),
-            affinity=_model(wire.affinity, PodAffinity, path),
-            anti_affinity=_model(wire.anti_affinity, PodAffinity, path),
-            spread=tuple(_model(s, SpreadConstraint, path) for s in wire.spread),
+            node_affinity=to_model(wire.node_affinity, NodeAffinity, path),
+            affinity=to_model(wire.affinity, PodAffinity, path),
+            anti_affinity=to_model(wire.anti_affinity, PodAffinity, path),
+            spread=tuple(to_model(s, SpreadConstraint, path) for s in wire.spread),
             host_ports=tuple(wire.host_ports),
             images=tuple(wire.images),
+            image_volumes=tuple(wire.image_volumes),
+            missing_claim=wire.missing_claim,
+            terminating=wire.terminating,
             scoring=wire.scoring,
+            scoring_incoming=wire.scoring_incoming,
             cpu_limit=wire.cpu_limit,
             usage=wire.usage,
             usage_deviation=wire.usage_deviation,
@@ -282,7 +275,7 @@ def to_pod(wire: PodWire, path: str) -> Pod:
     )
 
 
-def _model(wire: Struct, kind: type[Model], path: str) -> Model:
+def to_model(wire: Struct, kind: type[Model], path: str) -> Model:
     """A nested constraint as the model's own: the names of the fields are the same."""
     try:
         return msgspec.convert(wire, kind, from_attributes=True)

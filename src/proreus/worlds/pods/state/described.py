@@ -16,7 +16,7 @@ from proreus.model.errors import InputError
 from proreus.model.node import Node
 from proreus.model.pod import GPU_WHOLE, Pod
 from proreus.model.resources import Resources
-from proreus.model.workload import Workload
+from proreus.model.workload import DisruptionBudget, Workload
 from proreus.worlds.pods.state.columns import State
 from proreus.worlds.pods.state.compile import Compiled, compile_workload, empty_state, new_scratch
 from proreus.worlds.pods.state.devices import devices_fit, tightest_devices
@@ -47,12 +47,17 @@ class NodeNow:
     """Milli-GPU that is in use else, per device."""
 
 
-def observe(nodes: Sequence[NodeNow], pod: Pod, waiting: int = 0) -> PodObservation:
+def observe(
+    nodes: Sequence[NodeNow],
+    pod: Pod,
+    waiting: int = 0,
+    budgets: tuple[DisruptionBudget, ...] = (),
+) -> PodObservation:
     """The observation of `pod` in that cluster; an InputError names the node whose GPUs do not add up."""
     listed = [(n, running) for n, now in enumerate(nodes) for running in now.running]
     # When they arrived does not matter any more.
     pods = tuple(Pod(known.name, known.spec) for known in (pod, *(running.pod for _, running in listed)))
-    workload = Workload("snapshot", tuple(now.node for now in nodes), pods)
+    workload = Workload("snapshot", tuple(now.node for now in nodes), pods, budgets)
     compiled = compile_workload(workload)
     state = empty_state(compiled.cluster)
     for n, now in enumerate(nodes):

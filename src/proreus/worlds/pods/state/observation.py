@@ -49,6 +49,11 @@ class PodObservation:
         fill_refusals(self.cluster, self.state, self.pod_class, self.scratch, codes)
         return codes
 
+    def refusal(self, node: int) -> int:
+        """0 where the pod may go to `node`, else the code of the filter that refuses."""
+        prepare(self.cluster, self.state, self.pod_class, self.scratch)
+        return int(refusal(self.cluster, self.state, self.pod_class, node, self.scratch))
+
     def action_mask(self) -> Bool:
         """bool[2N + 2]: which flat actions are legal now; delay and reject always are."""
         mask = np.ones(2 * len(self.compiled.workload.nodes) + 2, dtype=np.bool_)

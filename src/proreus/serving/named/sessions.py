@@ -1,0 +1,199 @@
+"""Clusters that the service keeps from one question to the next, each with the memory of its policy.
+
+A session begins with a whole description. From then on a client sends what has changed and the generation
+that it knows; the service answers with the next one. Who names another generation is told so, and so is who
+names a session that is not there (the service was started again, or the session had to make room): both then
+send the whole description once more. Changes that cannot be carried out end the session, so that nobody goes
+on with half of them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import assert_never
+
+from proreus.model.errors import InputError
+from proreus.model.pod import Pod
+from proreus.model.workload import DisruptionBudget
+from proreus.serving.named.changes import (
+    AddNode,
+    AddPod,
+    BindPod,
+    Change,
+    RemoveBudget,
+    RemoveNode,
+    RemovePod,
+    SetBudget,
+    UpdateNode,
+    to_budget,
+)
+from proreus.serving.named.request import DecideAnswer
+from proreus.serving.named.wire import MOST_NODES, MOST_PODS, device_mask, to_node, to_pod
+from proreus.serving.values import Refusal, Refused, invalid
+from proreus.worlds.pods.policies.explaining import PodPolicy
+from proreus.worlds.pods.state.described import NodeNow
+from proreus.worlds.pods.state.open import OpenCluster
+
+MOST_SESSIONS = 16
+"""At once; the one that was asked longest ago makes room for a new one."""
+MOST_KEPT = 400_000
+"""Nodes and pods of all sessions together, likewise."""
+
+
+@dataclass(eq=False)
+class Session:
+    """One cluster that is kept. Whoever holds `lock` may read and change it."""
+
+    name: str
+    cluster: OpenCluster
+    policy: PodPolicy
+    generation: int = 1
+    lost: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def expect(self, generation: int) -> None:
+        """Refuse whoever knows another generation."""
+        if self.lost:
+            raise _lost(self.name)
+        if generation != self.generation:
+            raise Refused(
+                Refusal.CONFLICT,
+                f"the session is at {self.generation}; send the whole cluster again",
+                "generation",
+            )
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Take note of what has happened, in order; a refusal names the change."""
+        acts = [_act(self.cluster, change, f"changes[{k}]") for k, change in enumerate(changes)]
+        for index, act in enumerate(acts):
+            try:
+                act()
+                self._check_size()
+            except InputError as error:
+                self.lost = True
+                raise invalid(f"changes[{index}]", f"{error}; the session is closed") from error
+        if changes:
+            self.generation += 1
+
+    def carry_out(self, decided: DecideAnswer, pod: Pod) -> None:
+        """Take a decision as done: its victims are gone, the pod runs where it was put."""
+        if decided.node is None:
+            return
+        for victim in decided.victims:
+            self.cluster.remove_pod(victim)
+        devices = device_mask(decided.devices)
+        if self.cluster.has_pod(pod.name):
+            self.cluster.bind_pod(pod.name, decided.node, devices)
+        else:
+            self.cluster.add_pod(pod, decided.node, devices)
+        self.generation += 1
+
+    def _check_size(self) -> None:
+        cluster = self.cluster
+        if cluster.node_count > MOST_NODES or cluster.pod_count > MOST_PODS:
+            raise InputError(f"more than {MOST_NODES} nodes or {MOST_PODS} pods")
+
+
+class Sessions:
+    """The clusters that are kept, the one asked longest ago first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Session] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def open(
+        self, nodes: Sequence[NodeNow], budgets: Sequence[DisruptionBudget], policy: PodPolicy
+    ) -> Session:
+        """Keep a cluster from now on."""
+        cluster = OpenCluster()
+        for now in nodes:
+            add_node(cluster, now)
+        for budget in budgets:
+            cluster.add_budget(budget)
+        session = Session(secrets.token_hex(16), cluster, policy)
+        with self._lock:
+            self._kept[session.name] = session
+            self._make_room()
+        return session
+
+    def named(self, name: str) -> Session:
+        """The session of that name."""
+        with self._lock:
+            session = self._kept.get(name)
+            if session is None or session.lost:
+                self._kept.pop(name, None)
+                raise _lost(name)
+            self._kept.move_to_end(name)
+            return session
+
+    def close(self, session: Session) -> None:
+        """Keep it no longer."""
+        session.lost = True
+        with self._lock:
+            self._kept.pop(session.name, None)
+
+    def _make_room(self) -> None:
+        """The newest always stays."""
+        while len(self._kept) > 1 and (len(self._kept) > MOST_SESSIONS or self._size() > MOST_KEPT):
+            _, oldest = self._kept.popitem(last=False)
+            oldest.lost = True
+
+    def _size(self) -> int:
+        return sum(one.cluster.node_count + one.cluster.pod_count for one in self._kept.values())
+
+
+def add_node(cluster: OpenCluster, now: NodeNow) -> None:
+    """A node and what is on it."""
+    cluster.add_node(now.node)
+    cluster.set_unlisted(now.node.name, now.used, now.gpu_used)
+    for running in now.running:
+        cluster.add_pod(running.pod, now.node.name, running.devices, running.since)
+
+
+def _update_node(cluster: OpenCluster, now: NodeNow) -> None:
+    cluster.update_node(now.node)
+    cluster.set_unlisted(now.node.name, now.used, now.gpu_used)
+
+
+def _set_budget(cluster: OpenCluster, budget: DisruptionBudget) -> None:
+    if cluster.has_budget(budget.name, budget.namespace):
+        cluster.remove_budget(budget.name, budget.namespace)
+    cluster.add_budget(budget)
+
+
+def _act(cluster: OpenCluster, change: Change, path: str) -> Callable[[], object]:
+    """What is to be done; what cannot be meant is refused before anything is."""
+    match change:
+        case AddNode(node=wire):
+            return partial(add_node, cluster, to_node(wire, f"{path}.node"))
+        case UpdateNode(node=wire):
+            if wire.pods:
+                raise invalid(f"{path}.node.pods", "the pods of a node stay; list none")
+            return partial(_update_node, cluster, to_node(wire, f"{path}.node"))
+        case RemoveNode(name=name):
+            return partial(cluster.remove_node, name)
+        case AddPod(pod=wire, node=node):
+            pod = to_pod(wire, f"{path}.pod")
+            return partial(cluster.add_pod, pod, node, device_mask(wire.devices), wire.since)
+        case BindPod(name=name, node=node, devices=devices, since=since):
+            return partial(cluster.bind_pod, name, node, device_mask(devices), since)
+        case RemovePod(name=name):
+            return partial(cluster.remove_pod, name)
+        case SetBudget(budget=wire):
+            return partial(_set_budget, cluster, to_budget(wire, f"{path}.budget"))
+        case RemoveBudget(name=name, namespace=namespace):
+            return partial(cluster.remove_budget, name, namespace)
+        case _:
+            assert_never(change)
+
+
+def _lost(name: str) -> Refused:
+    return Refused(Refusal.NOT_FOUND, f"{name!r} is not kept; send the whole cluster again", "session")
