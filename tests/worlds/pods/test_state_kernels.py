@@ -146,7 +146,7 @@ menu = st.lists(
 def test_fragmentation_equals_the_sum_over_typical_pods(
     pods: list[Pod], left: list[int], cpu_free: int, model: str
 ) -> None:
-    typical = pack(typical_demand(demand_of(Counter(each.spec for each in pods)), ["A", "B"]))
+    typical = pack(typical_demand(demand_of(Counter(each.spec for each in pods).items()), ["A", "B"]))
     machine = node("n", gpus=len(left), gpu_model=model)
     found = node_fragment(typical, "AB".index(model), cpu_free, np.array([*left, 1000]), len(left))
     expected = float(fragmentation(machine, cpu_free, left, typical_pods(pods)))

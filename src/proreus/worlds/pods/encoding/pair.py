@@ -114,10 +114,10 @@ def cluster_scale(compiled_workload: Compiled) -> F64:
     )
 
 
-def pod_kinds(compiled_workload: Compiled) -> np.typing.NDArray[np.int64]:
-    """int64[C]: the place in POD_KINDS of each class."""
-    kind = compiled_workload.cluster.classes.gpu_kind
-    return np.where(kind < 0, 0, np.where(kind == 0, 1, np.where(kind == 1, 2, 3))).astype(np.int64)
+@compiled
+def pod_kind(cluster: Cluster, c: int) -> int:
+    """The place in POD_KINDS of class c."""
+    return min(cluster.classes.gpu_kind[c] + 1, 3)
 
 
 def demand_context(compiled_workload: Compiled) -> F64:

@@ -69,7 +69,7 @@ def compile_workload(workload: Workload, demand: Demand | None = None) -> Compil
     columns = _nodes(nodes, extended, models, keys)
     if demand is None:
         times = np.bincount(pod_class, minlength=len(specs)).tolist()
-        demand = demand_of(dict(zip(specs, times, strict=True)))
+        demand = demand_of(zip(specs, times, strict=True))
     cluster = pack(
         Cluster(
             nodes=columns,

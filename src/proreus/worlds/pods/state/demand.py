@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,13 +29,14 @@ class Demand:
     """How many pods want what: most frequent first; among equals the smaller, so that no order matters."""
 
 
-def demand_of(pods: Mapping[PodSpec, int]) -> Demand:
+def demand_of(pods: Iterable[tuple[PodSpec, int]]) -> Demand:
     """The demand of so many pods of each spec."""
     wanted: Counter[Wish] = Counter()
-    cpu = memory = gpu = shared = several = 0
-    for spec, times in pods.items():
+    count = cpu = memory = gpu = shared = several = 0
+    for spec, times in pods:
         if not times:
             continue
+        count += times
         asked = times * spec.gpu.count * spec.gpu.milli
         cpu += times * spec.requests.cpu
         memory += times * spec.requests.memory
@@ -46,4 +47,4 @@ def demand_of(pods: Mapping[PodSpec, int]) -> Demand:
             several += asked
         wanted[spec.requests.cpu, spec.gpu.milli, spec.gpu.count, spec.gpu.models] += times
     ranked = sorted(wanted.items(), key=lambda item: (-item[1], item[0]))
-    return Demand(sum(pods.values()), cpu, memory, gpu, shared, several, tuple(ranked))
+    return Demand(count, cpu, memory, gpu, shared, several, tuple(ranked))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from proreus.kernels.arrays import F64
 from proreus.kernels.compiled import compiled
-from proreus.model.pod import GPU_WHOLE
 from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.fragmentation import node_fragment
 from proreus.worlds.pods.state.placement import expect, note_change, place, remove, shift
@@ -35,7 +34,7 @@ def dismiss(cluster: Cluster, state: State, base_load: F64, pod: int) -> int:
 
 @compiled
 def _sum_load(cluster: Cluster, state: State, n: int, base: float) -> None:
-    """The measured load of node n summed anew in order of placement: floating point does not subtract back."""
+    """The load of node n summed anew in order of placement: floating point does not subtract back."""
     state.load[n, 0] = base
     state.load[n, 1] = 0.0
     pod = _oldest(state, n)
@@ -62,19 +61,6 @@ def lift(cluster: Cluster, state: State, n: int) -> None:
     while pod >= 0:
         shift(cluster, state, cluster.pod_class[pod], n, state.pod_devices[pod], -1)
         pod = state.following[pod]
-
-
-@compiled
-def empty_node(cluster: Cluster, state: State, n: int) -> None:
-    """The sums of node n when nothing is on it."""
-    for r in range(state.free.shape[1]):
-        state.free[n, r] = cluster.nodes.allocatable[n, r]
-    for d in range(state.gpu_left.shape[1]):
-        state.gpu_left[n, d] = GPU_WHOLE if d < cluster.nodes.gpu_count[n] else 0
-    state.scored[n] = 0
-    state.load[n] = 0.0
-    state.kinds[n] = 0
-    state.fragment[n] = 0.0
 
 
 @compiled
@@ -110,12 +96,6 @@ def count_budget(cluster: Cluster, state: State, b: int, first: int) -> None:
             state.expected[b] += 1
             if state.pod_node[pod] >= 0:
                 state.healthy[b] += 1
-
-
-@compiled
-def note_all(state: State) -> None:
-    """Every node changed, for every class: a cache that reads the ring has fallen too far behind."""
-    state.counts[0] += state.changed.shape[0] + 1
 
 
 @compiled

@@ -1,7 +1,7 @@
 """The columns of an open cluster: capacity beyond what is in use, doubled where it is spent.
 
-Spare rows are inert: they select nothing and hold nothing, so kernels may pass over them. Where a kernel takes
-the length of a column for the number of nodes, it gets a view of exactly the nodes that are there.
+Spare rows are inert: they select nothing and hold nothing, so kernels may pass over them. Where a kernel
+takes the length of a column for the number of nodes, it gets a view of exactly the nodes that are there.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Room:
     pod_class: I64  # [P] -> C, -1 for a row without a pod
 
     def __init__(self) -> None:
-        spares = dict.fromkeys("NCSTKQBP", 4) | dict.fromkeys("nmaldfhep", 4)
+        spares = dict.fromkeys("NCSTKQB", 4) | {"P": 16} | dict.fromkeys("nmaldfhep", 4)
         self.sizes: dict[str, int] = {**spares, "G": 1, "H": 1, "M": 0, "R": len(BASE_COLUMNS)}
         self.grown = True
         """Columns were replaced since somebody last asked; handles over the old ones are stale."""
