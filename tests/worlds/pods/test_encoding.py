@@ -25,7 +25,7 @@ from proreus.worlds.pods.encoding.pair import (
     cluster_scale,
     demand_context,
     encode_pair,
-    pod_kinds,
+    pod_kind,
 )
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.columns import State
@@ -525,7 +525,7 @@ def test_demand_context_by_hand() -> None:
     compiled = compile_workload(Workload("w", (BIG, SMALL, PLAIN), pods))
     assert len(DEMAND_FIGURES) == 4
     assert demand_context(compiled) == pytest.approx([1 / 2 * 6 / 5, 1 / 4 * 6 / 5, 1 / 5, 3 / 5])
-    assert [POD_KINDS[kind] for kind in pod_kinds(compiled).tolist()] == [
+    assert [POD_KINDS[pod_kind(compiled.cluster, c)] for c in range(len(compiled.specs))] == [
         "shares_gpu",
         "whole_gpu",
         "several_gpus",

@@ -15,6 +15,7 @@ from proreus.kernels.rng import next_below, seeded
 from proreus.model.pod import GpuRequest, Pod
 from proreus.worlds.pods.simulation.columns import Heap
 from proreus.worlds.pods.simulation.heap import heap_drop, heap_pop, heap_push
+from proreus.worlds.pods.state.demand import demand_of
 from proreus.worlds.pods.state.devices import devices_fit, tightest_devices
 from proreus.worlds.pods.state.fragmentation import node_fragment, typical_demand
 from tests.oracles.kube_builders import node, pod
@@ -145,7 +146,7 @@ menu = st.lists(
 def test_fragmentation_equals_the_sum_over_typical_pods(
     pods: list[Pod], left: list[int], cpu_free: int, model: str
 ) -> None:
-    typical = pack(typical_demand([each.spec for each in pods], ["A", "B"]))
+    typical = pack(typical_demand(demand_of(Counter(each.spec for each in pods).items()), ["A", "B"]))
     machine = node("n", gpus=len(left), gpu_model=model)
     found = node_fragment(typical, "AB".index(model), cpu_free, np.array([*left, 1000]), len(left))
     expected = float(fragmentation(machine, cpu_free, left, typical_pods(pods)))

@@ -97,11 +97,7 @@ def cluster_scale(compiled_workload: Compiled) -> F64:
     float64[3 + models]: the largest node's CPU and GPU milli, CPU milli per GPU milli that the
     workload asks for, then the share of the cluster's GPUs per model.
     """
-    cluster = compiled_workload.cluster
-    nodes, classes = cluster.nodes, cluster.classes
-    weight = np.bincount(cluster.pod_class, minlength=len(compiled_workload.specs))
-    gpu = float((weight * classes.gpu_num * classes.gpu_milli).sum())
-    cpu = float((weight * classes.request[:, 0]).sum())
+    nodes, demand = compiled_workload.cluster.nodes, compiled_workload.demand
     devices = float(nodes.gpu_count.sum())
     shares = [
         float(nodes.gpu_count[nodes.gpu_model == m].sum()) / devices
@@ -112,16 +108,16 @@ def cluster_scale(compiled_workload: Compiled) -> F64:
         [
             max(float(nodes.allocatable[:, 0].max()), 1.0),
             max(largest_gpu, 1.0),
-            cpu / gpu if gpu else 0.0,
+            demand.cpu / demand.gpu if demand.gpu else 0.0,
             *shares,
         ]
     )
 
 
-def pod_kinds(compiled_workload: Compiled) -> np.typing.NDArray[np.int64]:
-    """int64[C]: the place in POD_KINDS of each class."""
-    kind = compiled_workload.cluster.classes.gpu_kind
-    return np.where(kind < 0, 0, np.where(kind == 0, 1, np.where(kind == 1, 2, 3))).astype(np.int64)
+@compiled
+def pod_kind(cluster: Cluster, c: int) -> int:
+    """The place in POD_KINDS of class c."""
+    return min(cluster.classes.gpu_kind[c] + 1, 3)
 
 
 def demand_context(compiled_workload: Compiled) -> F64:
@@ -130,18 +126,15 @@ def demand_context(compiled_workload: Compiled) -> F64:
     CPU and memory asked for per unit of GPU asked for, relative to what the cluster has; the share of
     GPU demand that shares devices; the share that takes several. All zero without GPUs.
     """
-    cluster = compiled_workload.cluster
-    classes, nodes = cluster.classes, cluster.nodes
-    weight = np.bincount(cluster.pod_class, minlength=len(compiled_workload.specs)).astype(np.float64)
-    gpu = weight * classes.gpu_num * classes.gpu_milli
+    nodes, demand = compiled_workload.cluster.nodes, compiled_workload.demand
     supply = float(nodes.gpu_count.sum()) * GPU_WHOLE
-    if gpu.sum() == 0 or supply == 0:
+    if demand.gpu == 0 or supply == 0:
         return np.zeros(4)
-    per_gpu = supply / gpu.sum()
-    cpu = float((weight * classes.request[:, 0]).sum()) / float(nodes.allocatable[:, 0].sum()) * per_gpu
-    memory = float((weight * classes.request[:, 1]).sum()) / float(nodes.allocatable[:, 1].sum()) * per_gpu
-    shared = float(gpu[classes.gpu_kind == 0].sum() / gpu.sum())
-    several = float(gpu[classes.gpu_kind > 1].sum() / gpu.sum())
+    per_gpu = supply / demand.gpu
+    cpu = demand.cpu / float(nodes.allocatable[:, 0].sum()) * per_gpu
+    memory = demand.memory / float(nodes.allocatable[:, 1].sum()) * per_gpu
+    shared = demand.shared_gpu / demand.gpu
+    several = demand.several_gpu / demand.gpu
     return np.array([cpu, memory, shared, several])
 
 

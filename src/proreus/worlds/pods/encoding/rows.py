@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proreus.kernels.arrays import F32, F64, I8, I64, Bool
+from proreus.kernels.arrays import F32, F64, I8, I64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import pack, packable
 from proreus.worlds.pods.encoding.context import context_scale, encode_choice, encode_context
@@ -40,7 +40,6 @@ class Encoder(NamedTuple):
 
     scale: F64  # see `encoding.pair.cluster_scale`
     context_scale: F64  # see `encoding.context.context_scale`
-    may_evict: Bool  # [C] some class has a lower priority and this one may preempt
     cached: bool
     features: F32  # [C, N, F]; [1, N, F] without a cache
     code: I8  # [C, N] what the node by itself says to the class; [1, N] without a cache
@@ -53,16 +52,13 @@ class Encoder(NamedTuple):
 
 def new_encoder(compiled_workload: Compiled, most_bytes: int = 64 << 20) -> Encoder:
     """The encoding of a cluster; its cache takes at most `most_bytes`, else there is none."""
-    classes = compiled_workload.cluster.classes
     nodes, count = len(compiled_workload.workload.nodes), len(compiled_workload.specs)
     cached = count * nodes * (4 * _FEATURES + 9) <= most_bytes
     held = count if cached else 1
-    lowest = classes.priority.min(initial=0)
     return pack(
         Encoder(
             scale=cluster_scale(compiled_workload),
             context_scale=context_scale(compiled_workload),
-            may_evict=classes.may_preempt & (classes.priority > lowest),
             cached=cached,
             features=np.zeros((held, nodes, _FEATURES), dtype=np.float32),
             code=np.zeros((held, nodes), dtype=np.int8),
@@ -97,7 +93,7 @@ def gather(
             continue
         nodes[count] = n
         count += 1
-    if count > 0 or not encoder.may_evict[c]:
+    if count > 0 or not _may_evict(cluster, c):
         return count, False
     prepare(cluster, state, c, scratch)
     for n in range(nodes.shape[0]):
@@ -108,6 +104,14 @@ def gather(
             nodes[count] = n
             count += 1
     return count, True
+
+
+@compiled
+def _may_evict(cluster: Cluster, c: int) -> bool:
+    """Whether class c may preempt and some class, or a pod that states nothing, has a lower priority."""
+    return cluster.classes.may_preempt[c] and cluster.classes.priority[c] > min(
+        cluster.classes.priority.min(), 0
+    )
 
 
 @compiled

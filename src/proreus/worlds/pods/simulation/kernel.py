@@ -44,7 +44,7 @@ from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.devices import devices_fit, tightest_devices
 from proreus.worlds.pods.state.filters import CURABLE, OK
 from proreus.worlds.pods.state.legality import prepare, refusal
-from proreus.worlds.pods.state.placement import place, remove
+from proreus.worlds.pods.state.placement import expect, place, remove
 from proreus.worlds.pods.state.victims import choose_victims
 
 FINISHED = -1
@@ -78,7 +78,7 @@ def advance(cluster: Cluster, state: State, run: Run) -> int:
             run.counters[NEXT_ARRIVAL] += 1
             c = cluster.pod_class[pod]
             run.arrived[0] += cluster.classes.gpu_num[c] * cluster.classes.gpu_milli[c]
-            _expect(cluster, state, c, 1)
+            expect(cluster, state, c, 1)
             if run.bound[pod] >= 0:
                 _start_bound(cluster, state, run, pod)
             else:
@@ -104,14 +104,6 @@ def _next_time(run: Run) -> float:
 
 
 @compiled
-def _expect(cluster: Cluster, state: State, c: int, sign: int) -> None:
-    """One pod more (1) or fewer (-1) that its budgets count on, whether it runs or waits."""
-    for b in range(state.expected.shape[0]):
-        if cluster.budgets.selects[b, c]:
-            state.expected[b] += sign
-
-
-@compiled
 def _tick(cluster: Cluster, state: State, run: Run) -> None:
     """One second of the ticked runtime on every node that has pods."""
     for n in range(state.first.shape[0]):
@@ -130,7 +122,7 @@ def _tick(cluster: Cluster, state: State, run: Run) -> None:
 def _finish(cluster: Cluster, state: State, run: Run, pod: int) -> None:
     run.status[pod] = DONE
     run.finished[pod] = run.clock[0]
-    _expect(cluster, state, cluster.pod_class[pod], -1)
+    expect(cluster, state, cluster.pod_class[pod], -1)
     n = state.pod_node[pod]
     _take_off(cluster, state, run, pod)
     wake(cluster, state, run, n, cluster.pod_class[pod])
@@ -197,7 +189,7 @@ def apply(
         _delay(cluster, state, run, scratch, pod)
     else:
         run.status[pod] = REJECTED
-        _expect(cluster, state, c, -1)
+        expect(cluster, state, c, -1)
     run.counters[DECISIONS] += 1
     record(cluster, state, run, waiting(run))
     return APPLIED
@@ -266,7 +258,7 @@ def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int,
             enqueue(cluster, run, victim)
         else:
             run.status[victim] = FAILED
-            _expect(cluster, state, cluster.pod_class[victim], -1)
+            expect(cluster, state, cluster.pod_class[victim], -1)
     return victims
 
 
@@ -288,7 +280,7 @@ def _delay(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int)
         run.pool[run.counters[POOL_SIZE]] = pod
         run.counters[POOL_SIZE] += 1
     if run.status[pod] == FAILED:
-        _expect(cluster, state, cluster.pod_class[pod], -1)
+        expect(cluster, state, cluster.pod_class[pod], -1)
 
 
 @compiled

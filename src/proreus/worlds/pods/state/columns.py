@@ -47,6 +47,7 @@ class Classes(NamedTuple):
     load_guess: F64  # [C] cpu milli that load-aware scoring expects of a pod not yet measured
     port_start: I64  # [C+1]
     port: I64  # [..] -> Q
+    epoch: I64  # [C] goes up where the row is given to another spec: a cache of the row then starts over
 
 
 @packable

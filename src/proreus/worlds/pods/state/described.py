@@ -19,7 +19,7 @@ from proreus.model.resources import Resources
 from proreus.model.workload import DisruptionBudget, Workload
 from proreus.worlds.pods.state.columns import State
 from proreus.worlds.pods.state.compile import Compiled, compile_workload, empty_state, new_scratch
-from proreus.worlds.pods.state.devices import devices_fit, tightest_devices
+from proreus.worlds.pods.state.devices import devices_held
 from proreus.worlds.pods.state.fragmentation import node_fragment
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.placement import place
@@ -99,14 +99,11 @@ def _devices(state: State, now: NodeNow, n: int, running: Running) -> int:
     gpu, count = running.pod.spec.gpu, now.node.gpu_count
     if gpu.count == 0:
         return 0
-    left = state.gpu_left[n]
-    if running.devices == 0 and devices_fit(left, count, gpu.count, gpu.milli):
-        return int(tightest_devices(left, count, gpu.count, gpu.milli))
-    chosen = [device for device in range(count) if running.devices >> device & 1]
-    if len(chosen) != gpu.count or running.devices >> count or any(left[d] < gpu.milli for d in chosen):
+    held = devices_held(state.gpu_left[n, :count], gpu.count, gpu.milli, running.devices)
+    if held is None:
         raise InputError(
             f"pod {running.pod.name!r} holds {gpu.count} x {gpu.milli} of {GPU_WHOLE} GPU parts, "
             "which its devices do not have",
             field=now.node.name,
         )
-    return running.devices
+    return held

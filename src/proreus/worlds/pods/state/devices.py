@@ -31,3 +31,17 @@ def tightest_devices(left: I64, count: int, num: int, milli: int) -> int:
                 best = d
         mask |= 1 << best
     return mask
+
+
+def devices_held(left: I64, num: int, milli: int, devices: int) -> int | None:
+    """The devices of a running pod as a bit mask; 0 asks for the tightest. None where they lack the room.
+
+    left: int64[devices of the node].
+    """
+    count = len(left)
+    if devices == 0 and devices_fit(left, count, num, milli):
+        return int(tightest_devices(left, count, num, milli))
+    chosen = [device for device in range(count) if devices >> device & 1]
+    if len(chosen) != num or devices >> count or any(left[device] < milli for device in chosen):
+        return None
+    return devices

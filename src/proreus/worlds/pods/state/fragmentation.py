@@ -8,30 +8,26 @@ off a cumulative table.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.compiled import compiled
-from proreus.model.pod import PodSpec
 from proreus.worlds.pods.state.columns import Cluster, Typical
+from proreus.worlds.pods.state.demand import Demand, Wish
 
 COVERED = 0.95
 
 
-def typical_demand(specs: Sequence[PodSpec], models: Sequence[str]) -> Typical:
-    """The typical pods of a workload: the most frequent (cpu, share, devices, models), 95 % of all."""
-    wanted = Counter((s.requests.cpu, s.gpu.milli, s.gpu.count, s.gpu.models) for s in specs)
-    # Most frequent first; among equals the smaller demand, so that the cut never depends on trace order.
-    ranked = sorted(wanted.items(), key=lambda item: (-item[1], item[0]))
-    chosen: list[tuple[tuple[int, int, int, tuple[str, ...]], int]] = []
+def typical_demand(demand: Demand, models: Sequence[str]) -> Typical:
+    """The typical pods of a demand: the most frequent (cpu, share, devices, models), 95 % of all."""
+    chosen: list[tuple[Wish, int]] = []
     covered = 0
-    for spec, times in ranked:
-        if covered >= COVERED * len(specs):
+    for wish, times in demand.wanted:
+        if covered >= COVERED * demand.pods:
             break
-        chosen.append((spec, times))
+        chosen.append((wish, times))
         covered += times
 
     groups: list[tuple[int, int, list[tuple[int, float]]]] = []

@@ -1,4 +1,4 @@
-"""What placing or removing a pod changes. `place` and `remove` are the only writers of `State`."""
+"""What placing or removing a pod changes; who else writes `State` (`open_kernels`) does it with these."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def place(cluster: Cluster, state: State, pod: int, n: int, devices: int, now: f
     state.pod_rank[pod] = state.counts[1]
     state.counts[1] += 1
     attach(cluster, state, pod, n, devices)
-    _changed(cluster, state, n)
+    note_change(cluster, state, n)
 
 
 @compiled
@@ -22,7 +22,15 @@ def remove(cluster: Cluster, state: State, pod: int) -> None:
     """Take `pod` off its node."""
     n = state.pod_node[pod]
     detach(cluster, state, pod)
-    _changed(cluster, state, n)
+    note_change(cluster, state, n)
+
+
+@compiled
+def expect(cluster: Cluster, state: State, c: int, sign: int) -> None:
+    """One pod more (1) or fewer (-1) that its budgets count on, whether it runs or waits."""
+    for b in range(state.expected.shape[0]):
+        if cluster.budgets.selects[b, c]:
+            state.expected[b] += sign
 
 
 @compiled
@@ -37,7 +45,7 @@ def attach(cluster: Cluster, state: State, pod: int, n: int, devices: int) -> No
     if head >= 0:
         state.preceding[head] = pod
     state.first[n] = pod
-    _shift(cluster, state, c, n, devices, 1)
+    shift(cluster, state, c, n, devices, 1)
 
 
 @compiled
@@ -53,11 +61,11 @@ def detach(cluster: Cluster, state: State, pod: int) -> None:
     if after >= 0:
         state.preceding[after] = before
     state.pod_node[pod] = -1
-    _shift(cluster, state, c, n, state.pod_devices[pod], -1)
+    shift(cluster, state, c, n, state.pod_devices[pod], -1)
 
 
 @compiled
-def _shift(cluster: Cluster, state: State, c: int, n: int, devices: int, sign: int) -> None:
+def shift(cluster: Cluster, state: State, c: int, n: int, devices: int, sign: int) -> None:
     """Add (sign 1) or subtract (sign -1) one pod of class c on node n in every sum."""
     classes = cluster.classes
     for r in range(state.free.shape[1]):
@@ -103,7 +111,7 @@ def _shift_terms(cluster: Cluster, state: State, c: int, n: int, sign: int) -> N
 
 
 @compiled
-def _changed(cluster: Cluster, state: State, n: int) -> None:
+def note_change(cluster: Cluster, state: State, n: int) -> None:
     """Note that node n changed: caches read the ring, curves read the fragmentation."""
     state.changed[state.counts[0] % state.changed.shape[0]] = n
     state.counts[0] += 1

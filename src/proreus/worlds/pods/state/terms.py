@@ -1,8 +1,9 @@
-"""Compiles pod affinity, anti-affinity and spread into term tables (called by `compile.py` alone)."""
+"""Compiles pod affinity, anti-affinity and spread into term tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,39 +25,60 @@ def ragged(lists: Sequence[Sequence[int]]) -> tuple[I64, I64]:
     return start.astype(np.int64), flat
 
 
+@dataclass(frozen=True)
+class Selection:
+    """The pods that every part picks by labels within namespaces; without parts none."""
+
+    parts: tuple[tuple[Selector, tuple[str, ...]], ...]
+    staying: bool = False
+    """Pods on their way out do not count."""
+
+    def picks(self, group: Group) -> bool:
+        """Whether pods of the group are selected."""
+        return bool(self.parts) and all(
+            group.namespace in namespaces and selector.matches(group.label_map())
+            for selector, namespaces in self.parts
+        )
+
+
+class Group(NamedTuple):
+    """All that a selector sees of a pod; few distinct ones exist among many classes."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+
+    def label_map(self) -> dict[str, str]:
+        """The labels by name."""
+        return dict(self.labels)
+
+
+def group_of(spec: PodSpec) -> Group:
+    """What a selector sees of the pods of a class."""
+    return Group(spec.namespace, spec.labels)
+
+
 class TermTable:
     """Collects distinct terms: a topology key and the set of classes it selects."""
 
     def __init__(self, specs: Sequence[PodSpec], keys: Sequence[str]) -> None:
-        self._specs = specs
         self._keys = {key: i for i, key in enumerate(keys)}
         self._ids: dict[tuple[int, bytes], int] = {}
         self.key: list[int] = []
         self.selects: list[Bool] = []
         self._staying = np.array([not spec.terminating for spec in specs], dtype=np.bool_)
-        # Selectors see labels and namespace only; few distinct pairs exist among many classes.
-        groups: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-        of = [groups.setdefault((s.namespace, s.labels), len(groups)) for s in specs]
-        self._groups = [(namespace, dict(labels)) for namespace, labels in groups]
+        groups: dict[Group, int] = {}
+        of = [groups.setdefault(group_of(spec), len(groups)) for spec in specs]
+        self._groups = list(groups)
         self._group_of = np.array(of, dtype=np.int64)
 
-    def _selected(self, selector: Selector, namespaces: tuple[str, ...]) -> Bool:
-        """bool[C] classes that the selector picks within the namespaces."""
-        picked = [ns in namespaces and selector.matches(labels) for ns, labels in self._groups]
-        return np.array(picked, dtype=np.bool_)[self._group_of]
+    def _selected(self, selection: Selection) -> Bool:
+        """bool[C] classes that are selected."""
+        picked = np.array([selection.picks(group) for group in self._groups], dtype=np.bool_)[self._group_of]
+        return picked & self._staying if selection.staying else picked
 
-    def of_pod_term(self, term: PodTerm, owner: PodSpec) -> Bool:
-        """bool[C] classes selected by an affinity term of `owner`."""
-        return self._selected(term.selector, term.namespaces or (owner.namespace,))
-
-    def of_spread(self, selector: Selector, owner: PodSpec) -> Bool:
-        """bool[C] classes that a spread constraint of `owner` counts; an empty selector counts none."""
-        if not selector.requirements:
-            return np.zeros(len(self._specs), dtype=np.bool_)
-        return self._selected(selector, (owner.namespace,)) & self._staying
-
-    def add(self, topology_key: str, selected: Bool) -> int:
+    def add(self, topology_key: str, selection: Selection) -> int:
         """The id of the term with this key and selection."""
+        selected = self._selected(selection)
         identity = (self._keys[topology_key], selected.tobytes())
         if identity not in self._ids:
             self._ids[identity] = len(self.key)
@@ -76,14 +98,14 @@ def topology_keys(specs: Sequence[PodSpec]) -> list[str]:
     return sorted(keys)
 
 
-class _Weighted(NamedTuple):
+class Weighted(NamedTuple):
     """A term that adds to, or takes from, the score of a node."""
 
     term: int
     weight: int
 
 
-class _Spread(NamedTuple):
+class Spread(NamedTuple):
     """A spread constraint."""
 
     term: int
@@ -96,22 +118,22 @@ class _Spread(NamedTuple):
     counts_itself: bool
 
 
-class _ClassTerms(NamedTuple):
+class ClassTerms(NamedTuple):
     """The terms of one class, by their ids."""
 
     need: list[int]
     self_sufficient: bool
     """The first pod of the class satisfies its own affinity."""
     avoid: list[int]
-    like: list[_Weighted]
-    draw: list[_Weighted]
+    like: list[Weighted]
+    draw: list[Weighted]
     """What its placed pods add to the nodes around them."""
-    spread: list[_Spread]
+    spread: list[Spread]
 
 
 def compile_terms(specs: Sequence[PodSpec], table: TermTable) -> Terms:
     """The term columns of all classes."""
-    classes = [_class_terms(c, spec, table) for c, spec in enumerate(specs)]
+    classes = [class_terms(spec, table.add) for spec in specs]
     selects = np.array(table.selects, dtype=np.bool_).reshape(len(table.key), len(specs))
     drawn = {each.term for one in classes for each in one.draw}
     avoided = {term for one in classes for term in one.avoid}
@@ -153,30 +175,34 @@ def compile_terms(specs: Sequence[PodSpec], table: TermTable) -> Terms:
     )
 
 
-def _class_terms(c: int, spec: PodSpec, table: TermTable) -> _ClassTerms:
-    """The terms of class `c`; those that are new go into the table."""
+def class_terms(spec: PodSpec, add: Callable[[str, Selection], int]) -> ClassTerms:
+    """The terms of a class; `add` numbers them by topology key and selection."""
+
+    def selection(*terms: PodTerm) -> Selection:
+        return Selection(tuple((term.selector, term.namespaces or (spec.namespace,)) for term in terms))
 
     def one(term: PodTerm) -> int:
-        return table.add(term.topology_key, table.of_pod_term(term, spec))
+        return add(term.topology_key, selection(term))
 
     # A pod counts for required affinity only where all terms select it.
-    wanted = [table.of_pod_term(term, spec) for term in spec.affinity.required]
-    all_wanted = np.logical_and.reduce(wanted) if wanted else np.zeros(0, dtype=np.bool_)
-    need = [table.add(term.topology_key, all_wanted) for term in spec.affinity.required]
+    wanted = selection(*spec.affinity.required)
+    need = [add(term.topology_key, wanted) for term in spec.affinity.required]
     avoid = [one(term) for term in spec.anti_affinity.required]
     like = [
-        _Weighted(one(term), sign * weight)
+        Weighted(one(term), sign * weight)
         for part, sign in ((spec.affinity, 1), (spec.anti_affinity, -1))
         for weight, term in part.preferred
     ]
-    hard = [_Weighted(one(term), HARD_AFFINITY_WEIGHT) for term in spec.affinity.required]
-    spread = [_spread_of(item, spec, table) for item in spec.spread]
-    return _ClassTerms(need, bool(wanted) and bool(all_wanted[c]), avoid, like, like + hard, spread)
+    hard = [Weighted(one(term), HARD_AFFINITY_WEIGHT) for term in spec.affinity.required]
+    spread = [_spread_of(item, spec, add) for item in spec.spread]
+    return ClassTerms(need, wanted.picks(group_of(spec)), avoid, like, like + hard, spread)
 
 
-def _spread_of(item: SpreadConstraint, spec: PodSpec, table: TermTable) -> _Spread:
-    return _Spread(
-        term=table.add(item.topology_key, table.of_spread(item.selector, spec)),
+def _spread_of(item: SpreadConstraint, spec: PodSpec, add: Callable[[str, Selection], int]) -> Spread:
+    # An empty selector counts no pod.
+    parts = ((item.selector, (spec.namespace,)),) if item.selector.requirements else ()
+    return Spread(
+        term=add(item.topology_key, Selection(parts, staying=True)),
         max_skew=item.max_skew,
         min_domains=item.min_domains,
         hard=item.hard,
@@ -187,7 +213,7 @@ def _spread_of(item: SpreadConstraint, spec: PodSpec, table: TermTable) -> _Spre
     )
 
 
-def _weighted(lists: Sequence[Sequence[_Weighted]]) -> tuple[I64, I64, I64]:
+def _weighted(lists: Sequence[Sequence[Weighted]]) -> tuple[I64, I64, I64]:
     """(offsets, terms, weights) of the lists of all classes."""
     start, terms = ragged([[each.term for each in entries] for entries in lists])
     return start, terms, np.array([each.weight for entries in lists for each in entries], dtype=np.int64)

@@ -71,6 +71,5 @@ class Rule(NamedTuple):
     raw: F64  # [N] working space
     in_domain: I64  # [D] working space
     linear: F64  # [pod kinds, features] linear: the weights
-    pod_kind: I64  # [C] linear: which row of the weights
     encoding_scale: F64  # linear: see `encoding.pair.cluster_scale`
     features: F64  # [features] working space

@@ -12,7 +12,7 @@ from proreus.kernels.rng import seeded
 from proreus.model.decision import Decision, Place, from_action
 from proreus.model.pod import GPU_WHOLE
 from proreus.policies.protocol import Explanation
-from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context, pod_kinds
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context
 from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, find_feasible
 from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, PLUGINS, RANDOM, ROTATING, Rule
@@ -87,7 +87,12 @@ class RulePolicy:
     def rule_for(self, compiled: Compiled, state: State) -> Rule:
         """The rule with its memory of the run that `state` belongs to."""
         if self._bound is None or self._bound[0] is not state:
-            self._bound = (state, _bind(self.options, compiled))
+            rule = _bind(self.options, compiled)
+            if self._bound is not None and self._bound[0].counts is state.counts:
+                # The same cluster with other columns: the search and the lots go on where they were.
+                rule.rng[:] = self._bound[1].rng
+                rule.cursor[:] = self._bound[1].cursor % len(compiled.workload.nodes)
+            self._bound = (state, rule)
         return self._bound[1]
 
     def fresh(self, seed: int) -> RulePolicy:
@@ -187,7 +192,6 @@ def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
             raw=np.zeros(nodes),
             in_domain=np.zeros(max(int(cluster.nodes.domains.max(initial=0)), 1), dtype=np.int64),
             linear=np.zeros((0, 0)) if options.linear is None else options.linear.weights_for(compiled),
-            pod_kind=pod_kinds(compiled),
             encoding_scale=cluster_scale(compiled),
             features=np.zeros(len(PAIR_FEATURES)),
         )

@@ -12,7 +12,7 @@ import math
 from proreus.kernels.arrays import I64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
-from proreus.worlds.pods.encoding.pair import encode_pair
+from proreus.worlds.pods.encoding.pair import encode_pair, pod_kind
 from proreus.worlds.pods.policies.rules.columns import (
     BEST_FIT,
     BINPACK,
@@ -124,7 +124,7 @@ def _binpack(cluster: Cluster, state: State, c: int, n: int) -> float:
 def _linear(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> float:
     """A learned linear score over the features of the pair, with weights per kind of pod."""
     encode_pair(cluster, state, rule.encoding_scale, c, n, rule.features)
-    weights = rule.linear[rule.pod_kind[c]]
+    weights = rule.linear[pod_kind(cluster, c)]
     total = 0.0
     for f in range(weights.shape[0]):
         total += weights[f] * rule.features[f]
