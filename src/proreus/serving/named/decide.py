@@ -26,7 +26,7 @@ from proreus.serving.deadline import Guard, TooSlow
 from proreus.serving.metrics import Measurements
 from proreus.serving.named.changes import to_budget
 from proreus.serving.named.request import DecideAnswer, DecideRequest, VerdictWire
-from proreus.serving.named.sessions import Session, Sessions
+from proreus.serving.named.sessions import Session, Sessions, nodes_now
 from proreus.serving.named.wire import to_nodes, to_pod
 from proreus.serving.values import invalid
 from proreus.worlds.pods.policies.catalogue import make_policy
@@ -149,7 +149,7 @@ class NamedDecisions:
             # The policy may still be at work on the arrays of the session: nobody may go on with them.
             self._sessions.close(session)
             there = session.cluster.snapshot()
-            again = observe(there.nodes, pod, request.waiting, there.budgets)
+            again = observe(nodes_now(there), pod, request.waiting, there.budgets)
             return self._by_rule(again, session.generation, request)
         if request.bind:
             session.carry_out(found, pod)

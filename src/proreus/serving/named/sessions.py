@@ -36,8 +36,9 @@ from proreus.serving.named.request import DecideAnswer
 from proreus.serving.named.wire import MOST_NODES, MOST_PODS, device_mask, to_node, to_pod
 from proreus.serving.values import Refusal, Refused, invalid
 from proreus.worlds.pods.policies.explaining import PodPolicy
-from proreus.worlds.pods.state.described import NodeNow
+from proreus.worlds.pods.state.described import NodeNow, Running
 from proreus.worlds.pods.state.open import OpenCluster
+from proreus.worlds.pods.state.open_values import Snapshot, Unlisted
 
 MOST_SESSIONS = 16
 """At once; the one that was asked longest ago makes room for a new one."""
@@ -87,15 +88,14 @@ class Session:
         for victim in decided.victims:
             self.cluster.remove_pod(victim)
         devices = device_mask(decided.devices)
-        if self.cluster.has_pod(pod.name):
+        if pod.name in self.cluster.pod_names():
             self.cluster.bind_pod(pod.name, decided.node, devices)
         else:
             self.cluster.add_pod(pod, decided.node, devices)
         self.generation += 1
 
     def _check_size(self) -> None:
-        cluster = self.cluster
-        if cluster.node_count > MOST_NODES or cluster.pod_count > MOST_PODS:
+        if len(self.cluster.node_names()) > MOST_NODES or len(self.cluster.pod_names()) > MOST_PODS:
             raise InputError(f"more than {MOST_NODES} nodes or {MOST_PODS} pods")
 
 
@@ -114,8 +114,7 @@ class Sessions:
     ) -> Session:
         """Keep a cluster from now on."""
         cluster = OpenCluster()
-        for now in nodes:
-            add_node(cluster, now)
+        add_nodes(cluster, nodes)
         for budget in budgets:
             cluster.add_budget(budget)
         session = Session(secrets.token_hex(16), cluster, policy)
@@ -147,24 +146,45 @@ class Sessions:
             oldest.lost = True
 
     def _size(self) -> int:
-        return sum(one.cluster.node_count + one.cluster.pod_count for one in self._kept.values())
+        clusters = [session.cluster for session in self._kept.values()]
+        return sum(len(cluster.node_names()) + len(cluster.pod_names()) for cluster in clusters)
 
 
-def add_node(cluster: OpenCluster, now: NodeNow) -> None:
-    """A node and what is on it."""
-    cluster.add_node(now.node)
-    cluster.set_unlisted(now.node.name, now.used, now.gpu_used)
-    for running in now.running:
-        cluster.add_pod(running.pod, now.node.name, running.devices, running.since)
+def add_nodes(cluster: OpenCluster, nodes: Sequence[NodeNow]) -> None:
+    """Nodes and what is on them; all nodes first, since each makes room for what follows."""
+    for now in nodes:
+        cluster.add_node(now.node)
+    for now in nodes:
+        cluster.set_unlisted(now.node.name, Unlisted(now.used, now.gpu_used))
+    for now in nodes:
+        for running in now.running:
+            cluster.add_pod(running.pod, now.node.name, running.devices, running.since)
+
+
+def nodes_now(snapshot: Snapshot) -> list[NodeNow]:
+    """What is there, described as a client would."""
+    running: dict[str, list[Running]] = {}
+    for placed in snapshot.running:
+        running.setdefault(placed.node, []).append(Running(placed.pod, placed.devices, placed.since))
+    return [
+        NodeNow(node, tuple(running.get(node.name, ())), unlisted.used, unlisted.gpu_used)
+        for node, unlisted in zip(snapshot.nodes, snapshot.unlisted, strict=True)
+    ]
 
 
 def _update_node(cluster: OpenCluster, now: NodeNow) -> None:
     cluster.update_node(now.node)
-    cluster.set_unlisted(now.node.name, now.used, now.gpu_used)
+    cluster.set_unlisted(now.node.name, Unlisted(now.used, now.gpu_used))
+
+
+def _remove_node(cluster: OpenCluster, name: str) -> None:
+    for pod in cluster.pods_on(name):
+        cluster.remove_pod(pod)
+    cluster.remove_node(name)
 
 
 def _set_budget(cluster: OpenCluster, budget: DisruptionBudget) -> None:
-    if cluster.has_budget(budget.name, budget.namespace):
+    if (budget.namespace, budget.name) in cluster.budget_names():
         cluster.remove_budget(budget.name, budget.namespace)
     cluster.add_budget(budget)
 
@@ -173,13 +193,13 @@ def _act(cluster: OpenCluster, change: Change, path: str) -> Callable[[], object
     """What is to be done; what cannot be meant is refused before anything is."""
     match change:
         case AddNode(node=wire):
-            return partial(add_node, cluster, to_node(wire, f"{path}.node"))
+            return partial(add_nodes, cluster, [to_node(wire, f"{path}.node")])
         case UpdateNode(node=wire):
             if wire.pods:
                 raise invalid(f"{path}.node.pods", "the pods of a node stay; list none")
             return partial(_update_node, cluster, to_node(wire, f"{path}.node"))
         case RemoveNode(name=name):
-            return partial(cluster.remove_node, name)
+            return partial(_remove_node, cluster, name)
         case AddPod(pod=wire, node=node):
             pod = to_pod(wire, f"{path}.pod")
             return partial(cluster.add_pod, pod, node, device_mask(wire.devices), wire.since)

@@ -164,6 +164,15 @@ class OpenCluster:
         n = int(self._room.state.pod_node[self._pod_at(name)])
         return None if n == NOWHERE else self._nodes.nodes[n].name
 
+    def pods_on(self, node: str) -> list[str]:
+        """The pods that run on a node, the last that came first."""
+        state, found = self._room.state, []
+        p = int(state.first[self._node_row(node)])
+        while p >= 0:
+            found.append(self._pods[p].name)
+            p = int(state.following[p])
+        return found
+
     def add_pod(self, pod: Pod, node: str | None = None, devices: int = 0, since: float = 0.0) -> None:
         """A pod comes: it waits, or runs on `node` since then.
 
@@ -207,6 +216,10 @@ class OpenCluster:
         self._turnover += 1
 
     # Budgets.
+
+    def budget_names(self) -> KeysView[tuple[str, str]]:
+        """The budgets that are there: namespace and name."""
+        return self._budgets.keys()
 
     def add_budget(self, budget: DisruptionBudget) -> None:
         """A disruption budget from now on."""
