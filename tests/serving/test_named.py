@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -46,6 +45,12 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
     place[last] = value
     return request
+
+
+def observed(request: DecideRequest) -> PodObservation:
+    """What the service sees of a request."""
+    assert request.pod is not None
+    return observe(to_nodes(request.nodes), to_pod(request.pod, "pod"), request.waiting)
 
 
 def test_the_fuller_node_is_taken_and_the_reasons_are_given(doors: Doors) -> None:
@@ -154,11 +159,11 @@ def test_an_observation_survives_the_journey_in_named_fields(workload: Workload)
         wire = msgspec.json.decode(
             msgspec.json.encode(request_of(observation, explain=True)), type=DecideRequest
         )
-        told = observe(to_nodes(wire.nodes), to_pod(needed(wire.pod), "pod"), wire.waiting)
+        told = observed(wire)
         assert told.subject.spec == observation.subject.spec
         assert told.refusals().tolist() == observation.refusals().tolist()
-        here = answer(rule, observation, rule.decide(observation), explain=False)
-        there = answer(rule, told, rule.decide(told), explain=False)
+        here = answer(rule.name, observation, rule.decide(observation))
+        there = answer(rule.name, told, rule.decide(told))
         assert (here.decision, here.node, here.devices) == (there.decision, there.node, there.devices)
 
     simulate(compile_workload(workload), policy, inspect=look)
@@ -167,9 +172,7 @@ def test_an_observation_survives_the_journey_in_named_fields(workload: Workload)
 @settings(max_examples=20)
 @given(workload=workloads(most_pods=10))
 def test_a_remote_policy_plays_as_the_local_one(doors: Doors, workload: Workload) -> None:
-    # Which of equal victims preemption takes goes by lot.
-    calm = tuple(replace(pod, spec=replace(pod.spec, may_preempt=False)) for pod in workload.pods)
-    workload = replace(workload, pods=calm, budgets=())
+    """Preemption and budgets included: the service is told what runs, and forgets nothing."""
     with RestClient(doors.url) as client:
         remote = simulate(compile_workload(workload), RemotePolicy(client))
     local = simulate(compile_workload(workload), make_policy("best_fit"))
@@ -178,7 +181,7 @@ def test_a_remote_policy_plays_as_the_local_one(doors: Doors, workload: Workload
 
 def test_a_remote_policy_explains(doors: Doors) -> None:
     request = msgspec.convert(REQUEST, DecideRequest)
-    observation = observe(to_nodes(request.nodes), to_pod(needed(request.pod), "pod"))
+    observation = observed(request)
     with RestClient(doors.url) as client:
         explained = RemotePolicy(client).explain(observation)
     local = make_policy("best_fit")

@@ -18,8 +18,8 @@ class BudgetWire(Strict, frozen=True):
     name: str
     selector: SelectorWire
     namespace: str = "default"
-    min_available: Annotated[int | None, Meta(ge=0, le=2**31)] = None
-    max_unavailable: Annotated[int | None, Meta(ge=0, le=2**31)] = None
+    min_available: Annotated[int, Meta(ge=0, le=2**31)] | None = None
+    max_unavailable: Annotated[int, Meta(ge=0, le=2**31)] | None = None
 
 
 class AddNode(Strict, frozen=True, tag_field="change", tag="add_node"):
