@@ -19,9 +19,10 @@ _REF = "#/components/schemas/{name}"
 _WHY = {
     Refusal.INVALID: "A field is missing, unknown, of the wrong type, length or range; `field` names it.",
     Refusal.UNAUTHENTICATED: "The token is missing or wrong.",
-    Refusal.NOT_FOUND: "There is no such version.",
+    Refusal.NOT_FOUND: "There is no such version, or no such session.",
     Refusal.TOO_SLOW: "The body did not come in time.",
-    Refusal.CONFLICT: "The version is damaged, does not fit, or there is none before it; nothing changed.",
+    Refusal.CONFLICT: "The version is damaged, does not fit, or there is none before it; the session is at "
+    "another generation. Nothing changed.",
     Refusal.TOO_LARGE: "The body is larger than the limit.",
     Refusal.WRONG_TYPE: "The content type of the body is another one.",
     Refusal.EXHAUSTED: "Too many requests at once or per second.",

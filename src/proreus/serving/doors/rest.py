@@ -90,6 +90,7 @@ class RestApi:
             "Decide about a pod in a cluster of any size, described in named fields.",
             _answer("The decision, with reasons.", DecideAnswer),
             {JSON: DecideRequest},
+            own_refusals=(Refusal.NOT_FOUND, Refusal.CONFLICT),
             blocking=True,
         )
         health = Route(self.health, "Whether the service answers.", _answer("It does.", Health), open=True)
