@@ -1,4 +1,4 @@
-"""Clients of the service: REST and gRPC, blocking and asyncio, a cluster that it keeps, a service as a policy.
+"""Clients of the service: REST and gRPC, blocking and asyncio; a kept cluster; a service as a policy.
 
     from proreus.serving.client import RestClient
 
