@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -94,8 +95,12 @@ class History:
     told: Counter[str] = field(default_factory=Counter)
     made: int = 0
     clock: float = 0.0
+    most_nodes: int = 0
 
     def __post_init__(self) -> None:
+        self.most_nodes = self.rng.choice(
+            (2, 4, len(NAMES))
+        )  # where there are few, pods have to evict others
         self.menu = [any_spec(self.rng) for _ in range(6)]
         self.add_node()
 
@@ -104,15 +109,15 @@ class History:
         events = (
             *((self.add_waiting,) * 4),
             *((self.add_running,) * 4),
-            *((self.remove_pod,) * 4),
+            *((self.remove_pod,) * 3),
             *((self.add_node,) * 2),
             *((self.update_node,) * 2),
             self.remove_node,
-            self.change_budget,
+            *((self.change_budget,) * 2),
             self.set_unlisted,
-            self.new_spec,
+            *((self.new_spec,) * 3),
         )
-        chosen = self.rng.randrange(len(events) + 5)
+        chosen = self.rng.randrange(len(events) + 8)
         if chosen < len(events):
             events[chosen]()
         else:
@@ -125,7 +130,7 @@ class History:
     def add_node(self) -> None:
         """A node joins, perhaps one that was there before."""
         absent = [name for name in NAMES if name not in {node.name for node in self.nodes}]
-        if absent:
+        if absent and len(self.nodes) < self.most_nodes:
             node = any_node(self.rng, self.rng.choice(absent))
             self.open.add_node(node)
             self.nodes.append(node)
@@ -138,7 +143,7 @@ class History:
         other = any_node(self.rng, before.name)
         free_of_gpus = not any(each.node == before.name and each.devices for each in self.running)
         unlisted_gpus = self.unlisted.get(before.name, Unlisted()).gpu_used
-        changes = [
+        changes: list[dict[str, Any]] = [
             {"labels": other.labels},
             {"taints": other.taints},
             {"unschedulable": not before.unschedulable},
