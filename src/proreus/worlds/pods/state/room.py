@@ -1,4 +1,4 @@
-"""The columns of an open cluster: capacity beyond what is in use, doubled where it is spent.
+"""The columns of an open cluster: capacity beyond what is in use, and more of it where it is spent.
 
 Spare rows are inert: they select nothing and hold nothing, so kernels may pass over them. Where a kernel
 takes the length of a column for the number of nodes, it gets a view of exactly the nodes that are there.
@@ -220,11 +220,15 @@ class Room:
         self.pod_class = np.full(sizes["P"], -1, dtype=np.int64)
 
     def ensure(self, **wanted: int) -> None:
-        """Capacity for so many along each axis; doubled where it falls short."""
+        """Capacity for so many along each axis; half as much again where it falls short.
+
+        Doubling would waste more, above all in tables with two such axes, and rows whose length is a power of
+        two share too few lines of the processor's cache.
+        """
         new = dict(self.sizes)
         for axis, count in wanted.items():
             while new[axis] < count:
-                new[axis] = max(2 * new[axis], 1)
+                new[axis] += new[axis] // 2 + 1
         self._resize(new)
 
     def widen(self, **wanted: int) -> None:
