@@ -25,6 +25,7 @@ from proreus.bench.live_cluster import GPU_EVERY, Generated, generate_cluster
 from proreus.contract.claim import BenchRow, claim
 from proreus.model.decision import Place
 from proreus.model.errors import InputError, UsageError, WorkError
+from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import MIB
 from proreus.model.workload import Workload
@@ -38,7 +39,7 @@ EVENT_GOAL, DECISION_GOAL, GROWTH_GOAL = 20.0, 500.0, 1.05
 """CPU microseconds of an event and of a decision at the 99th percentile, memory after by before."""
 POLICIES = ("kube", "learned")
 _SEED = 7
-_EVENTS, _DECISIONS, _STRANGERS = 20_000, 4_000, 100
+_EVENTS, _DECISIONS, _STRANGERS, _NODES = 20_000, 4_000, 100, 20
 
 
 def bench_live(
@@ -65,6 +66,7 @@ def bench_live(
     what = f"{nodes:,} nodes, {pods:,} pods"
     yield claim(f"first filling, {what}", "CPU-s", filled, better="lower", peer=peer)
     yield from _event_rows(live, compiled, tell)
+    yield from _node_rows(live, compiled, tell)
     for name in POLICIES:
         yield from _decision_rows(live, name, compiled, tell)
     ours = live.cluster.bytes()
@@ -195,6 +197,27 @@ def _event_rows(live: _Live, compiled: float, tell: Callable[[str], None]) -> It
         better="lower",
         peer=peer,
     )
+
+
+def _node_rows(live: _Live, compiled: float, tell: Callable[[str], None]) -> Iterator[BenchRow]:
+    """Nodes join, are cordoned and leave, each with the question after it."""
+    tell("nodes")
+    cluster, first = live.cluster, live.generated.nodes[0]
+    joining = [replace(first, name=f"joins-{k}") for k in range(_NODES)]
+    events: dict[str, Callable[[Node], None]] = {
+        "a node joins": cluster.add_node,
+        "a node is cordoned": lambda node: cluster.update_node(replace(node, unschedulable=True)),
+        "a node leaves": lambda node: cluster.remove_node(node.name),
+    }
+    for what, event in events.items():
+        taken = []
+        for node in joining:
+            begin = time.process_time()
+            event(node)
+            live.ask(live.generated.specs[0])
+            taken.append(time.process_time() - begin)
+        each = 1e6 * float(np.median(taken))
+        yield claim(what, "CPU-us", each, better="lower", peer=(1e6 * compiled, "fresh compile"))
 
 
 def _decision_rows(

@@ -20,7 +20,8 @@ that it is still the same cluster. In between, a cache by class and node row
 - may compare `cluster.classes.epoch[c]`, which goes up when class row c is given to another spec. Who does
   not compare is safe too: the counter jumps before, and also when entries of `terms.spread` move, as above.
 
-No clock, no I/O. An observation holds until the next call that changes something, or the next question.
+No clock, no I/O, one thread at a time. An observation holds until the next call that changes something, or
+the next question; a decision over it must have ended by then, for dry runs of preemption write to the state.
 """
 
 from __future__ import annotations
