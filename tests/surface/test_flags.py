@@ -20,7 +20,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *((verb,) for verb in VERBS),
     *product(("simulate", "compare", "train"), WORLDS),
     *(("train", world, "--algo", name) for world, names in LEARNERS.items() for name in names),
-    *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance")),
+    *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live")),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all")),
     *product(("data",), ("list", "clean")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +19,8 @@ from proreus.model.files import write_atomically
 from proreus.reading.catalogue import data_dir
 from proreus.worlds import registered, world
 
-Bench = Callable[[Path | None, Callable[[str], None]], Iterator[BenchRow]]
+Bench = Callable[..., Iterator[BenchRow]]
+"""Called with the folder of traces, if any, and with whom to tell what goes on; sizes come by name."""
 
 # Claims that belong to no world; each world brings its own under its name.
 SHARED = {
@@ -27,6 +28,7 @@ SHARED = {
     "train": "proreus.bench.train:bench_train",
     "gpu": "proreus.bench.gpu:bench_gpu",
     "clean": "proreus.bench.clean:bench_clean",
+    "live": "proreus.bench.live:bench_live",
 }
 
 
@@ -52,6 +54,22 @@ class BenchArguments:
     common: Common = field(default_factory=Common)
 
 
+@dataclass(frozen=True)
+class LiveArguments(BenchArguments):
+    """Flags of `proreus bench live`."""
+
+    nodes: int = 5_000
+    """Nodes of the generated cluster."""
+    pods: int = 50_000
+    """Pods in it."""
+    events: int = 1_000_000
+    """Pods that come and go in the last part."""
+
+
+# Benchmarks whose sizes can be turned.
+_SIZED = {"live": LiveArguments}
+
+
 def run(words: Sequence[str]) -> int:
     """Exit code 0 when every goal holds, 1 when one does not."""
     known = benches()
@@ -61,12 +79,16 @@ def run(words: Sequence[str]) -> int:
     name, *rest = words
     if name not in known:
         raise unknown_name("benchmark", name, known)
-    arguments = parse(BenchArguments, f"proreus bench {name}", rest, _describe())
+    arguments = parse(_SIZED.get(name, BenchArguments), f"proreus bench {name}", rest, _describe())
+    shared = {each.name for each in fields(BenchArguments)}
+    sizes = {
+        each.name: getattr(arguments, each.name) for each in fields(arguments) if each.name not in shared
+    }
     prepare(arguments.common)
     console = new_console()
     rows = []
     with console.status("compiling kernels (once)") as status:
-        for row in find(known[name])(data_dir(arguments.data), lambda text: status.update(text)):
+        for row in find(known[name])(data_dir(arguments.data), lambda text: status.update(text), **sizes):
             rows.append(row)
     console.print(_table(name, rows))
     if arguments.common.json is not None:

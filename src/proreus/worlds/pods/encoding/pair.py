@@ -98,7 +98,7 @@ def cluster_scale(compiled_workload: Compiled) -> F64:
     workload asks for, then the share of the cluster's GPUs per model.
     """
     nodes, demand = compiled_workload.cluster.nodes, compiled_workload.demand
-    devices = float(nodes.gpu_count.sum())
+    devices = max(float(nodes.gpu_count.sum()), 1.0)
     shares = [
         float(nodes.gpu_count[nodes.gpu_model == m].sum()) / devices
         for m in range(len(compiled_workload.models))

@@ -18,15 +18,18 @@ that it is still the same cluster. In between, a cache by class and node row
 - reads the ring `state.changed` as ever; a change that concerns all nodes makes `state.counts[0]` jump by
   more than the ring holds, which every reader takes for "start over";
 - may compare `cluster.classes.epoch[c]`, which goes up when class row c is given to another spec. Who does
-  not compare is safe too: the counter jumps then, as above.
+  not compare is safe too: the counter jumps before, and also when entries of `terms.spread` move, as above.
 
-No clock, no I/O. An observation holds until the next call that changes something, or the next question.
+No clock, no I/O, one thread at a time. An observation holds until the next call that changes something, or
+the next question; a decision over it must have ended by then, for dry runs of preemption write to the state.
 """
 
 from __future__ import annotations
 
 from collections.abc import KeysView
 from typing import cast
+
+import numpy as np
 
 from proreus.kernels.packed import pack
 from proreus.model.errors import InputError
@@ -73,10 +76,10 @@ class OpenCluster:
         self._room = Room()
         self._nodes = NodeRows(self._room)
         self._shapes = ShapeRows(self._room, self._nodes)
-        self._terms = TermRows(self._room, self._nodes, self._count_term)
+        self._terms = TermRows(self._room, self._nodes)
+        self._terms.count, self._terms.moved = self._count_term, self._start_over
         self._classes = ClassRows(self._room, self._nodes, self._shapes, self._terms)
-        self._classes.protect = self._protect
-        self._classes.reused = self._start_over
+        self._classes.protect, self._classes.reused = self._protect, self._start_over
         self._unlisted: dict[str, Unlisted] = {}
         self._pods: list[Pod] = [_ABSENT] * self._room.sizes["P"]
         self._pod_row: dict[str, int] = {}
@@ -406,7 +409,10 @@ class OpenCluster:
             )
         )
         self._state: State = pack(live(room.state, len(nodes)))
-        self._scratch: Scratch = pack(room.scratch)
+        # As wide as domains are many: whoever keeps figures per domain has them as wide.
+        widest = max(int(room.nodes.domains.max()), 1)
+        counted = np.zeros((room.sizes["H"], widest), dtype=np.int64)
+        self._scratch: Scratch = pack(room.scratch._replace(spread_count=counted))
         refill_fragments(self._cluster, self._state)
         self._compiled = Compiled(
             # Lists that live on stand where a closed workload has tuples: nobody who only reads can tell.

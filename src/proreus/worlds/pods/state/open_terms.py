@@ -23,8 +23,12 @@ _LISTS = (NEED, AVOID, LIKE, DRAW, SPREAD)
 class TermRows:
     """Which term has which row, and which class uses which."""
 
-    def __init__(self, room: Room, nodes: NodeRows, count: Callable[[int], None]) -> None:
-        self._room, self._nodes, self._count = room, nodes, count
+    def __init__(self, room: Room, nodes: NodeRows) -> None:
+        self._room, self._nodes = room, nodes
+        self.count: Callable[[int], None] = lambda t: None
+        """Told of every term that gets a row, so that running pods can be counted."""
+        self.moved: Callable[[], None] = lambda: None
+        """Told when spread constraints of other classes got other places: caches may go by these."""
         self._ids: Ids[Term] = Ids()
         self._of_class: dict[int, list[Term]] = {}
         self._groups: dict[int, tuple[Group, bool]] = {}
@@ -50,7 +54,8 @@ class TermRows:
         self._room.put(AVOID, c, [(t,) for t in found.avoid])
         self._room.put(LIKE, c, found.like)
         self._room.put(DRAW, c, found.draw)
-        self._room.put(SPREAD, c, found.spread)
+        if self._room.put(SPREAD, c, found.spread):
+            self.moved()
         for t in {each.term for each in found.draw}:
             self._drawn[t] = self._drawn.get(t, 0) + 1
         for t in set(found.avoid):
@@ -106,7 +111,7 @@ class TermRows:
                 if group not in picked:
                     picked[group] = term[1].picks(group)
                 columns.selects[t, c] = picked[group] and (stays or not term[1].staying)
-            self._count(t)
+            self.count(t)
         return t
 
     def _selects(self, selection: Selection, c: int) -> bool:

@@ -1,4 +1,4 @@
-"""The columns of an open cluster: capacity beyond what is in use, doubled where it is spent.
+"""The columns of an open cluster: capacity beyond what is in use, and more of it where it is spent.
 
 Spare rows are inert: they select nothing and hold nothing, so kernels may pass over them. Where a kernel
 takes the length of a column for the number of nodes, it gets a view of exactly the nodes that are there.
@@ -147,7 +147,7 @@ _LAYOUT: dict[type[Any], dict[str, _Column]] = {
         "counts": _Column("2"),
     },
     Scratch: {
-        "spread_count": _Column("HD"),
+        "spread_count": _Column("H1"),  # its width is that of the widest topology key, see `OpenCluster`
         "spread_min": _Column("H"),
         "nodes": _Column("N"),
         "pods": _Column("P"),
@@ -220,11 +220,15 @@ class Room:
         self.pod_class = np.full(sizes["P"], -1, dtype=np.int64)
 
     def ensure(self, **wanted: int) -> None:
-        """Capacity for so many along each axis; doubled where it falls short."""
+        """Capacity for so many along each axis; half as much again where it falls short.
+
+        Doubling would waste more, above all in tables with two such axes, and rows whose length is a power of
+        two share too few lines of the processor's cache.
+        """
         new = dict(self.sizes)
         for axis, count in wanted.items():
             while new[axis] < count:
-                new[axis] = max(2 * new[axis], 1)
+                new[axis] += new[axis] // 2 + 1
         self._resize(new)
 
     def widen(self, **wanted: int) -> None:
@@ -250,13 +254,16 @@ class Room:
             self.pod_class = _grown(self.pod_class, _Column("P", spare=-1), after)
         self.sizes, self.grown = new, True
 
-    def put(self, lists: Lists, row: int, entries: Sequence[Sequence[int]]) -> None:
-        """The list of one row, in place of what it was; entries: one tuple per flat column each."""
+    def put(self, lists: Lists, row: int, entries: Sequence[Sequence[int]]) -> bool:
+        """The list of one row, in place of what it was; entries: one tuple per flat column each.
+
+        Returns whether the lists behind it moved.
+        """
         start = getattr(getattr(self, lists.group), lists.start)
         begin, end, used = int(start[row]), int(start[row + 1]), int(start[-1])
         change = len(entries) - (end - begin)
         if not entries and not change:
-            return
+            return False
         self.ensure(**{lists.axis: used + change})
         group = getattr(self, lists.group)
         values = np.array(entries).reshape(len(entries), len(lists.flat))
@@ -265,6 +272,7 @@ class Room:
             flat[end + change : used + change] = flat[end:used].copy()
             flat[begin : end + change] = values[:, k]
         getattr(group, lists.start)[row + 1 :] += change
+        return change != 0 and end < used
 
     def put_all(self, lists: Lists, lengths: I64, flat: I64) -> None:
         """The lists of the first rows anew, the others empty; lengths: int64[rows], flat: all entries."""
