@@ -188,8 +188,8 @@ class Replay:
 
     def _best(self, observation: PodObservation, potential: Sequence[int], offset: int) -> int:
         self.scratch.nodes[: len(potential)] = potential
-        search = (len(potential), offset)
-        return int(best_candidate(self.cluster, self.state, self.scratch, observation.pod_class, search))
+        search = (observation.pod_class, len(potential), offset)
+        return int(best_candidate(self.cluster, self.state, self.scratch, self.rule, search))
 
     def _full(self, pod: int) -> str:
         known = self.workload.pods[pod]

@@ -164,7 +164,8 @@ def preemption(observation: PodObservation, offset: int, names: list[str]) -> tu
     scratch.nodes[: len(potential)] = potential
     if not potential:
         return None
-    where = best_candidate(cluster, state, scratch, c, (len(potential), offset % len(potential)))
+    rule = kube_rule(observation)
+    where = best_candidate(cluster, state, scratch, rule, (c, len(potential), offset % len(potential)))
     if where == NOWHERE:
         return None
     found = observation.victims(where)

@@ -1,4 +1,4 @@
-"""The arrays of a run of the pods world. P pods, R resource columns, N nodes, X = R + 2 sums."""
+"""The arrays of a run of the pods world. P pods, C classes, R resource columns, N nodes, X = R + 2 sums."""
 
 from __future__ import annotations
 
@@ -60,6 +60,9 @@ class Run(NamedTuple):
     backoff: Heap  # by the time the back-off ends
     running: Heap  # by the time the pod ends
     pool: I64  # [P] pods that no node can take until something changes
+    barren: (
+        I64  # [C] until which change every node refuses the class, -1 unknown: see `legality.still_barren`
+    )
     clock: F64  # [1]
     used: F64  # [X] in use now: each resource column, milli-GPU, fragmentation
     integral: F64  # [X] the same, summed over time

@@ -43,7 +43,13 @@ from proreus.worlds.pods.simulation.ticked import bind, tick_node
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.devices import devices_fit, tightest_devices
 from proreus.worlds.pods.state.filters import CURABLE, OK
-from proreus.worlds.pods.state.legality import prepare, refusal
+from proreus.worlds.pods.state.legality import (
+    local_refusal,
+    prepare,
+    refusal,
+    related_refusal,
+    still_barren,
+)
 from proreus.worlds.pods.state.placement import expect, place, remove
 from proreus.worlds.pods.state.victims import choose_victims
 
@@ -268,7 +274,7 @@ def _delay(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int)
     run.attempts[pod] += 1
     stamp(run, pod)
     limit = run.options[ATTEMPT_LIMIT]
-    if fits_somewhere(cluster, state, cluster.pod_class[pod], scratch):
+    if fits_somewhere(cluster, state, run, scratch, cluster.pod_class[pod]):
         if 0 < limit <= run.attempts[pod]:
             run.status[pod] = FAILED
         else:
@@ -284,10 +290,17 @@ def _delay(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int)
 
 
 @compiled
-def fits_somewhere(cluster: Cluster, state: State, c: int, scratch: Scratch) -> bool:
+def fits_somewhere(cluster: Cluster, state: State, run: Run, scratch: Scratch, c: int) -> bool:
     """Whether any node may take a pod of class c now."""
+    if still_barren(cluster, state, run.barren, c):
+        return False
     prepare(cluster, state, c, scratch)
+    barren = True
     for n in range(state.first.shape[0]):
-        if refusal(cluster, state, c, n, scratch) == OK:
-            return True
+        if local_refusal(cluster, state, c, n) == OK:
+            if related_refusal(cluster, state, c, n, scratch) == OK:
+                return True
+            barren = False
+    if barren:
+        run.barren[c] = state.counts[0]
     return False

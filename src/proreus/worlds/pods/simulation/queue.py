@@ -21,6 +21,7 @@ from proreus.worlds.pods.simulation.heap import heap_push
 from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.filters import OK
 from proreus.worlds.pods.state.legality import local_refusal
+from proreus.worlds.pods.state.victims import room_by_eviction
 
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 10.0
 
@@ -88,7 +89,7 @@ def wake(cluster: Cluster, state: State, run: Run, n: int, gone: int) -> None:
         c = cluster.pod_class[pod]
         if (
             local_refusal(cluster, state, c, n) == OK
-            or _room_by_eviction(cluster, state, c, n)
+            or (cluster.classes.may_preempt[c] and room_by_eviction(cluster, state, c, n))
             or _counts(cluster, c, gone)
             or _excludes(cluster, c, gone)
         ):
@@ -97,32 +98,6 @@ def wake(cluster: Cluster, state: State, run: Run, n: int, gone: int) -> None:
             run.pool[kept] = pod
             kept += 1
     run.counters[POOL_SIZE] = kept
-
-
-@compiled
-def _room_by_eviction(cluster: Cluster, state: State, c: int, n: int) -> bool:
-    """Whether node n has pods that class c may evict, and would have every resource for it without them."""
-    classes = cluster.classes
-    if not classes.may_preempt[c]:
-        return False
-    lower = False
-    pod = state.first[n]
-    while pod >= 0 and not lower:
-        lower = classes.priority[cluster.pod_class[pod]] < classes.priority[c]
-        pod = state.following[pod]
-    if not lower:
-        return False
-    for r in range(state.free.shape[1]):
-        free = state.free[n, r]
-        pod = state.first[n]
-        while pod >= 0 and free < classes.request[c, r]:
-            other = cluster.pod_class[pod]
-            if classes.priority[other] < classes.priority[c]:
-                free += classes.request[other, r]
-            pod = state.following[pod]
-        if free < classes.request[c, r]:
-            return False
-    return True
 
 
 @compiled

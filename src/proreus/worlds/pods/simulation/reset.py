@@ -61,6 +61,7 @@ def clear_run(state: State, run: Run) -> None:
     _clear_heap(run.running)
     _clear_heap(run.woken)
     run.ticket[:] = 0
+    run.barren[:] = -1
     run.clock[0] = run.arrival[0]
     run.used[:] = 0.0
     run.used[run.used.shape[0] - 1] = state.fragment.sum()

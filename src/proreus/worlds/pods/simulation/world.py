@@ -217,6 +217,7 @@ def new_run(
             backoff=_new_heap(count),
             running=_new_heap(count),
             pool=np.zeros(count, dtype=np.int64),
+            barren=np.full(len(compiled.specs), -1, dtype=np.int64),
             clock=np.array([arrival[0] if count else 0.0]),
             used=used,
             integral=np.zeros(sums),

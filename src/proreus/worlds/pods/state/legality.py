@@ -6,6 +6,7 @@ filter that refuses (`filters.py`).
 
 from __future__ import annotations
 
+from proreus.kernels.arrays import I64
 from proreus.kernels.compiled import compiled
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_PODS
@@ -46,14 +47,47 @@ def prepare(cluster: Cluster, state: State, c: int, scratch: Scratch) -> None:
             if counts_for_spread(cluster, shape, e, n) and has_spread_keys(cluster, c, n, True):
                 d = cluster.nodes.domain[key, n]
                 count[d] = max(count[d], 0) + state.matching[term, n]
-        domains = 0
-        least = -1
-        for d in range(cluster.nodes.domains[key]):
-            if count[d] >= 0:
-                domains += 1
-                if least < 0 or count[d] < least:
-                    least = count[d]
-        scratch.spread_min[h] = 0 if domains < terms.spread_min_domains[e] else max(least, 0)
+        scratch.spread_min[h] = least_in_domain(cluster, e, count)
+        h += 1
+
+
+@compiled
+def least_in_domain(cluster: Cluster, e: int, count: I64) -> int:
+    """The fewest matching pods of a domain of spread constraint e, 0 where there are too few domains.
+
+    count: int64[D], -1 for a domain that does not exist.
+    """
+    domains = 0
+    least = -1
+    for d in range(cluster.nodes.domains[cluster.terms.key[cluster.terms.spread[e]]]):
+        if count[d] >= 0:
+            domains += 1
+            if least < 0 or count[d] < least:
+                least = count[d]
+    return 0 if domains < cluster.terms.spread_min_domains[e] else max(least, 0)
+
+
+@compiled
+def shift_prepared(cluster: Cluster, scratch: Scratch, c: int, moved: tuple[int, int], sign: int) -> None:
+    """What `prepare` has counted for class c, after a pod came to a node (sign 1) or left it (sign -1).
+
+    moved: the class of that pod and the node.
+    """
+    other, n = moved
+    terms = cluster.terms
+    shape = cluster.classes.shape[c]
+    h = 0
+    for e in range(terms.spread_start[c], terms.spread_start[c + 1]):
+        if not terms.spread_hard[e]:
+            continue
+        term = terms.spread[e]
+        if (
+            terms.selects[term, other]
+            and counts_for_spread(cluster, shape, e, n)
+            and has_spread_keys(cluster, c, n, True)
+        ):
+            scratch.spread_count[h, cluster.nodes.domain[terms.key[term], n]] += sign
+            scratch.spread_min[h] = least_in_domain(cluster, e, scratch.spread_count[h])
         h += 1
 
 
@@ -82,10 +116,37 @@ def refusal(cluster: Cluster, state: State, c: int, n: int, scratch: Scratch) ->
     code = local_refusal(cluster, state, c, n)
     if code != OK:
         return code
+    return related_refusal(cluster, state, c, n, scratch)
+
+
+@compiled
+def related_refusal(cluster: Cluster, state: State, c: int, n: int, scratch: Scratch) -> int:
+    """The filters that look at pods on other nodes too: spread, then affinity; `prepare` must have run."""
     code = spread_refusal(cluster, c, n, scratch)
     if code != OK:
         return code
     return affinity_refusal(cluster, state, c, n)
+
+
+@compiled
+def still_barren(cluster: Cluster, state: State, barren: I64, c: int) -> bool:
+    """Whether it is known that every node by itself refuses class c, as it did when last looked at.
+
+    barren: int64[C], the number of changes until which that is known, -1 where it is not; kept up to date.
+    Only nodes that changed since are judged, so that a pod may be tried again and again at little cost.
+    """
+    since, now = barren[c], state.counts[0]
+    if since < 0:
+        return False
+    ring = state.changed.shape[0]
+    # Many changes, or a state that was cleared: looking at every node costs less, or is needed.
+    known = 0 <= now - since <= min(ring, state.first.shape[0])
+    for k in range(since, now if known else since):
+        if local_refusal(cluster, state, c, state.changed[k % ring]) == OK:
+            known = False
+            break
+    barren[c] = now if known else -1
+    return known
 
 
 @compiled
@@ -175,11 +236,13 @@ def affinity_refusal(cluster: Cluster, state: State, c: int, n: int) -> int:
 
 @compiled
 def has_relations(cluster: Cluster, c: int) -> bool:
-    """Whether legality of class c depends on more than the node itself (spread, affinity)."""
+    """Whether legality of class c depends on more than the node itself (hard spread, required affinity)."""
     terms = cluster.terms
+    for e in range(terms.spread_start[c], terms.spread_start[c + 1]):
+        if terms.spread_hard[e]:
+            return True
     return (
-        terms.spread_start[c + 1] > terms.spread_start[c]
-        or terms.need_start[c + 1] > terms.need_start[c]
+        terms.need_start[c + 1] > terms.need_start[c]
         or terms.avoid_start[c + 1] > terms.avoid_start[c]
         or terms.shun_start[c + 1] > terms.shun_start[c]
     )

@@ -5,8 +5,11 @@ from __future__ import annotations
 from proreus.kernels.compiled import compiled
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.filters import OK
-from proreus.worlds.pods.state.legality import prepare, refusal
+from proreus.worlds.pods.state.legality import local_refusal, refusal, related_refusal, shift_prepared
 from proreus.worlds.pods.state.placement import attach, detach
+
+# Why evicting does not help: the node itself is too small for that, or pods elsewhere are in the way.
+HOPELESS, ELSEWHERE = -1, -2
 
 # Marks of the pods under consideration on a node.
 _KEPT = 0
@@ -41,11 +44,15 @@ def more_important(cluster: Cluster, state: State, a: int, b: int) -> bool:
 
 @compiled
 def choose_victims(cluster: Cluster, state: State, c: int, n: int, scratch: Scratch) -> tuple[int, int]:
-    """(number of victims, budgets violated) of placing class c on node n; (-1, 0) if evicting does not help.
+    """(number of victims, budgets violated) of placing class c on node n; below 0 if evicting does not help.
 
+    HOPELESS, 0: nor will it as long as the node stays as it is. ELSEWHERE, 0: pods elsewhere are against it.
     The victims are left at the front of `scratch.pods`: those that violate a budget first, then the
-    others, each most important first. The state is as before when this returns.
+    others, each most important first. `prepare` must have run for class c; the state and what was prepared
+    are as before when this returns.
     """
+    if not room_by_eviction(cluster, state, c, n):
+        return HOPELESS, 0
     priority = cluster.classes.priority[c]
     total = 0
     pod = state.first[n]
@@ -59,20 +66,17 @@ def choose_victims(cluster: Cluster, state: State, c: int, n: int, scratch: Scra
             scratch.pods[at] = pod
             total += 1
         pod = state.following[pod]
-    if total == 0:
-        return -1, 0
 
     held = _remember(state, scratch, n)
     load = (state.load[n, 0], state.load[n, 1])
     for i in range(total):
-        detach(cluster, state, scratch.pods[i])
-    prepare(cluster, state, c, scratch)
-    if refusal(cluster, state, c, n, scratch) != OK:
+        _without(cluster, state, scratch, c, scratch.pods[i])
+    hopeless = local_refusal(cluster, state, c, n) != OK
+    if hopeless or related_refusal(cluster, state, c, n, scratch) != OK:
         for i in range(total):
-            attach(cluster, state, scratch.pods[i], n, state.pod_devices[scratch.pods[i]])
+            _with(cluster, state, scratch, c, (scratch.pods[i], n))
         _restore(state, scratch, n, held, load)
-        prepare(cluster, state, c, scratch)
-        return -1, 0
+        return HOPELESS if hopeless else ELSEWHERE, 0
 
     _mark_violations(cluster, state, scratch, total)
     violations = 0
@@ -81,21 +85,59 @@ def choose_victims(cluster: Cluster, state: State, c: int, n: int, scratch: Scra
             if scratch.flags[i] != mark:
                 continue
             pod = scratch.pods[i]
-            attach(cluster, state, pod, n, state.pod_devices[pod])
-            prepare(cluster, state, c, scratch)
+            _with(cluster, state, scratch, c, (pod, n))
             if refusal(cluster, state, c, n, scratch) == OK:
                 scratch.flags[i] = _KEPT
             else:
-                detach(cluster, state, pod)
+                _without(cluster, state, scratch, c, pod)
                 scratch.flags[i] = outcome
                 if mark == _VIOLATING:
                     violations += 1
     victims = _collect(scratch, total)
     for i in range(victims):
-        attach(cluster, state, scratch.pods[i], n, state.pod_devices[scratch.pods[i]])
+        _with(cluster, state, scratch, c, (scratch.pods[i], n))
     _restore(state, scratch, n, held, load)
-    prepare(cluster, state, c, scratch)
     return victims, violations
+
+
+@compiled
+def room_by_eviction(cluster: Cluster, state: State, c: int, n: int) -> bool:
+    """Whether node n has pods of lower priority than class c, and would have every resource without them."""
+    classes = cluster.classes
+    lower = False
+    pod = state.first[n]
+    while pod >= 0 and not lower:
+        lower = classes.priority[cluster.pod_class[pod]] < classes.priority[c]
+        pod = state.following[pod]
+    if not lower:
+        return False
+    for r in range(state.free.shape[1]):
+        need, free = classes.request[c, r], state.free[n, r]
+        pod = state.first[n]
+        while pod >= 0 and free < need:
+            other = cluster.pod_class[pod]
+            if classes.priority[other] < classes.priority[c]:
+                free += classes.request[other, r]
+            pod = state.following[pod]
+        if free < need and need > 0:
+            return False
+    return True
+
+
+@compiled
+def _without(cluster: Cluster, state: State, scratch: Scratch, c: int, pod: int) -> None:
+    """A step of the dry run for class c: the pod leaves its node."""
+    moved = (cluster.pod_class[pod], state.pod_node[pod])
+    detach(cluster, state, pod)
+    shift_prepared(cluster, scratch, c, moved, -1)
+
+
+@compiled
+def _with(cluster: Cluster, state: State, scratch: Scratch, c: int, back: tuple[int, int]) -> None:
+    """The reverse: back = the pod and the node that it returns to."""
+    pod, n = back
+    attach(cluster, state, pod, n, state.pod_devices[pod])
+    shift_prepared(cluster, scratch, c, (cluster.pod_class[pod], n), 1)
 
 
 @compiled

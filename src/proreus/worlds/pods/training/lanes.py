@@ -203,6 +203,7 @@ class BatchedPods:
                     raise WorkError(f"the saved state does not fit: lane {i}, {name}")
                 array[...] = known
             lane.encoder.seen[:] = -1
+            lane.run.barren[:] = -1
         return self.observe()
 
     def _choices(self) -> Choices:
@@ -258,7 +259,7 @@ def _arrays(prefix: str, handle: Any) -> Iterator[tuple[str, np.ndarray[Any, Any
     for name, value in zip(columns._fields, columns, strict=True):
         if isinstance(value, Handle):
             yield from _arrays(f"{prefix}.{name}", value)
-        elif name not in ("samples", "heat", "options"):
+        elif name not in ("samples", "heat", "options", "barren"):
             yield f"{prefix}.{name}", value
 
 

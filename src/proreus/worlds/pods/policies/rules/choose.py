@@ -8,17 +8,20 @@ from proreus.kernels.arrays import I64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, RANDOM, ROTATING, Rule
-from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
+from proreus.worlds.pods.policies.rules.kube_scores import total_scores
+from proreus.worlds.pods.policies.rules.memory import BLOCK, catch_up, judge_block
 from proreus.worlds.pods.policies.rules.preempt import choose_preemption
 from proreus.worlds.pods.policies.rules.scores import choose_devices, node_score
+from proreus.worlds.pods.policies.rules.spread_memory import prepare_known
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.filters import OK
 from proreus.worlds.pods.state.legality import (
     affinity_refusal,
     has_relations,
     prepare,
-    refusal,
+    related_refusal,
     spread_refusal,
+    still_barren,
 )
 
 NOWHERE = -1
@@ -122,25 +125,50 @@ def find_feasible(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, 
         order = cluster.shapes.named[
             cluster.shapes.named_start[shape] : cluster.shapes.named_start[shape + 1]
         ]
+    found, judged = 0, order.shape[0]
+    barren = rule.memory.barren
+    if barren.shape[0] == 0 or not still_barren(cluster, state, barren, c):
+        found, judged = _search(cluster, state, scratch, rule, (c, order))
+    rule.cursor[0] = (rule.cursor[0] + judged) % nodes
+    return found
+
+
+@compiled
+def _search(
+    cluster: Cluster, state: State, scratch: Scratch, rule: Rule, among: tuple[int, I64]
+) -> tuple[int, int]:
+    """(nodes found, nodes judged) for among = (class, the nodes to look at in their order)."""
+    c, order = among
+    memory = rule.memory
+    catch_up(state, memory)
+    prepare_known(cluster, state, memory, c, scratch)
+    related = has_relations(cluster, c)
     looked = order.shape[0]
     wanted = feasible_target(looked, rule.percentage)
-    prepare(cluster, state, c, scratch)
+    codes, nodes = memory.codes, scratch.nodes
     found = 0
     judged = 0
+    barren = True
     at = rule.cursor[0] % max(looked, 1)
     while judged < looked:
+        k = judged % BLOCK
+        if k == 0:
+            judge_block(cluster, state, memory, c, (order, at))
         n = order[at]
         at += 1
         if at == looked:
             at = 0
-        if refusal(cluster, state, c, n, scratch) == OK:
-            if found == wanted:
-                break
-            scratch.nodes[found] = n
-            found += 1
+        if codes[k] == OK:
+            barren = False
+            if not related or related_refusal(cluster, state, c, n, scratch) == OK:
+                if found == wanted:
+                    break
+                nodes[found] = n
+                found += 1
         judged += 1
-    rule.cursor[0] = (rule.cursor[0] + judged) % nodes
-    return found
+    if barren and memory.barren.shape[0] > 0:
+        memory.barren[c] = state.counts[0]
+    return found, judged
 
 
 @compiled
@@ -151,7 +179,7 @@ def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: i
         return NOWHERE
     if found == 1:
         return scratch.nodes[0]
-    score_nodes(cluster, state, rule, c, scratch.nodes, found)
+    total_scores(cluster, state, rule, c, scratch.nodes, found)
     if rule.tie == HEAP:
         return scratch.nodes[heap_root(rule.totals, found)]
     best = 0

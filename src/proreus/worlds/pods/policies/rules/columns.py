@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from proreus.kernels.arrays import F64, I64, U64
 from proreus.kernels.packed import packable
+from proreus.worlds.pods.policies.rules.memory import Memory
 
 # Kinds of rule.
 FLAT, BEST_FIT, WORST_FIT, DOT_PRODUCT, GPU_PACKING, GPU_CLUSTERING, FGD, BINPACK, KUBE, LINEAR = range(10)
@@ -66,6 +67,7 @@ class Rule(NamedTuple):
     stamp: I64  # [N] the refresh in which the node was last scored
     refreshes: I64  # [1]
     rescored: I64  # [1] node scores computed so far: how well the cache works
+    memory: Memory  # kube: what it knows of nodes that did not change
     parts: I64  # [plugins, N] kube: normalised scores of the last decision, by place in the feasible list
     totals: I64  # [N] kube: weighted sums, likewise
     raw: F64  # [N] working space

@@ -26,78 +26,166 @@ from proreus.worlds.pods.policies.rules.columns import (
     TAINTS,
     Rule,
 )
+from proreus.worlds.pods.policies.rules.memory import catch_up, remembers
 from proreus.worlds.pods.policies.rules.scores import fgd_score
+from proreus.worlds.pods.policies.rules.spread_memory import refresh_sums, remembers_sums
 from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.legality import counts_for_spread, has_spread_keys
 
 _TOP = 100
+# The plugins of `kube_plus` alone.
+_PLUS = (GPU_FRAGMENTATION, NETWORK_AND_DISK, LOAD_PACKING, LOAD_RISK)
 
 
 @compiled
 def score_nodes(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
     """Fill `rule.parts` and `rule.totals` for the first `found` nodes of the list."""
+    _own_scores(cluster, state, rule, c, nodes, found)
+    _compared_parts(cluster, state, rule, c, nodes, found)
+    for i in range(found):
+        rule.totals[i] += _compared_score(rule, i)
+
+
+@compiled
+def total_scores(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+    """Fill `rule.totals` as `score_nodes` does, out of memory where a node is as it was.
+
+    The rows of `rule.parts` that look at a node alone are working space then.
+    """
+    memory = rule.memory
+    if not remembers(memory):
+        score_nodes(cluster, state, rule, c, nodes, found)
+        return
+    catch_up(state, memory)
+    scored, score, version = memory.scored[c], memory.score[c], memory.version
+    totals, stale = rule.totals, memory.stale
+    count = 0
+    for i in range(found):
+        n = nodes[i]
+        if scored[n] != version[n]:
+            stale[count] = n
+            count += 1
+    _own_scores(cluster, state, rule, c, stale, count)
+    for i in range(count):
+        n = stale[i]
+        score[n] = totals[i]
+        scored[n] = version[n]
+    _compared_parts(cluster, state, rule, c, nodes, found)
+    for i in range(found):
+        totals[i] = score[nodes[i]] + _compared_score(rule, i)
+
+
+@compiled
+def _compared_parts(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+    """The scores that compare a node with the others of the list, or look at pods elsewhere."""
     shape = cluster.classes.shape[c]
     _taints(cluster, rule, shape, nodes, found)
     _node_affinity(cluster, rule, shape, nodes, found)
     _pod_affinity(cluster, state, rule, c, nodes, found)
     _spread(cluster, state, rule, c, nodes, found)
-    weights = rule.weights
-    request = cluster.classes.request[c]
-    scoring = cluster.classes.scoring_incoming[c]
-    # A pod that asks for neither CPU nor memory has no balance to keep.
-    balances = request[0] > 0 or request[1] > 0
-    parts, totals = rule.parts, rule.totals
-    allocatable, free, scored = cluster.nodes.allocatable, state.free, state.scored
-    mounted = rule.minor >= 36 and cluster.shapes.image_mounted.shape[0] > 0
-    image = cluster.shapes.image_mounted if mounted else cluster.shapes.image
-    for i in range(found):
-        n = nodes[i]
-        parts[FIT, i] = fit_score(rule, allocatable[n], scored[n], scoring)
-        parts[BALANCED, i] = balanced_score(rule.minor, allocatable[n], free[n], request) if balances else 0
-        parts[IMAGES, i] = image[shape, n]
-        if weights[GPU_FRAGMENTATION] > 0:
-            parts[GPU_FRAGMENTATION, i] = fgd_score(cluster, state, c, n)[0]
-        if weights[NETWORK_AND_DISK] > 0:
-            parts[NETWORK_AND_DISK, i] = bandwidth_score(allocatable[n], free[n], request)
-        if weights[LOAD_PACKING] > 0:
-            expected = state.load[n, 0] + cluster.classes.load_guess[c]
-            parts[LOAD_PACKING, i] = target_load_score(expected, allocatable[n, 0], rule.load_options[0])
-        if weights[LOAD_RISK] > 0:
-            parts[LOAD_RISK, i] = load_risk_score(
-                state.load[n, 0] + request[0], state.load[n, 1], allocatable[n, 0], rule.load_options
-            )
-        total = 0
-        for plugin in range(weights.shape[0]):
-            total += weights[plugin] * parts[plugin, i]
-        totals[i] = total
 
 
 @compiled
-def fit_score(rule: Rule, allocatable: I64, scored: I64, scoring: I64) -> int:
-    """NodeResourcesFit over cpu and memory at weight 1 each; a resource the node lacks is left out."""
+def _compared_score(rule: Rule, i: int) -> int:
+    """Their weighted sum for the node at place i of the list."""
+    weights, parts = rule.weights, rule.parts
+    return (
+        weights[TAINTS] * parts[TAINTS, i]
+        + weights[NODE_AFFINITY] * parts[NODE_AFFINITY, i]
+        + weights[SPREAD] * parts[SPREAD, i]
+        + weights[POD_AFFINITY] * parts[POD_AFFINITY, i]
+    )
+
+
+@compiled
+def _own_scores(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, count: int) -> None:
+    """The scores that look at a node alone for the first `count` of the list: parts, and totals of these.
+
+    They may be kept as long as the node does not change: whatever they read, `placement` notes in the ring.
+    """
+    shape, request = cluster.classes.shape[c], cluster.classes.request[c]
+    asked_cpu, asked_memory = request[0], request[1]
+    scoring = cluster.classes.scoring_incoming[c]
+    # A pod that asks for neither CPU nor memory has no balance to keep.
+    balances = asked_cpu > 0 or asked_memory > 0
+    weights, parts, totals = rule.weights, rule.parts, rule.totals
+    allocatable, free, scored = cluster.nodes.allocatable, state.free, state.scored
+    mounted = rule.minor >= 36 and cluster.shapes.image_mounted.shape[0] > 0
+    image = cluster.shapes.image_mounted if mounted else cluster.shapes.image
+    strategy, ratio_shape, minor = rule.strategy, rule.ratio_shape, rule.minor
+    plus = False
+    for plugin in _PLUS:
+        plus = plus or weights[plugin] > 0
+    for i in range(count):
+        n = nodes[i]
+        room = (allocatable[n, 0], allocatable[n, 1])
+        used = (scored[n, 0] + scoring[0], scored[n, 1] + scoring[1])
+        parts[FIT, i] = fit_score(strategy, ratio_shape, room, used)
+        parts[BALANCED, i] = 0
+        if balances:
+            held = (room[0] - free[n, 0], room[1] - free[n, 1])
+            parts[BALANCED, i] = balanced_score(minor, room, held, (asked_cpu, asked_memory))
+        parts[IMAGES, i] = image[shape, n]
+        totals[i] = (
+            weights[FIT] * parts[FIT, i]
+            + weights[BALANCED] * parts[BALANCED, i]
+            + weights[IMAGES] * parts[IMAGES, i]
+        )
+        if plus:
+            totals[i] += _plus_score(cluster, state, rule, c, (n, i))
+
+
+@compiled
+def _plus_score(cluster: Cluster, state: State, rule: Rule, c: int, at: tuple[int, int]) -> int:
+    """The weighted sum of what `kube_plus` adds, filled in; at = (node, place in the list)."""
+    n, i = at
+    weights, parts = rule.weights, rule.parts
+    allocatable, request = cluster.nodes.allocatable[n], cluster.classes.request[c]
+    if weights[GPU_FRAGMENTATION] > 0:
+        parts[GPU_FRAGMENTATION, i] = fgd_score(cluster, state, c, n)[0]
+    if weights[NETWORK_AND_DISK] > 0:
+        parts[NETWORK_AND_DISK, i] = bandwidth_score(allocatable, state.free[n], request)
+    if weights[LOAD_PACKING] > 0:
+        expected = state.load[n, 0] + cluster.classes.load_guess[c]
+        parts[LOAD_PACKING, i] = target_load_score(expected, allocatable[0], rule.load_options[0])
+    if weights[LOAD_RISK] > 0:
+        parts[LOAD_RISK, i] = load_risk_score(
+            state.load[n, 0] + request[0], state.load[n, 1], allocatable[0], rule.load_options
+        )
+    total = 0
+    for plugin in _PLUS:
+        total += weights[plugin] * parts[plugin, i]
+    return total
+
+
+@compiled
+def fit_score(strategy: int, ratio_shape: F64, capacities: tuple[int, int], used: tuple[int, int]) -> int:
+    """NodeResourcesFit over cpu and memory at weight 1 each; a resource the node lacks is left out.
+
+    used: with the pod on the node.
+    """
     total = 0.0
     exact = 0
     weight = 0
     for r in range(2):
-        capacity = allocatable[r]
+        capacity = capacities[r]
         if capacity == 0:
             continue
-        used = scored[r] + scoring[r]
-        if rule.strategy == LEAST_ALLOCATED:
-            exact += 0 if used > capacity else (capacity - used) * _TOP // capacity
+        if strategy == LEAST_ALLOCATED:
+            exact += 0 if used[r] > capacity else (capacity - used[r]) * _TOP // capacity
             weight += 1
-        elif rule.strategy == MOST_ALLOCATED:
-            exact += min(used, capacity) * _TOP // capacity
+        elif strategy == MOST_ALLOCATED:
+            exact += min(used[r], capacity) * _TOP // capacity
             weight += 1
         else:
-            share = _TOP if used > capacity else used * _TOP // capacity
-            value = ratio_score(rule.ratio_shape, share)
+            share = _TOP if used[r] > capacity else used[r] * _TOP // capacity
+            value = ratio_score(ratio_shape, share)
             if value > 0:
                 total += value
                 weight += 1
     if weight == 0:
         return 0
-    if rule.strategy == LEAST_ALLOCATED or rule.strategy == MOST_ALLOCATED:
+    if strategy in (LEAST_ALLOCATED, MOST_ALLOCATED):
         return exact // weight
     return math.floor(total / weight + 0.5)
 
@@ -118,23 +206,25 @@ def ratio_score(shape: F64, utilisation: int) -> int:
 
 
 @compiled
-def _balance(allocatable: I64, used_cpu: int, used_memory: int) -> int:
+def _balance(room: tuple[int, int], used_cpu: int, used_memory: int) -> int:
     """100 minus how far the shares of CPU and memory lie apart."""
-    if allocatable[0] == 0 or allocatable[1] == 0:
+    if room[0] == 0 or room[1] == 0:
         return _TOP
-    cpu = min(1.0, used_cpu / allocatable[0])
-    memory = min(1.0, used_memory / allocatable[1])
+    cpu = min(1.0, used_cpu / room[0])
+    memory = min(1.0, used_memory / room[1])
     return int((1.0 - abs(cpu - memory) / 2.0) * _TOP)
 
 
 @compiled
-def balanced_score(minor: int, allocatable: I64, free: I64, request: I64) -> int:
-    """NodeResourcesBalancedAllocation; from 1.36 on the change that the pod makes, not the result."""
-    cpu, memory = allocatable[0] - free[0], allocatable[1] - free[1]
-    after = _balance(allocatable, cpu + request[0], memory + request[1])
+def balanced_score(minor: int, room: tuple[int, int], held: tuple[int, int], asked: tuple[int, int]) -> int:
+    """NodeResourcesBalancedAllocation; from 1.36 on the change that the pod makes, not the result.
+
+    Each is (cpu, memory): what the node has, what its pods ask for, what this pod asks for.
+    """
+    after = _balance(room, held[0] + asked[0], held[1] + asked[1])
     if minor <= 35:
         return after
-    change = 50 + after - _balance(allocatable, cpu, memory)
+    change = 50 + after - _balance(room, held[0], held[1])
     return 50 + int(change / 2)
 
 
@@ -239,7 +329,7 @@ def _add_spread(
     scope: tuple[int, int, bool],
 ) -> None:
     """Add one soft constraint to `rule.raw`: matching pods in the domain, weighted by domain count."""
-    c, e = constraint
+    e = constraint[1]
     found, counted, strict = scope
     terms = cluster.terms
     term = terms.spread[e]
@@ -261,18 +351,35 @@ def _add_spread(
                 size += 1
         if not strict:
             size += keyless
-        shape = cluster.classes.shape[c]
-        for n in range(domain.shape[1]):
-            d = domain[key, n]
-            if d >= 0 and in_domain[d] >= 0 and counts_for_spread(cluster, shape, e, n):
-                if not strict or has_spread_keys(cluster, c, n, False):
-                    in_domain[d] += state.matching[term, n]
+        _count_domains(cluster, state, rule, constraint, strict)
     weight = math.log(size + 2)
     for i in range(found):
         d = domain[key, nodes[i]]
         if d >= 0:
             here = state.matching[term, nodes[i]] if per_node else in_domain[d]
             rule.raw[i] += here * weight + (terms.spread_skew[e] - 1)
+
+
+@compiled
+def _count_domains(
+    cluster: Cluster, state: State, rule: Rule, constraint: tuple[int, int], strict: bool
+) -> None:
+    """Add to each domain of `rule.in_domain` that is 0 the matching pods of its nodes that count."""
+    c, e = constraint
+    terms, in_domain, memory = cluster.terms, rule.in_domain, rule.memory
+    key = terms.key[terms.spread[e]]
+    if remembers_sums(memory):
+        refresh_sums(cluster, state, memory, constraint, strict)
+        for d in range(cluster.nodes.domains[key]):
+            if in_domain[d] >= 0:
+                in_domain[d] = memory.sums[e, d]
+        return
+    shape = cluster.classes.shape[c]
+    for n in range(cluster.nodes.domain.shape[1]):
+        d = cluster.nodes.domain[key, n]
+        if d >= 0 and in_domain[d] >= 0 and counts_for_spread(cluster, shape, e, n):
+            if not strict or has_spread_keys(cluster, c, n, False):
+                in_domain[d] += state.matching[terms.spread[e], n]
 
 
 @compiled

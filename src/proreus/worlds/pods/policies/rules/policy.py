@@ -17,6 +17,7 @@ from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, find_feasible
 from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, PLUGINS, RANDOM, ROTATING, Rule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
+from proreus.worlds.pods.policies.rules.memory import new_memory
 from proreus.worlds.pods.policies.rules.scores import node_score
 from proreus.worlds.pods.state.columns import State
 from proreus.worlds.pods.state.compile import Compiled
@@ -25,6 +26,7 @@ from proreus.worlds.pods.state.observation import PodObservation
 # Above this many cells, or when classes hardly repeat, a cache costs more than it saves.
 _CACHE_CELLS = 32_000_000
 _CACHE_REPEATS = 4
+_CACHE_BYTES = 8 * _CACHE_CELLS  # what kube may remember, which costs nothing where classes do not repeat
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +189,7 @@ def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
             stamp=np.zeros(nodes, dtype=np.int64),
             refreshes=np.zeros(1, dtype=np.int64),
             rescored=np.zeros(1, dtype=np.int64),
+            memory=new_memory(cluster, _CACHE_BYTES if options.cache and options.kind == KUBE else 0),
             parts=np.zeros((len(PLUGINS), nodes), dtype=np.int64),
             totals=np.zeros(nodes, dtype=np.int64),
             raw=np.zeros(nodes),

@@ -7,10 +7,19 @@ import math
 from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.pods.policies.rules.columns import Rule
+from proreus.worlds.pods.policies.rules.memory import (
+    Memory,
+    catch_up,
+    known_hopeless,
+    known_verdict,
+    note_hopeless,
+    remembers,
+)
+from proreus.worlds.pods.policies.rules.spread_memory import prepare_known
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
-from proreus.worlds.pods.state.filters import CURABLE
-from proreus.worlds.pods.state.legality import prepare, refusal
-from proreus.worlds.pods.state.victims import choose_victims
+from proreus.worlds.pods.state.filters import CURABLE, OK
+from proreus.worlds.pods.state.legality import refusal, related_refusal
+from proreus.worlds.pods.state.victims import HOPELESS, choose_victims
 
 _OFFSET = 1 << 31  # makes every 32-bit priority positive, so that fewer victims always weigh less
 
@@ -21,22 +30,39 @@ def choose_preemption(cluster: Cluster, state: State, scratch: Scratch, rule: Ru
     lowest = cluster.classes.priority.min()
     if not cluster.classes.may_preempt[c] or cluster.classes.priority[c] <= lowest:
         return -1
-    prepare(cluster, state, c, scratch)
+    cells = remembers(rule.memory)
+    if cells:
+        catch_up(state, rule.memory)
+    prepare_known(cluster, state, rule.memory, c, scratch)
     potential = 0
     order = cluster.nodes.visit_order
     for i in range(order.shape[0]):
-        if CURABLE[refusal(cluster, state, c, order[i], scratch)]:
-            scratch.nodes[potential] = order[i]
+        n = order[i]
+        if cells:
+            code = known_verdict(cluster, state, rule.memory, c, n)
+            if code == OK:
+                code = related_refusal(cluster, state, c, n, scratch)
+        else:
+            code = refusal(cluster, state, c, n, scratch)
+        if CURABLE[code]:
+            scratch.nodes[potential] = n
             potential += 1
     if potential == 0:
         return -1
-    return best_candidate(cluster, state, scratch, c, (potential, next_below(rule.rng, potential)))
+    return best_candidate(cluster, state, scratch, rule, (c, potential, next_below(rule.rng, potential)))
 
 
 @compiled
-def best_candidate(cluster: Cluster, state: State, scratch: Scratch, c: int, search: tuple[int, int]) -> int:
-    """The best of the nodes in `scratch.nodes`; search = (how many there are, where to start)."""
-    potential, offset = search
+def best_candidate(
+    cluster: Cluster, state: State, scratch: Scratch, rule: Rule, search: tuple[int, int, int]
+) -> int:
+    """The best of the nodes in `scratch.nodes`; search = (class, how many nodes there are, where to start).
+
+    `prepare` must have run for the class.
+    """
+    c, potential, offset = search
+    if remembers(rule.memory):
+        catch_up(state, rule.memory)
     wanted = min(potential, max(100, potential // 10))
     best = -1
     best_key = (0, 0, 0, 0, 0.0)
@@ -45,7 +71,7 @@ def best_candidate(cluster: Cluster, state: State, scratch: Scratch, c: int, sea
     harmless = False
     for i in range(potential):
         n = scratch.nodes[(offset + i) % potential]
-        victims, violations = choose_victims(cluster, state, c, n, scratch)
+        victims, violations = _victims_on(cluster, state, scratch, rule.memory, (c, n))
         if victims <= 0:
             continue
         if violations > 0:
@@ -60,6 +86,21 @@ def best_candidate(cluster: Cluster, state: State, scratch: Scratch, c: int, sea
         if harmless and candidates >= wanted:
             break
     return best
+
+
+@compiled
+def _victims_on(
+    cluster: Cluster, state: State, scratch: Scratch, memory: Memory, pair: tuple[int, int]
+) -> tuple[int, int]:
+    """`choose_victims` for pair = (class, node), without a dry run where one failed on the node as it is."""
+    c, n = pair
+    cells = remembers(memory)
+    if cells and known_hopeless(memory, c, n):
+        return HOPELESS, 0
+    victims, violations = choose_victims(cluster, state, c, n, scratch)
+    if cells and victims == HOPELESS:
+        note_hopeless(cluster, state, memory, c, n)
+    return victims, violations
 
 
 @compiled
