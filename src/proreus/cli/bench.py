@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,8 @@ from proreus.model.files import write_atomically
 from proreus.reading.catalogue import data_dir
 from proreus.worlds import registered, world
 
-Bench = Callable[[Path | None, Callable[[str], None]], Iterator[BenchRow]]
+Bench = Callable[..., Iterator[BenchRow]]
+"""Of a folder of data or None, and of who hears what is going on; with --full, of `full=True` too."""
 
 # Claims that belong to no world; each world brings its own under its name.
 SHARED = {
@@ -49,6 +51,8 @@ class BenchArguments:
 
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """A folder of real traces (or PROREUS_DATA); without one a generated workload stands in."""
+    full: bool = False
+    """pods: the scenario large at its full size, for some minutes."""
     common: Common = field(default_factory=Common)
 
 
@@ -63,10 +67,14 @@ def run(words: Sequence[str]) -> int:
         raise unknown_name("benchmark", name, known)
     arguments = parse(BenchArguments, f"proreus bench {name}", rest, _describe())
     prepare(arguments.common)
+    bench = find(known[name])
+    if arguments.full and "full" not in inspect.signature(bench).parameters:
+        raise UsageError(f"bench {name} has one size: leave out --full")
+    sizes = {"full": True} if arguments.full else {}
     console = new_console()
     rows = []
     with console.status("compiling kernels (once)") as status:
-        for row in find(known[name])(data_dir(arguments.data), lambda text: status.update(text)):
+        for row in bench(data_dir(arguments.data), lambda text: status.update(text), **sizes):
             rows.append(row)
     console.print(_table(name, rows))
     if arguments.common.json is not None:
