@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proreus.bench import live
+from proreus.bench import live, live_wire
 from proreus.bench.live_cluster import generate_cluster
 from proreus.cli.main import main
 from proreus.model.errors import WorkError
@@ -19,6 +19,7 @@ def test_the_whole_benchmark(
     monkeypatch.setattr(live, "_EVENTS", 200)
     monkeypatch.setattr(live, "_DECISIONS", 60)
     monkeypatch.setattr(live, "_STRANGERS", 5)
+    monkeypatch.setattr(live_wire, "_QUESTIONS", 20)
     out = tmp_path / "bench.json"
     words = ["bench", "live", "--nodes", "30", "--pods", "200", "--events", "400", "--json", str(out)]
     code = main(words)
@@ -29,6 +30,8 @@ def test_the_whole_benchmark(
     for what in ("add a running pod", "bind a pod", "remove a pod", "kube, a decision, 99 %"):
         assert found[what]["ours"] > 0
         assert found[what]["peer"] > found[what]["ours"]
+    for name in ("kube", "learned"):
+        assert found[f"/v1/decide, {name}, two changes, median"]["ours"] > 0
     assert found["memory by pod, beside the pod itself"]["ours"] > 0
 
 

@@ -2,7 +2,8 @@
 
 A generated cluster is filled with running pods. Then pods are added, bound and removed one by one, and
 policies are asked in between. The peer of a question is a fresh compile of the same cluster in the same run;
-both must decide alike or the bench fails. Times are of the processor: what else the machine does is not ours.
+both must decide alike or the bench fails. Times are of the processor: what else the machine does is not ours;
+only over the wire (`live_wire`) the clock counts.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from proreus.bench.live_cluster import GPU_EVERY, Generated, generate_cluster
+from proreus.bench.live_wire import wire_rows
 from proreus.contract.claim import BenchRow, claim
 from proreus.model.decision import Place
 from proreus.model.errors import InputError, UsageError, WorkError
@@ -46,9 +48,9 @@ def bench_live(
     data: Path | None,
     tell: Callable[[str], None],
     *,
-    nodes: int = 5_000,
-    pods: int = 50_000,
-    events: int = 1_000_000,
+    nodes: Annotated[int, "Nodes of the generated cluster."] = 5_000,
+    pods: Annotated[int, "Pods in it."] = 50_000,
+    events: Annotated[int, "Pods that come and go in the last part."] = 1_000_000,
 ) -> Iterator[BenchRow]:
     """Events, decisions and memory at so many nodes and pods, and a churn of events; needs no data."""
     del data
@@ -74,6 +76,7 @@ def bench_live(
     tell("memory by pod")
     yield claim("memory by pod, beside the pod itself", "bytes", _bytes_by_pod(generated, pods))
     yield from _churn_rows(live, events, tell)
+    yield from wire_rows(generated, list(islice(generated.pods(_SEED), pods)), POLICIES, tell)
 
 
 class _Live:

@@ -34,6 +34,7 @@ from pathlib import Path
 import numpy as np
 
 from proreus.bench.load import LoadPlan, LoadResult
+from proreus.bench.servers import START_SECONDS, started, wait_for
 from proreus.contract.claim import BenchRow, claim
 from proreus.model.errors import UsageError, WorkError
 from proreus.worlds.pods.policies.vector.model import PRETRAINED_VECTOR, draw_of, load_vector_model
@@ -49,7 +50,6 @@ BATCH, BATCH_GOAL = 20_000, 500_000.0
 """States of a batch call, and states per second."""
 _ROUNDS, _SECONDS, _LATENCY_SECONDS, _MODEL_SECONDS = 4, 1.5, 0.6, 1.0
 _PREDICT = "/scheduler.Scheduler/Predict"
-_START_SECONDS = 120.0
 
 
 def bench_serve(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchRow]:
@@ -222,7 +222,7 @@ def _load(plan: LoadPlan) -> LoadResult:
         [sys.executable, "-m", "proreus.bench.load"],
         input=json.dumps(asdict(plan)).encode(),
         stdout=subprocess.PIPE,
-        timeout=plan.seconds + _START_SECONDS,
+        timeout=plan.seconds + START_SECONDS,
         check=False,
     )
     if done.returncode:
@@ -239,8 +239,8 @@ def _service(folder: Path, nodes: int) -> Iterator[dict[str, int]]:
     ready = folder / f"ready-{nodes}.json"
     words = ["serve", "all", "--port", "0", "--grpc_port", "0", "--json", str(ready), "--no-learn"]
     words += ["--state_dim", str(2 * nodes), "--action_dim", str(2 * nodes + 2)]
-    with _process("-m", "proreus", *words, "--store", str(folder / f"store-{nodes}")) as process:
-        _wait(process, ready.exists)
+    with started("-m", "proreus", *words, "--store", str(folder / f"store-{nodes}")) as process:
+        wait_for(process, ready.exists)
         about = json.loads(ready.read_bytes())
         yield {"pid": process.pid, **{door: int(about[door]["port"]) for door in ("rest", "grpc")}}
 
@@ -250,7 +250,7 @@ def _flask(nodes: int) -> Iterator[tuple[int, int]]:
     """The peer; its port and process."""
     port = _free_port()
     sizes = (str(2 * nodes), str(2 * nodes + 2))
-    with _process("-m", "proreus.bench.serve_peer", str(port), *sizes) as process:
+    with started("-m", "proreus.bench.serve_peer", str(port), *sizes) as process:
 
         def answers() -> bool:
             try:
@@ -259,20 +259,8 @@ def _flask(nodes: int) -> Iterator[tuple[int, int]]:
             except OSError:
                 return False
 
-        _wait(process, answers)
+        wait_for(process, answers)
         yield port, process.pid
-
-
-@contextlib.contextmanager
-def _process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -282,14 +270,6 @@ def _cpu_seconds(pid: int) -> float:
     except OSError:
         return math.nan
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _wait(process: subprocess.Popen[bytes], ready: Callable[[], bool]) -> None:
-    until = time.monotonic() + _START_SECONDS
-    while not ready():
-        if process.poll() is not None or time.monotonic() > until:
-            raise WorkError(f"{process.args!r} did not start")
-        time.sleep(0.05)
 
 
 def _free_port() -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 from rich.table import Table
@@ -20,7 +21,11 @@ from proreus.reading.catalogue import data_dir
 from proreus.worlds import registered, world
 
 Bench = Callable[..., Iterator[BenchRow]]
-"""Called with the folder of traces, if any, and with whom to tell what goes on; sizes come by name."""
+"""Called with the folder of traces, if any, and with whom to tell what goes on.
+
+Further parameters are keyword-only, have a default and an annotation `Annotated[type, "what it is"]`: each is a
+flag of `proreus bench NAME`.
+"""
 
 # Claims that belong to no world; each world brings its own under its name.
 SHARED = {
@@ -54,20 +59,15 @@ class BenchArguments:
     common: Common = field(default_factory=Common)
 
 
-@dataclass(frozen=True)
-class LiveArguments(BenchArguments):
-    """Flags of `proreus bench live`."""
-
-    nodes: int = 5_000
-    """Nodes of the generated cluster."""
-    pods: int = 50_000
-    """Pods in it."""
-    events: int = 1_000_000
-    """Pods that come and go in the last part."""
-
-
-# Benchmarks whose sizes can be turned.
-_SIZED = {"live": LiveArguments}
+def _sizes(bench: Bench) -> list[tuple[str, object, object]]:
+    """Name, annotation and default of the flags that a benchmark brings."""
+    hints = get_type_hints(bench, include_extras=True)
+    found = []
+    for name, parameter in inspect.signature(bench).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            kind, says = get_args(hints[name])
+            found.append((name, Annotated[kind, tyro.conf.arg(help=says)], parameter.default))
+    return found
 
 
 def run(words: Sequence[str]) -> int:
@@ -79,16 +79,17 @@ def run(words: Sequence[str]) -> int:
     name, *rest = words
     if name not in known:
         raise unknown_name("benchmark", name, known)
-    arguments = parse(_SIZED.get(name, BenchArguments), f"proreus bench {name}", rest, _describe())
-    shared = {each.name for each in fields(BenchArguments)}
-    sizes = {
-        each.name: getattr(arguments, each.name) for each in fields(arguments) if each.name not in shared
-    }
+    bench = find(known[name])
+    sizes = _sizes(bench)
+    flags = [(size, kind, field(default=default)) for size, kind, default in sizes]
+    kind = make_dataclass("BenchArguments", flags, bases=(BenchArguments,), frozen=True)
+    arguments: Any = parse(kind, f"proreus bench {name}", rest, _describe())
     prepare(arguments.common)
+    asked = {size: getattr(arguments, size) for size, _, _ in sizes}
     console = new_console()
     rows = []
     with console.status("compiling kernels (once)") as status:
-        for row in find(known[name])(data_dir(arguments.data), lambda text: status.update(text), **sizes):
+        for row in bench(data_dir(arguments.data), lambda text: status.update(text), **asked):
             rows.append(row)
     console.print(_table(name, rows))
     if arguments.common.json is not None:

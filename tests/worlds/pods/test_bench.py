@@ -29,6 +29,11 @@ def test_the_plain_peer_chooses_as_kube_does(nodes: int, count: int) -> None:
     assert rate > 0
 
 
+def small_trace(preset: str, seed: int, nodes: int, **sizes: int) -> Workload:
+    """A generated workload of few nodes and pods, whatever is asked for."""
+    return generate(preset, seed, nodes=min(nodes, 20), **{name: min(sizes[name], 200) for name in sizes})
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The benchmark on a few nodes."""
@@ -39,9 +44,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def small_peer(nodes: int, count: int) -> tuple[float, list[str]]:
         return peer(min(nodes, 30), min(count, 100))
-
-    def small_trace(preset: str, seed: int, nodes: int) -> Workload:
-        return generate(preset, seed, nodes=min(nodes, 20))
 
     monkeypatch.setattr(pods, "basic_workload", small_workload)
     monkeypatch.setattr(pods, "plain_kube", small_peer)
@@ -66,9 +68,33 @@ def test_the_whole_benchmark(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert rows[1].peer == pods.SCHEDULER_PERF
     cached = next(row for row in rows if row.what == "FGD, node scores computed")
     assert cached.peer is not None and cached.ours < cached.peer
+    large = [row for row in rows if row.what.startswith("kube, large, 20 nodes, 200 pods")]
+    assert [row.unit for row in large] == ["CPU-s", "scores"]
+    assert large[1].peer is not None and large[1].ours < large[1].peer
     for row in rows:
         assert (row.peer is None) == (row.peer_name == "") == (row.ratio is None)
         assert (row.goal is None) == (row.ok is None)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_full_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the scenario large all nodes are asked for, and a tenth of them by default."""
+    asked = []
+
+    def noted(preset: str, seed: int, **sizes: int) -> Workload:
+        if preset == "large":
+            asked.append(sizes)
+        return small_trace(preset, seed, **sizes)
+
+    monkeypatch.setattr(pods, "generate", noted)
+    for flags in ([], ["--full"]):
+        main(["bench", "pods", *flags])
+    assert asked == [{"nodes": 500, "pods": 3_000}, {"nodes": 5_000, "pods": 30_000}]
+
+
+def test_a_bench_of_one_size_has_no_full_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "vms", "--full"]) == 2
+    assert capsys.readouterr().err == "proreus: bench vms has one size: leave out --full\n"
 
 
 @pytest.mark.usefixtures("small")

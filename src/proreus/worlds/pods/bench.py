@@ -1,7 +1,7 @@
 """`proreus bench pods`: how fast the pods world and its rules decide.
 
 Peers run in the same process, before and after: a plain Python loop over the same kube rules
-for the scheduler_perf shape (its choices must be ours, pod by pod), and FGD without its cache.
+for the scheduler_perf shape (its choices must be ours, pod by pod), and FGD and kube without their caches.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from proreus.contract.claim import BenchRow, claim
 from proreus.model.errors import WorkError
@@ -27,7 +28,7 @@ from proreus.worlds.pods.policies.rules.policy import RuleOptions, RulePolicy
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces.datasets import load
-from proreus.worlds.pods.traces.generate import generate
+from proreus.worlds.pods.traces.generate import PRESETS, generate
 
 KUBE_GOAL = 6_800.0
 """Pods per second at 5,000 nodes on one core: ten times the threshold of scheduler_perf (680)."""
@@ -37,6 +38,7 @@ SCHEDULER_PERF = 680.0
 _PEER_PODS = 150
 _SIZES = (100, 1_000, 10_000)
 _REPEATS = 3
+_PART_OF_LARGE = 10
 
 
 class Basic(NamedTuple):
@@ -61,7 +63,12 @@ def basic_workload(nodes: int, pods: int) -> Workload:
     )
 
 
-def bench_pods(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchRow]:
+def bench_pods(
+    data: Path | None,
+    tell: Callable[[str], None],
+    *,
+    full: Annotated[bool, "The scenario large at its full size, for some minutes."] = False,
+) -> Iterator[BenchRow]:
     """The rows, one by one as they are measured; `tell` hears what is going on."""
     tell("kube at 5,000 nodes and 10,000 pods")
     compiled = compile_workload(basic_workload(5_000, 10_000))
@@ -85,6 +92,7 @@ def bench_pods(data: Path | None, tell: Callable[[str], None]) -> Iterator[Bench
         peer=(SCHEDULER_PERF, "published, 6 cores"),
     )
     yield from _fgd_rows(data, tell)
+    yield from _large_rows(tell, 1 if full else _PART_OF_LARGE)
     yield from _scaling_rows(tell)
     yield claim("peak memory of this process", "MiB", _peak_memory())
 
@@ -97,6 +105,38 @@ def _best_rate(compiled: Compiled, policy: str) -> tuple[float, list[str]]:
         best = max(best, outcome.measures["decisions_per_s"])
         nodes = [row[2] for row in outcome.log]
     return best, nodes
+
+
+def _large_rows(tell: Callable[[str], None], part: int) -> Iterator[BenchRow]:
+    """kube where pods queue and are tried again, on one part in so many of the scenario `large`."""
+    config = PRESETS["large"]
+    nodes, pods = config.nodes // part, (config.pods or 0) // part
+    compiled = compile_workload(generate("large", 0, nodes=nodes, pods=pods))
+    tell(f"kube on large with {len(compiled.workload.nodes):,} nodes")
+    ours, scored, expected = _kube_seconds(compiled, cache=True)
+    tell("the same without a memory")
+    plain, plain_scored, logged = _kube_seconds(compiled, cache=False)
+    if expected != logged:
+        raise WorkError("kube chose differently with and without its memory")
+    what = f"kube, large, {len(compiled.workload.nodes):,} nodes, {len(compiled.workload.pods):,} pods"
+    yield claim(what, "CPU-s", ours, better="lower", peer=(plain, "nothing remembered"))
+    yield claim(
+        f"{what}: node scores computed",
+        "scores",
+        scored,
+        better="lower",
+        peer=(plain_scored, "nothing remembered"),
+    )
+
+
+def _kube_seconds(compiled: Compiled, *, cache: bool) -> tuple[float, float, str]:
+    """(CPU seconds of a run, node scores computed, what became of every pod)."""
+    kube = make_policy("kube")
+    assert isinstance(kube, RulePolicy)
+    policy = RulePolicy(replace(kube.options, cache=cache))
+    begin = time.process_time()
+    outcome = simulate(compiled, policy)
+    return time.process_time() - begin, float(policy.scores_computed()), repr(outcome.log)
 
 
 def _fgd_rows(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchRow]:

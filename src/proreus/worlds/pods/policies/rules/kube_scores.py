@@ -103,6 +103,7 @@ def _own_scores(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, 
 
     They may be kept as long as the node does not change: whatever they read, `placement` notes in the ring.
     """
+    rule.rescored[0] += count
     shape, request = cluster.classes.shape[c], cluster.classes.request[c]
     asked_cpu, asked_memory = request[0], request[1]
     scoring = cluster.classes.scoring_incoming[c]
