@@ -1,7 +1,7 @@
 """The part of `proreus bench live` that goes over the wire: a service keeps the cluster and hears changes.
 
-One client over one connection: with each question a pod has left and another has come. The service is a process
-of its own. Times are those of a clock, so the quietest of a few rounds counts.
+One client over one connection: with each question a pod has left and another has come. The service is a
+process of its own. Times are those of a clock, so the quietest of a few rounds counts.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def _asked(
     folder.mkdir()
     ready = folder / "ready.json"
     words = ["serve", "rest", "--port", "0", "--json", str(ready), "--no-learn", "--policy", policy]
+    words += ["--state_dim", "2", "--action_dim", "4"]  # of /predict, which nobody asks here
     tell(f"a service with {policy}")
     with started("-m", "proreus", *words, "--store", str(folder / "store")) as process:
         wait_for(process, ready.exists)

@@ -23,8 +23,8 @@ from proreus.worlds import registered, world
 Bench = Callable[..., Iterator[BenchRow]]
 """Called with the folder of traces, if any, and with whom to tell what goes on.
 
-Further parameters are keyword-only, have a default and an annotation `Annotated[type, "what it is"]`: each is a
-flag of `proreus bench NAME`.
+Further parameters are keyword-only, have a default and an annotation `Annotated[type, "what it is"]`: each is
+a flag of `proreus bench NAME`.
 """
 
 # Claims that belong to no world; each world brings its own under its name.
@@ -62,7 +62,7 @@ class BenchArguments:
 def _sizes(bench: Bench) -> list[tuple[str, object, object]]:
     """Name, annotation and default of the flags that a benchmark brings."""
     hints = get_type_hints(bench, include_extras=True)
-    found = []
+    found: list[tuple[str, object, object]] = []
     for name, parameter in inspect.signature(bench).parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY:
             kind, says = get_args(hints[name])
