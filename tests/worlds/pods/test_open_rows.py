@@ -159,6 +159,18 @@ def test_the_state_stays_while_pods_come_and_go_and_changes_with_the_nodes() -> 
     assert cluster.observe(POD).state.counts is state.counts
 
 
+def test_a_cluster_may_be_without_nodes_for_a_while() -> None:
+    cluster = OpenCluster()
+    cluster.add_pod(POD)
+    cluster.add_node(node("a"))
+    cluster.remove_node("a")
+    cluster.add_pod(Pod("q", replace(POD.spec, priority=5)))
+    cluster.add_node(node("b"))
+    assert cluster.observe("q").refusals().tolist() == [0]
+    cluster.bind_pod("q", "b")
+    assert cluster.place_of("q") == "b"
+
+
 def test_the_demand_is_renewed_after_as_many_changes_as_pods_were_counted() -> None:
     cluster = two_nodes()
     for k in range(3):
