@@ -14,6 +14,7 @@ from typing import Any
 
 import proreus
 from proreus.worlds import world
+from proreus.worlds.pods.state.open_warming import warm_up_open
 
 _SHORT = {"deployments": 1, "train_seeds": 1, "validation_seeds": 1, "stretch": 12}
 _TRAININGS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
@@ -38,6 +39,8 @@ def warm_up(half: str) -> None:
             chosen = proreus.make_scenario(name, scenario, **({"starts": 2} if name == "vms" else {}))
             for policy in world(name).policies(chosen).names:
                 proreus.simulate(name, chosen, policy, record=policy in ("kube", "first_fit"))
+    if half == "pods":
+        warm_up_open()
     if half == "others":
         for policy in ("greedy_fragment", "hotspot", "random", "best_fit", "search"):
             proreus.simulate("rebalance", "snapshot@6", policy)

@@ -82,7 +82,7 @@ class History:
     """An open cluster and, beside it, what it should hold."""
 
     rng: random.Random
-    open: OpenCluster = field(default_factory=OpenCluster)
+    open: OpenCluster = field(default_factory=lambda: OpenCluster(most_idle=2))
     nodes: list[Node] = field(default_factory=list)
     unlisted: dict[str, Unlisted] = field(default_factory=dict)
     running: list[Placed] = field(default_factory=list)

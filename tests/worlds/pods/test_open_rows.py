@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,19 @@ from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.state.ids import Ids
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.open import OpenCluster
+from proreus.worlds.pods.state.open_kernels import (
+    admit,
+    count_budget,
+    count_term,
+    dismiss,
+    lift,
+    lower,
+    refill_fragments,
+)
 from proreus.worlds.pods.state.open_nodes import close_gap
 from proreus.worlds.pods.state.open_values import Unlisted
+from proreus.worlds.pods.state.open_warming import warm_up_open
+from proreus.worlds.pods.state.placement import place
 from proreus.worlds.pods.state.room import LIKE, Room
 from tests.worlds.pods.histories import History
 
@@ -126,9 +138,9 @@ def test_rows_are_given_back() -> None:
             cluster.remove_pod(pod.name)
             cluster.remove_budget(f"b-{k}")
 
-    come_and_go(0, 50)
+    come_and_go(0, 150)
     before = cluster.bytes()
-    come_and_go(50, 200)
+    come_and_go(150, 200)
     assert cluster.bytes() == before
 
 
@@ -145,6 +157,18 @@ def test_the_state_stays_while_pods_come_and_go_and_changes_with_the_nodes() -> 
     cluster.add_node(node("c"))
     assert cluster.observe(POD).state is not state
     assert cluster.observe(POD).state.counts is state.counts
+
+
+def test_a_cluster_may_be_without_nodes_for_a_while() -> None:
+    cluster = OpenCluster()
+    cluster.add_pod(POD)
+    cluster.add_node(node("a"))
+    cluster.remove_node("a")
+    cluster.add_pod(Pod("q", replace(POD.spec, priority=5)))
+    cluster.add_node(node("b"))
+    assert cluster.observe("q").refusals().tolist() == [0]
+    cluster.bind_pod("q", "b")
+    assert cluster.place_of("q") == "b"
 
 
 def test_the_demand_is_renewed_after_as_many_changes_as_pods_were_counted() -> None:
@@ -178,7 +202,7 @@ def test_a_policy_goes_on_where_it_was_when_the_cluster_grows() -> None:
 def test_class_rows_that_change_hands_have_another_epoch() -> None:
     cluster = two_nodes()
     epochs = []
-    for k in range(40):
+    for k in range(200):
         seen = cluster.observe(Pod("asked", PodSpec(Resources(cpu=1 + k))))
         epochs.append((seen.pod_class, int(seen.cluster.classes.epoch[seen.pod_class])))
     assert len(set(epochs)) == len(epochs)
@@ -217,6 +241,26 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
         event(cluster)
     assert str(raised.value) == complaint
     assert cluster.snapshot() == before
+
+
+def test_after_warming_up_no_kernel_is_left_to_compile() -> None:
+    warm_up_open()
+    kernels: tuple[Any, ...] = (
+        admit,
+        dismiss,
+        place,
+        lift,
+        lower,
+        count_term,
+        count_budget,
+        refill_fragments,
+    )
+    before = [len(kernel.signatures) for kernel in kernels]
+    assert all(before)
+    history = History(random.Random(3))
+    for _ in range(80):
+        history.step([make_policy("first_fit")])
+    assert [len(kernel.signatures) for kernel in kernels] == before
 
 
 def test_what_is_there_can_be_read() -> None:

@@ -69,16 +69,19 @@ _ABSENT = Pod("", PodSpec(Resources()))
 
 
 class OpenCluster:
-    """Columns of a cluster that are kept up to date; see the module."""
+    """Columns of a cluster that are kept up to date; see the module.
 
-    def __init__(self, name: str = "live") -> None:
+    most_idle: so many classes without pods, or half of all, are kept before the longest unused give way.
+    """
+
+    def __init__(self, name: str = "live", most_idle: int = 64) -> None:
         self._name = name
         self._room = Room()
         self._nodes = NodeRows(self._room)
         self._shapes = ShapeRows(self._room, self._nodes)
         self._terms = TermRows(self._room, self._nodes)
         self._terms.count, self._terms.moved = self._count_term, self._start_over
-        self._classes = ClassRows(self._room, self._nodes, self._shapes, self._terms)
+        self._classes = ClassRows(self._nodes, self._shapes, self._terms, self._room, most_idle)
         self._classes.protect, self._classes.reused = self._protect, self._start_over
         self._unlisted: dict[str, Unlisted] = {}
         self._pods: list[Pod] = [_ABSENT] * self._room.sizes["P"]

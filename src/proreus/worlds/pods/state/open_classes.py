@@ -20,8 +20,11 @@ _NOTHING = PodSpec(Resources())
 class ClassRows:
     """Which spec has which row, how many pods are of it, and which rows can be given to others."""
 
-    def __init__(self, room: Room, nodes: NodeRows, shapes: ShapeRows, terms: TermRows) -> None:
+    def __init__(
+        self, nodes: NodeRows, shapes: ShapeRows, terms: TermRows, room: Room, most_idle: int
+    ) -> None:
         self._room, self._nodes, self._shapes, self._terms = room, nodes, shapes, terms
+        self._most_idle = most_idle
         self.specs: list[PodSpec] = [_NOTHING] * room.sizes["C"]
         """One for every row; that of a spare row asks for nothing."""
         self.pods: list[int] = [0] * room.sizes["C"]
@@ -91,8 +94,9 @@ class ClassRows:
         return c
 
     def _spare_row(self) -> int:
-        """A row for one more class: where half of them stand idle, the longest unused of these go."""
-        if not self._free and 2 * len(self._idle) >= self._room.sizes["C"]:
+        """A row for one more class; where too many stand idle, the longest unused half of these goes."""
+        most = max(self._most_idle, self._room.sizes["C"] // 2)
+        if not self._free and len(self._idle) >= most:
             for c in list(self._idle)[: (len(self._idle) + 1) // 2]:
                 self._drop(c)
             self.reused()
