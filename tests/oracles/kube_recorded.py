@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from proreus.kernels.packed import private
 from proreus.kube.manifests import read_manifests
 from proreus.model.workload import Workload
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 from proreus.worlds.pods.policies.rules.choose import find_feasible, kube_node
 from proreus.worlds.pods.policies.rules.columns import PLUGINS
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
+from proreus.worlds.pods.policies.rules.memory import new_memory
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.policies.rules.preempt import best_candidate
 from proreus.worlds.pods.state.compile import compile_workload, empty_state, new_scratch
@@ -67,7 +69,9 @@ class Replay:
         self.state, self.scratch = empty_state(self.cluster), new_scratch(self.cluster)
         policy = make_policy("kube", PolicyOptions(kube_version=version))  # type: ignore[arg-type]
         assert isinstance(policy, RulePolicy)
-        self.rule = policy.rule_for(self.compiled, self.state)
+        rule = policy.rule_for(self.compiled, self.state)
+        # Recordings hardly repeat a pod; what is remembered is to be held against them all the same.
+        self.rule = private(rule, memory=new_memory(self.cluster, 1 << 30))
         self.by_lot = version == "1.34"
         self.nodes = {node.name: n for n, node in enumerate(workload.nodes)}
         self.pods = {_full_name(pod.spec.namespace, pod.name): p for p, pod in enumerate(workload.pods)}

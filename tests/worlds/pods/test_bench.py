@@ -31,7 +31,7 @@ def test_the_plain_peer_chooses_as_kube_does(nodes: int, count: int) -> None:
 
 def small_trace(preset: str, seed: int, nodes: int, **sizes: int) -> Workload:
     """A generated workload of few nodes and pods, whatever is asked for."""
-    return generate(preset, seed, nodes=min(nodes, 20), **{name: min(sizes[name], 200) for name in sizes})
+    return generate(preset, seed, nodes=min(nodes, 20), **{name: min(sizes[name], 1_500) for name in sizes})
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_the_whole_benchmark(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert rows[1].peer == pods.SCHEDULER_PERF
     cached = next(row for row in rows if row.what == "FGD, node scores computed")
     assert cached.peer is not None and cached.ours < cached.peer
-    large = [row for row in rows if row.what.startswith("kube, large, 20 nodes, 200 pods")]
+    large = [row for row in rows if row.what.startswith("kube, large, 20 nodes, 1,500 pods")]
     assert [row.unit for row in large] == ["CPU-s", "scores"]
     assert large[1].peer is not None and large[1].ours < large[1].peer
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +44,14 @@ VERSIONS: tuple[KubeVersion, ...] = ("1.34", "1.35", "1.36")
 STRATEGIES: tuple[Strategy, ...] = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 RELATED = (*FLAVOURS, *("affinity", "anti", "spread") * 4)
 NOWHERE = -1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def always_with_cells() -> Iterator[None]:
+    """Also where classes hardly repeat."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(binding, "_CACHE_REPEATS", 0)
+        yield
 
 
 def kube(name: str = "kube", seed: int = 0, *, cache: bool = True, **options: Any) -> RulePolicy:
@@ -150,6 +159,13 @@ def test_a_whole_run_is_the_same(name: str) -> None:
     compiled = compile_workload(generate("large", 3, nodes=120, pods=700, peak_load=1.2))
     knowing, plain = simulate(compiled, kube(name)), simulate(compiled, kube(name, cache=False))
     assert repr(knowing.log) == repr(plain.log)
+
+
+def test_cells_are_not_worth_it_where_classes_hardly_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = compile_workload(generate("small", 0))
+    monkeypatch.setattr(binding, "_CACHE_REPEATS", 1 + len(compiled.workload.pods) // len(compiled.specs))
+    memory = kube().rule_for(compiled, PodsWorld(compiled).state).memory
+    assert memory.judged.size == 0 and memory.barren.size == len(compiled.specs)
 
 
 def test_without_room_for_cells_only_those_that_fit_nowhere_are_remembered(

@@ -180,6 +180,5 @@ class Scratch(NamedTuple):
     spread_min: I64  # [H]
     nodes: I64  # [N] a list of nodes
     pods: I64  # [P] a list of pods
-    order: I64  # [P] the pods of a node in list order, to restore it after a dry run
     flags: I8  # [P]
     taken: I64  # [B] disruptions charged to each budget

@@ -139,7 +139,6 @@ def new_scratch(cluster: Cluster) -> Scratch:
             spread_min=np.zeros(max(hard, default=0), dtype=np.int64),
             nodes=np.zeros(n, dtype=np.int64),
             pods=np.zeros(pods, dtype=np.int64),
-            order=np.zeros(pods, dtype=np.int64),
             flags=np.zeros(pods, dtype=np.int8),
             taken=np.zeros(max(cluster.budgets.min_available.shape[0], 1), dtype=np.int64),
         )

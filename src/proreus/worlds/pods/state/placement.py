@@ -1,4 +1,7 @@
-"""What placing or removing a pod changes; who else writes `State` (`open_kernels`) does it with these."""
+"""What placing or removing a pod changes; who else writes `State` (`open_kernels`) does it with these.
+
+`victims` shifts some of the sums for a dry run, and back.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ def place(cluster: Cluster, state: State, pod: int, n: int, devices: int, now: f
     state.pod_since[pod] = now
     state.pod_rank[pod] = state.counts[1]
     state.counts[1] += 1
-    attach(cluster, state, pod, n, devices)
+    _attach(cluster, state, pod, n, devices)
     note_change(cluster, state, n)
 
 
@@ -21,7 +24,7 @@ def place(cluster: Cluster, state: State, pod: int, n: int, devices: int, now: f
 def remove(cluster: Cluster, state: State, pod: int) -> None:
     """Take `pod` off its node."""
     n = state.pod_node[pod]
-    detach(cluster, state, pod)
+    _detach(cluster, state, pod)
     note_change(cluster, state, n)
 
 
@@ -34,8 +37,8 @@ def expect(cluster: Cluster, state: State, c: int, sign: int) -> None:
 
 
 @compiled
-def attach(cluster: Cluster, state: State, pod: int, n: int, devices: int) -> None:
-    """The reversible part of `place`: a dry run attaches and detaches without leaving a trace."""
+def _attach(cluster: Cluster, state: State, pod: int, n: int, devices: int) -> None:
+    """Into the list of the node and into every sum."""
     c = cluster.pod_class[pod]
     state.pod_node[pod] = n
     state.pod_devices[pod] = devices
@@ -49,8 +52,8 @@ def attach(cluster: Cluster, state: State, pod: int, n: int, devices: int) -> No
 
 
 @compiled
-def detach(cluster: Cluster, state: State, pod: int) -> None:
-    """The reverse of `attach`."""
+def _detach(cluster: Cluster, state: State, pod: int) -> None:
+    """The reverse of `_attach`."""
     c = cluster.pod_class[pod]
     n = state.pod_node[pod]
     after, before = state.following[pod], state.preceding[pod]
@@ -68,28 +71,38 @@ def detach(cluster: Cluster, state: State, pod: int) -> None:
 def shift(cluster: Cluster, state: State, c: int, n: int, devices: int, sign: int) -> None:
     """Add (sign 1) or subtract (sign -1) one pod of class c on node n in every sum."""
     classes = cluster.classes
-    for r in range(state.free.shape[1]):
-        state.free[n, r] -= sign * classes.request[c, r]
+    shift_room(cluster, state, c, (n, devices), sign)
     state.scored[n, 0] += sign * classes.scoring[c, 0]
     state.scored[n, 1] += sign * classes.scoring[c, 1]
     state.load[n, 0] += sign * classes.load[c, 0]
     state.load[n, 1] += sign * classes.load[c, 1]
     if classes.gpu_num[c] > 0:
+        state.kinds[n, classes.gpu_kind[c]] += sign
+    for b in range(state.healthy.shape[0]):
+        if cluster.budgets.selects[b, c]:
+            state.healthy[b] += sign
+    shift_terms(cluster, state, c, n, sign)
+
+
+@compiled
+def shift_room(cluster: Cluster, state: State, c: int, where: tuple[int, int], sign: int) -> None:
+    """The sums by which a node by itself takes or refuses a pod; where = (node, device mask)."""
+    n, devices = where
+    classes = cluster.classes
+    for r in range(state.free.shape[1]):
+        state.free[n, r] -= sign * classes.request[c, r]
+    if classes.gpu_num[c] > 0:
         milli = classes.gpu_milli[c]
         for d in range(cluster.nodes.gpu_count[n]):
             if (devices >> d) & 1:
                 state.gpu_left[n, d] -= sign * milli
-        state.kinds[n, classes.gpu_kind[c]] += sign
     for q in range(classes.port_start[c], classes.port_start[c + 1]):
         state.ports_used[classes.port[q], n] += sign
-    for b in range(state.healthy.shape[0]):
-        if cluster.budgets.selects[b, c]:
-            state.healthy[b] += sign
-    _shift_terms(cluster, state, c, n, sign)
 
 
 @compiled
-def _shift_terms(cluster: Cluster, state: State, c: int, n: int, sign: int) -> None:
+def shift_terms(cluster: Cluster, state: State, c: int, n: int, sign: int) -> None:
+    """The sums that affinity and spread of other pods read."""
     terms = cluster.terms
     for t in range(terms.key.shape[0]):
         if terms.selects[t, c]:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from proreus.kernels.compiled import compiled
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.filters import OK
-from proreus.worlds.pods.state.legality import local_refusal, refusal, related_refusal, shift_prepared
-from proreus.worlds.pods.state.placement import attach, detach
+from proreus.worlds.pods.state.legality import (
+    has_relations,
+    local_refusal,
+    refusal,
+    related_refusal,
+    shift_prepared,
+)
+from proreus.worlds.pods.state.placement import shift_room, shift_terms
 
 # Why evicting does not help: the node itself is too small for that, or pods elsewhere are in the way.
 HOPELESS, ELSEWHERE = -1, -2
@@ -67,15 +73,12 @@ def choose_victims(cluster: Cluster, state: State, c: int, n: int, scratch: Scra
             total += 1
         pod = state.following[pod]
 
-    held = _remember(state, scratch, n)
-    load = (state.load[n, 0], state.load[n, 1])
     for i in range(total):
-        _without(cluster, state, scratch, c, scratch.pods[i])
+        _shift(cluster, state, scratch, c, (scratch.pods[i], n, -1))
     hopeless = local_refusal(cluster, state, c, n) != OK
     if hopeless or related_refusal(cluster, state, c, n, scratch) != OK:
         for i in range(total):
-            _with(cluster, state, scratch, c, (scratch.pods[i], n))
-        _restore(state, scratch, n, held, load)
+            _shift(cluster, state, scratch, c, (scratch.pods[i], n, 1))
         return HOPELESS if hopeless else ELSEWHERE, 0
 
     _mark_violations(cluster, state, scratch, total)
@@ -85,18 +88,17 @@ def choose_victims(cluster: Cluster, state: State, c: int, n: int, scratch: Scra
             if scratch.flags[i] != mark:
                 continue
             pod = scratch.pods[i]
-            _with(cluster, state, scratch, c, (pod, n))
+            _shift(cluster, state, scratch, c, (pod, n, 1))
             if refusal(cluster, state, c, n, scratch) == OK:
                 scratch.flags[i] = _KEPT
             else:
-                _without(cluster, state, scratch, c, pod)
+                _shift(cluster, state, scratch, c, (pod, n, -1))
                 scratch.flags[i] = outcome
                 if mark == _VIOLATING:
                     violations += 1
     victims = _collect(scratch, total)
     for i in range(victims):
-        _with(cluster, state, scratch, c, (scratch.pods[i], n))
-    _restore(state, scratch, n, held, load)
+        _shift(cluster, state, scratch, c, (scratch.pods[i], n, 1))
     return victims, violations
 
 
@@ -125,52 +127,24 @@ def room_by_eviction(cluster: Cluster, state: State, c: int, n: int) -> bool:
 
 
 @compiled
-def _without(cluster: Cluster, state: State, scratch: Scratch, c: int, pod: int) -> None:
-    """A step of the dry run for class c: the pod leaves its node."""
-    moved = (cluster.pod_class[pod], state.pod_node[pod])
-    detach(cluster, state, pod)
-    shift_prepared(cluster, scratch, c, moved, -1)
+def _shift(cluster: Cluster, state: State, scratch: Scratch, c: int, step: tuple[int, int, int]) -> None:
+    """A step of the dry run for class c: the pod leaves the node or comes back; step = (pod, node, -1 or 1).
 
-
-@compiled
-def _with(cluster: Cluster, state: State, scratch: Scratch, c: int, back: tuple[int, int]) -> None:
-    """The reverse: back = the pod and the node that it returns to."""
-    pod, n = back
-    attach(cluster, state, pod, n, state.pod_devices[pod])
-    shift_prepared(cluster, scratch, c, (cluster.pod_class[pod], n), 1)
-
-
-@compiled
-def _remember(state: State, scratch: Scratch, n: int) -> int:
-    """Note the order of the pods on node n; returns how many there are."""
-    held = 0
-    pod = state.first[n]
-    while pod >= 0:
-        scratch.order[held] = pod
-        held += 1
-        pod = state.following[pod]
-    return held
-
-
-@compiled
-def _restore(state: State, scratch: Scratch, n: int, held: int, load: tuple[float, float]) -> None:
-    """Bring back the noted order and the sums that floating point does not restore by itself."""
-    before = -1
-    for i in range(held):
-        pod = scratch.order[i]
-        state.preceding[pod] = before
-        state.following[pod] = scratch.order[i + 1] if i + 1 < held else -1
-        before = pod
-    state.first[n] = scratch.order[0] if held > 0 else -1
-    state.load[n, 0] = load[0]
-    state.load[n, 1] = load[1]
+    Only what the filters of class c read is changed, and all of that is whole numbers: the reverse step
+    restores it. The pod stays in the node's list.
+    """
+    pod, n, sign = step
+    other = cluster.pod_class[pod]
+    shift_room(cluster, state, other, (n, state.pod_devices[pod]), sign)
+    if has_relations(cluster, c):
+        shift_terms(cluster, state, other, n, sign)
+        shift_prepared(cluster, scratch, c, (other, n), sign)
 
 
 @compiled
 def _mark_violations(cluster: Cluster, state: State, scratch: Scratch, total: int) -> None:
     """Flag each pod of the list by whether evicting it, after those before it, breaks a budget."""
     budgets = state.healthy.shape[0]
-    # The dry run has detached the pods, so the budgets are read as if they still ran.
     for b in range(budgets):
         scratch.taken[b] = 0
     for i in range(total):
@@ -178,19 +152,9 @@ def _mark_violations(cluster: Cluster, state: State, scratch: Scratch, total: in
         c = cluster.pod_class[scratch.pods[i]]
         for b in range(budgets):
             if cluster.budgets.selects[b, c]:
-                state.healthy[b] += 1
-    for i in range(total):
-        c = cluster.pod_class[scratch.pods[i]]
-        for b in range(budgets):
-            if cluster.budgets.selects[b, c]:
                 scratch.taken[b] += 1
                 if scratch.taken[b] > allowed_disruptions(cluster, state, b):
                     scratch.flags[i] = _VIOLATING
-    for i in range(total):
-        c = cluster.pod_class[scratch.pods[i]]
-        for b in range(budgets):
-            if cluster.budgets.selects[b, c]:
-                state.healthy[b] -= 1
 
 
 @compiled

@@ -26,7 +26,8 @@ from proreus.worlds.pods.state.observation import PodObservation
 # Above this many cells, or when classes hardly repeat, a cache costs more than it saves.
 _CACHE_CELLS = 32_000_000
 _CACHE_REPEATS = 4
-_CACHE_BYTES = 8 * _CACHE_CELLS  # what kube may remember, which costs nothing where classes do not repeat
+_CACHE_BYTES = 8 * _CACHE_CELLS  # what kube may remember
+_NO_CELLS = 1  # too little for cells: enough to remember which classes fit nowhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +163,7 @@ def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
     nodes, classes = len(compiled.workload.nodes), len(compiled.specs)
     repeats = len(compiled.workload.pods) >= _CACHE_REPEATS * classes
     cached = options.cache and options.kind != KUBE and repeats and nodes * classes <= _CACHE_CELLS
+    remembered = _CACHE_BYTES if repeats else _NO_CELLS
     largest = cluster.nodes.allocatable.max(axis=0)
     return pack(
         Rule(
@@ -189,7 +191,7 @@ def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
             stamp=np.zeros(nodes, dtype=np.int64),
             refreshes=np.zeros(1, dtype=np.int64),
             rescored=np.zeros(1, dtype=np.int64),
-            memory=new_memory(cluster, _CACHE_BYTES if options.cache and options.kind == KUBE else 0),
+            memory=new_memory(cluster, remembered if options.cache and options.kind == KUBE else 0),
             parts=np.zeros((len(PLUGINS), nodes), dtype=np.int64),
             totals=np.zeros(nodes, dtype=np.int64),
             raw=np.zeros(nodes),
