@@ -21,11 +21,12 @@ from proreus.model.resources import GIB, Resources
 from proreus.policies.protocol import Explains, Explanation
 from proreus.serving.deadline import Guard, TooSlow
 from proreus.serving.metrics import Measurements
+from proreus.serving.named.cost import MOST_UNITS, check_cost
 from proreus.serving.named.wire import DecideAnswer, DecideRequest, VerdictWire, to_nodes, to_pod
-from proreus.serving.values import invalid
+from proreus.serving.values import invalid, shortened
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
-from proreus.worlds.pods.state.described import NodeNow, observe
+from proreus.worlds.pods.state.described import NodeNow, Running, observe
 from proreus.worlds.pods.state.observation import PodObservation
 
 RULE = "kube"
@@ -36,7 +37,15 @@ _log = logging.getLogger(__name__)
 class NamedDecisions:
     """Answers /v1/decide."""
 
-    def __init__(self, policy: str, deadline_seconds: float, measurements: Measurements) -> None:
+    def __init__(
+        self,
+        policy: str,
+        deadline_seconds: float,
+        measurements: Measurements,
+        most_units: float = MOST_UNITS,
+    ) -> None:
+        """most_units: see `cost`."""
+        self._most_units = most_units
         self.policy = make_policy(policy)
         self._rule = make_policy(RULE)
         self._deadline = deadline_seconds
@@ -46,13 +55,15 @@ class NamedDecisions:
     def warm_up(self) -> None:
         """Compile before the first request asks."""
         node = NodeNow(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
-        observation = observe([node], Pod("pod", PodSpec(Resources(cpu=100))))
+        there = NodeNow(node.node, (Running(Pod("there", PodSpec(Resources(cpu=100)))),))
+        observation = observe([there], Pod("pod", PodSpec(Resources(cpu=100))))
         for policy in (self._rule, self.policy):
             answer(policy, observation, meant(policy.decide(observation), 1), explain=True)
         self._guard.learn_pace(lambda: self.policy.fresh(0).decide(observation))
 
     def decide(self, request: DecideRequest, digest: int, seconds_left: float) -> DecideAnswer:
         """Decide about the pod; `digest` stands for the request's bytes."""
+        check_cost(request, self._most_units)
         nodes = to_nodes(request)
         try:
             observation = observe(nodes, to_pod(request.pod, "pod"), request.waiting)
@@ -67,7 +78,7 @@ class NamedDecisions:
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is an answer
             reason = "deadline" if isinstance(error, TooSlow) else "error"
             self._measurements.count("proreus_fallbacks", reason=reason)
-            _log.warning("%s decided for %s: %s", RULE, self.policy.name, error)
+            _log.warning("%s decided for %s: %s", RULE, self.policy.name, shortened(str(error)))
         # What is too slow may still be at work on its observation.
         again = observe(nodes, observation.subject, request.waiting)
         decision = self._rule.fresh(digest).decide(again)
@@ -75,7 +86,7 @@ class NamedDecisions:
         return msgspec.structs.replace(found, decided_by="rule")
 
 
-def request_digest(body: bytes) -> int:
+def request_digest(body: bytes | bytearray) -> int:
     """What ties are drawn from."""
     return zlib.crc32(body)
 

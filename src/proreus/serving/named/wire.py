@@ -32,6 +32,7 @@ Amounts = dict[str, Quantity]
 _SmallInt = Annotated[int, Meta(ge=-(2**31), le=2**31)]
 _Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Model = TypeVar("Model")
+_NO_NODE_AFFINITY, _NO_POD_AFFINITY = NodeAffinity(), PodAffinity()
 
 
 class _Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -43,7 +44,7 @@ class GpuWire(_Strict, frozen=True):
 
     count: Annotated[int, Meta(ge=1, le=64)] = 1
     milli: Annotated[int, Meta(ge=1, le=GPU_WHOLE)] = GPU_WHOLE
-    models: list[str] = field(default_factory=list)
+    models: tuple[str, ...] = ()
 
 
 class TolerationWire(_Strict, frozen=True):
@@ -68,27 +69,27 @@ class RequirementWire(_Strict, frozen=True):
 
     key: str
     operator: Operator
-    values: list[str] = field(default_factory=list)
+    values: tuple[str, ...] = ()
 
 
 class SelectorWire(_Strict, frozen=True):
     """All requirements must hold."""
 
-    requirements: list[RequirementWire] = field(default_factory=list)
+    requirements: tuple[RequirementWire, ...] = ()
 
 
 class NodeTermWire(_Strict, frozen=True):
     """Conditions on a node's labels and fields."""
 
-    labels: SelectorWire = field(default_factory=SelectorWire)
-    fields: SelectorWire = field(default_factory=SelectorWire)
+    labels: SelectorWire = SelectorWire()
+    fields: SelectorWire = SelectorWire()
 
 
 class NodeAffinityWire(_Strict, frozen=True):
     """Where a pod may go (any required term) and would like to go (weight, term)."""
 
-    required: list[NodeTermWire] = field(default_factory=list)
-    preferred: list[tuple[_SmallInt, NodeTermWire]] = field(default_factory=list)
+    required: tuple[NodeTermWire, ...] = ()
+    preferred: tuple[tuple[_SmallInt, NodeTermWire], ...] = ()
 
 
 class PodTermWire(_Strict, frozen=True):
@@ -96,14 +97,14 @@ class PodTermWire(_Strict, frozen=True):
 
     selector: SelectorWire
     topology_key: str
-    namespaces: list[str] = field(default_factory=list)
+    namespaces: tuple[str, ...] = ()
 
 
 class PodAffinityWire(_Strict, frozen=True):
     """Closeness to, or distance from, other pods."""
 
-    required: list[PodTermWire] = field(default_factory=list)
-    preferred: list[tuple[_SmallInt, PodTermWire]] = field(default_factory=list)
+    required: tuple[PodTermWire, ...] = ()
+    preferred: tuple[tuple[_SmallInt, PodTermWire], ...] = ()
 
 
 class SpreadWire(_Strict, frozen=True):
@@ -117,6 +118,10 @@ class SpreadWire(_Strict, frozen=True):
     system_default: bool = False
 
 
+_ANY_NODE, _ANY_PODS = NodeAffinityWire(), PodAffinityWire()
+"""What a pod has that says nothing; most say nothing."""
+
+
 class PodWire(_Strict, frozen=True):
     """A pod: what it asks for and where it may go."""
 
@@ -127,15 +132,15 @@ class PodWire(_Strict, frozen=True):
     labels: dict[str, str] = field(default_factory=dict)
     priority: _SmallInt = 0
     may_preempt: bool = True
-    tolerations: list[TolerationWire] = field(default_factory=list)
+    tolerations: tuple[TolerationWire, ...] = ()
     node_name: str = ""
     node_selector: dict[str, str] = field(default_factory=dict)
-    node_affinity: NodeAffinityWire = field(default_factory=NodeAffinityWire)
-    affinity: PodAffinityWire = field(default_factory=PodAffinityWire)
-    anti_affinity: PodAffinityWire = field(default_factory=PodAffinityWire)
-    spread: list[SpreadWire] = field(default_factory=list)
-    host_ports: list[tuple[str, str, Annotated[int, Meta(ge=1, le=65_535)]]] = field(default_factory=list)
-    images: list[str] = field(default_factory=list)
+    node_affinity: NodeAffinityWire = _ANY_NODE
+    affinity: PodAffinityWire = _ANY_PODS
+    anti_affinity: PodAffinityWire = _ANY_PODS
+    spread: tuple[SpreadWire, ...] = ()
+    host_ports: tuple[tuple[str, str, Annotated[int, Meta(ge=1, le=65_535)]], ...] = ()
+    images: tuple[str, ...] = ()
     scoring: Annotated[
         tuple[_Amount, _Amount] | None,
         Meta(description="CPU (thousandths) and memory (bytes) as kube scores them; null: the requests."),
@@ -146,9 +151,9 @@ class PodWire(_Strict, frozen=True):
     ] = 1.0
     usage_deviation: Annotated[float, Meta(ge=0, le=1e6, description="Its standard deviation.")] = 0.0
     devices: Annotated[
-        list[Annotated[int, Meta(ge=0, lt=62)]],
+        tuple[Annotated[int, Meta(ge=0, lt=62)], ...],
         Meta(description="Of a running pod: the GPUs it holds, by index; empty: the tightest that fit."),
-    ] = field(default_factory=list)
+    ] = ()
     since: Annotated[
         float, Meta(ge=-1e15, le=1e15, description="Of a running pod: when it was placed, in seconds.")
     ] = 0.0
@@ -163,15 +168,15 @@ class NodeWire(_Strict, frozen=True):
         default_factory=dict
     )
     gpu_used: Annotated[
-        list[Annotated[int, Meta(ge=0, le=GPU_WHOLE)]],
+        tuple[Annotated[int, Meta(ge=0, le=GPU_WHOLE)], ...],
         Meta(description="Thousandths of each GPU in use by pods that are not listed."),
-    ] = field(default_factory=list)
+    ] = ()
     gpu_model: str = ""
     labels: dict[str, str] = field(default_factory=dict)
-    taints: list[TaintWire] = field(default_factory=list)
+    taints: tuple[TaintWire, ...] = ()
     unschedulable: bool = False
     images: dict[str, Annotated[int, Meta(ge=0, le=2**62)]] = field(default_factory=dict)
-    pods: list[PodWire] = field(default_factory=list)
+    pods: tuple[PodWire, ...] = ()
 
 
 class DecideRequest(_Strict, frozen=True):
@@ -244,7 +249,7 @@ def _node(wire: NodeWire, path: str) -> NodeNow:
         Running(to_pod(pod, f"{path}.pods[{k}]"), sum(1 << d for d in set(pod.devices)), pod.since)
         for k, pod in enumerate(wire.pods)
     )
-    return NodeNow(node, running, to_resources(used), tuple(wire.gpu_used))
+    return NodeNow(node, running, to_resources(used), wire.gpu_used)
 
 
 def to_pod(wire: PodWire, path: str) -> Pod:
@@ -255,7 +260,7 @@ def to_pod(wire: PodWire, path: str) -> Pod:
         raise invalid(f"{path}.gpu", f"comes with {GPU}; say one of the two")
     gpu = GpuRequest(whole, GPU_WHOLE) if whole else GpuRequest()
     if wire.gpu is not None:
-        gpu = GpuRequest(wire.gpu.count, wire.gpu.milli, tuple(wire.gpu.models))
+        gpu = GpuRequest(wire.gpu.count, wire.gpu.milli, wire.gpu.models)
     return Pod(
         wire.name,
         PodSpec(
@@ -268,18 +273,26 @@ def to_pod(wire: PodWire, path: str) -> Pod:
             tolerations=tuple(_model(t, Toleration, path) for t in wire.tolerations),
             node_name=wire.node_name,
             node_selector=tuple(sorted(wire.node_selector.items())),
-            node_affinity=_model(wire.node_affinity, NodeAffinity, path),
-            affinity=_model(wire.affinity, PodAffinity, path),
-            anti_affinity=_model(wire.anti_affinity, PodAffinity, path),
+            node_affinity=_node_affinity(wire.node_affinity, path),
+            affinity=_pod_affinity(wire.affinity, path),
+            anti_affinity=_pod_affinity(wire.anti_affinity, path),
             spread=tuple(_model(s, SpreadConstraint, path) for s in wire.spread),
-            host_ports=tuple(wire.host_ports),
-            images=tuple(wire.images),
+            host_ports=wire.host_ports,
+            images=wire.images,
             scoring=wire.scoring,
             cpu_limit=wire.cpu_limit,
             usage=wire.usage,
             usage_deviation=wire.usage_deviation,
         ),
     )
+
+
+def _node_affinity(wire: NodeAffinityWire, path: str) -> NodeAffinity:
+    return _NO_NODE_AFFINITY if wire is _ANY_NODE else _model(wire, NodeAffinity, path)
+
+
+def _pod_affinity(wire: PodAffinityWire, path: str) -> PodAffinity:
+    return _NO_POD_AFFINITY if wire is _ANY_PODS else _model(wire, PodAffinity, path)
 
 
 def _model(wire: Struct, kind: type[Model], path: str) -> Model:

@@ -63,11 +63,16 @@ class Compiled:
     """The pod classes."""
 
 
-def compile_workload(workload: Workload) -> Compiled:
-    """Everything about `workload` that does not change while it runs."""
+def compile_workload(workload: Workload, *, decided: int | None = None) -> Compiled:
+    """Everything about `workload` that does not change while it runs.
+
+    decided: the number of pods, the first ones, that will be decided about; None: all. How nodes suit the
+    others (`Shapes`) is not worked out, so nobody may ask for it.
+    """
     ids: dict[PodSpec, int] = {}
     pod_class = np.array([ids.setdefault(pod.spec, len(ids)) for pod in workload.pods], dtype=np.int64)
     specs = tuple(ids)
+    deciding = len(specs) if decided is None else int(pod_class[:decided].max(initial=-1)) + 1
     nodes = workload.nodes
     extended = sorted(
         {name for node in nodes for name, _ in node.allocatable.extended}
@@ -80,8 +85,8 @@ def compile_workload(workload: Workload) -> Compiled:
     cluster = pack(
         Cluster(
             nodes=columns,
-            classes=_classes(specs, extended),
-            shapes=_shapes(specs, nodes, columns.visit_order),
+            classes=_classes(specs, extended, deciding),
+            shapes=_shapes(specs[:deciding], nodes, columns.visit_order),
             terms=compile_terms(specs, table),
             ports=Ports(_port_conflicts(_ports(specs))),
             budgets=_budgets(workload.budgets, specs),
@@ -205,7 +210,7 @@ def _zone_round_robin(nodes: Sequence[Node]) -> I64:
     return np.array(order, dtype=np.int64)
 
 
-def _classes(specs: Sequence[PodSpec], extended: Sequence[str]) -> Classes:
+def _classes(specs: Sequence[PodSpec], extended: Sequence[str], deciding: int) -> Classes:
     request = np.array([_row(spec.requests, extended) for spec in specs], dtype=np.int64)
     request = request.reshape(len(specs), len(BASE_COLUMNS) + len(extended))
     request[:, BASE_COLUMNS.index("pods")] = 1
@@ -222,7 +227,7 @@ def _classes(specs: Sequence[PodSpec], extended: Sequence[str]) -> Classes:
         gpu_num=np.array([spec.gpu.count for spec in specs], dtype=np.int64),
         gpu_milli=np.array([spec.gpu.milli for spec in specs], dtype=np.int64),
         gpu_kind=np.array([_gpu_kind(spec) for spec in specs], dtype=np.int64),
-        shape=np.array(_shape_ids(specs)[0], dtype=np.int64),
+        shape=np.array(_shape_ids(specs[:deciding])[0] + [0] * (len(specs) - deciding), dtype=np.int64),
         priority=np.array([spec.priority for spec in specs], dtype=np.int64),
         may_preempt=np.array([spec.may_preempt for spec in specs], dtype=np.bool_),
         load=np.stack([mean, deviation**2], axis=1).reshape(len(specs), 2),

@@ -33,6 +33,8 @@ class TermTable:
         self._ids: dict[tuple[int, bytes], int] = {}
         self.key: list[int] = []
         self.selects: list[Bool] = []
+        self._known: dict[tuple[Selector, tuple[str, ...]], Bool] = {}
+        """Many classes ask for the same."""
         self._staying = np.array([not spec.terminating for spec in specs], dtype=np.bool_)
         # Selectors see labels and namespace only; few distinct pairs exist among many classes.
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
@@ -42,8 +44,11 @@ class TermTable:
 
     def _selected(self, selector: Selector, namespaces: tuple[str, ...]) -> Bool:
         """bool[C] classes that the selector picks within the namespaces."""
-        picked = [ns in namespaces and selector.matches(labels) for ns, labels in self._groups]
-        return np.array(picked, dtype=np.bool_)[self._group_of]
+        known = self._known.get((selector, namespaces))
+        if known is None:
+            picked = [ns in namespaces and selector.matches(labels) for ns, labels in self._groups]
+            known = self._known[selector, namespaces] = np.array(picked, dtype=np.bool_)[self._group_of]
+        return known
 
     def of_pod_term(self, term: PodTerm, owner: PodSpec) -> Bool:
         """bool[C] classes selected by an affinity term of `owner`."""
@@ -195,17 +200,20 @@ def _weighted(lists: Sequence[Sequence[_Weighted]]) -> tuple[I64, I64, I64]:
 
 def _selecting(terms: set[int], selects: Bool) -> list[list[int]]:
     """For every class those of the terms that select it."""
-    return [[term for term in sorted(terms) if selects[term, c]] for c in range(selects.shape[1])]
+    some = np.array(sorted(terms), dtype=np.int64)
+    selected = np.ascontiguousarray(selects[some].T)
+    return [some[row].tolist() for row in selected]
 
 
 def compile_domains(nodes: Sequence[Node], keys: Sequence[str]) -> tuple[I64, I64]:
     """(domain int64[K, N], number of domains int64[K]); domains are numbered in order of appearance."""
     domain = np.full((len(keys), len(nodes)), -1, dtype=np.int64)
     sizes = np.zeros(len(keys), dtype=np.int64)
+    labels = [node.label_map() for node in nodes]
     for k, key in enumerate(keys):
         seen: dict[str, int] = {}
-        for n, node in enumerate(nodes):
-            value = node.label_map().get(key)
+        for n, own in enumerate(labels):
+            value = own.get(key)
             if value is not None:
                 domain[k, n] = seen.setdefault(value, len(seen))
         sizes[k] = len(seen)
