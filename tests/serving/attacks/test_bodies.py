@@ -49,16 +49,16 @@ def test_long_lists_of_anything_hold_up_nobody(attacked: Attacked, path: str, in
 def test_bodies_at_once_are_held_against_a_budget(attacked: Attacked) -> None:
     """More than fit: some are told to come again, and none of them is kept."""
     with attacked.beside_an_honest_client(least=2.0), contextlib.ExitStack() as stack:
-        crowd = [stack.enter_context(attacked.plain()) for _ in range(size(60, 8))]
+        crowd = [stack.enter_context(attacked.plain()) for _ in range(size(60, 5))]
         piece = b" " * (31 * MIB)
         head = HEAD.replace(b"/predict", b"/update") + b"Content-Length: %d\r\n\r\n" % (32 * MIB)
         threads = [threading.Thread(target=sent, args=(plain, head + piece)) for plain in crowd]
         for thread in threads:
             thread.start()
         said = []
-        for plain in crowd[2:]:
-            plain.settimeout(20)
-            with contextlib.suppress(ConnectionError):
+        for plain in crowd:
+            plain.settimeout(2)
+            with contextlib.suppress(ConnectionError, TimeoutError):
                 said.append(plain.recv(12))
         for plain in crowd:
             plain.close()

@@ -49,8 +49,8 @@ class QuickProtocol(HttpToolsProtocol):
         self._rest = b""
         """What has come and is to be read when others have had their turn."""
         self._in_a_row = 0
-        self._began = False
-        """Whether a request began in the piece that is being read."""
+        self._began = self._ended = False
+        """Whether a request began, or ended, in the piece that is being read."""
         self._beside = self._of_body = 0
         """Bytes of the request that is being read: beside its body, and of it."""
         self.step = Step.IDLE
@@ -144,10 +144,10 @@ class QuickProtocol(HttpToolsProtocol):
 
     def _read(self, data: bytes) -> None:
         of_body = self._of_body
-        self._began = False
+        self._began = self._ended = False
         super().data_received(data)
-        if not self._began:  # else part of the piece belongs to the request before
-            self._beside += len(data) - (self._of_body - of_body)
+        if not (self._began and self._ended):  # else nobody knows whose the bytes of the piece are
+            self._beside += len(data) - (self._of_body - (0 if self._began else of_body))
             if self._beside > _LARGEST_HEAD + _FRAMES * self._of_body and not self.transport.is_closing():
                 what = "frame of a body" if self.step is Step.BODY else "head of a request"
                 self.send_400_response(f"The {what} is at most {_LARGEST_HEAD} bytes long.")
@@ -203,6 +203,7 @@ class QuickProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._ended = True
         self.step, self.since = Step.IDLE, self.loop.time()
         if self.transport.is_closing():
             return
