@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from proreus.serving.admission import Admission
-from proreus.serving.doors.http import JSON, Answer, HttpApp, HttpLimits, Reply, Request, Route
+from proreus.serving.doors.http import HttpApp, HttpLimits
 from proreus.serving.doors.rest_server import RestDoor
+from proreus.serving.doors.routing import JSON, Answer, Reply, Request, Route
 from proreus.serving.metrics import Measurements
 
 
@@ -34,7 +35,8 @@ async def call(app: HttpApp) -> tuple[int, dict[str, Any]]:
     async def send(message: Any) -> None:
         said.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/work", "headers": [], "query_string": b""}
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/work", "headers": headers, "query_string": b""}
     await app(scope, receive, send)
     return said[0]["status"], json.loads(said[1]["body"])
 
@@ -97,7 +99,10 @@ def test_the_short_cut_says_how_it_was_asked(caplog: pytest.LogCaptureFixture) -
         socket.create_connection(("127.0.0.1", port), timeout=20) as whole,
     ):
         for method in (b"PUT", b"POST"):
-            whole.sendall(method + b" /work HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+            head = (
+                b" /work HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+            )
+            whole.sendall(method + head + b"{}")
             assert whole.recv(1000).startswith(b"HTTP/1.1 200")
     door.stop(1.0)
     asked = [record.fields["method"] for record in caplog.records if hasattr(record, "fields")]

@@ -170,7 +170,7 @@ def test_bytes_that_are_not_http_close_the_connection_and_nothing_else(doors: Do
 def test_chunked_bodies_and_slow_ones(doors: Doors) -> None:
     body = json.dumps({"state": STATE}).encode()
     head = (
-        b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n"
     )
     with socket.create_connection(("127.0.0.1", doors.rest), timeout=10) as plain:
@@ -183,7 +183,7 @@ def test_chunked_bodies_and_slow_ones(doors: Doors) -> None:
 
 def test_pieces_and_queues_of_requests_are_answered_alike(doors: Doors) -> None:
     body = json.dumps({"state": STATE, "deterministic": True}).encode()
-    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
     bad = whole.replace(b'"state"', b'"stage"')
     expected = ask(doors.rest, "/predict", body).body
@@ -220,13 +220,16 @@ def test_metrics_and_description(doors: Doors) -> None:
 
 def test_sizes_times_and_connections_are_limited(tmp_path: Any) -> None:
     limited = open_doors(
-        serving_options(tmp_path, http=HttpLimits(body_bytes=2000, connections=20, body_seconds=0.5))
+        serving_options(
+            tmp_path,
+            http=HttpLimits(body_bytes=2000, connections=20, body_seconds=1.0, idle_seconds=0.5),
+        )
     )
     try:
         assert ask(limited.rest, "/predict", {"state": STATE, "x": "y" * 3000}).status == 413
         with socket.create_connection(("127.0.0.1", limited.rest), timeout=10) as plain:
             plain.sendall(
-                b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                 b"Content-Length: 100\r\n\r\n{"
             )
             assert plain.recv(1000).startswith(b"HTTP/1.1 408")
@@ -236,7 +239,7 @@ def test_sizes_times_and_connections_are_limited(tmp_path: Any) -> None:
                 assert plain.recv(1000) == b""
         with socket.create_connection(("127.0.0.1", limited.rest), timeout=10) as plain:
             plain.sendall(b"GET /health HTTP/1.1\r\n")
-            for _ in range(70):
+            for _ in range(66):
                 plain.sendall(b"x-filler: " + b"y" * 1000 + b"\r\n")
             assert b"at most 65536 bytes" in plain.recv(1000)
         with contextlib.ExitStack() as stack:

@@ -24,12 +24,12 @@ STATE = [0.5] * 6
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     """A service with a token and, where openssl is there to make a certificate, TLS."""
     folder = tmp_path_factory.mktemp("guarded")
-    found = open_doors(serving_options(folder, token=TOKEN.encode(), credentials=_certificate(folder)))
+    found = open_doors(serving_options(folder, token=TOKEN.encode(), credentials=make_certificate(folder)))
     yield found
     found.running.stop(1.0)
 
 
-def _certificate(folder: Path) -> tuple[Path, Path]:
+def make_certificate(folder: Path) -> tuple[Path, Path]:
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl to make a certificate")
     certificate, key = folder / "cert.pem", folder / "key.pem"

@@ -54,12 +54,17 @@ def test_a_wider_host_is_warned_of_loudly(host: str, capsys: pytest.CaptureFixtu
     assert "WARNING: anyone who reaches" in capsys.readouterr().err
     with pytest.raises(UsageError, match="--strict"):
         check_host(ServeArguments(6, 8, host=host, security=Security(strict=True)))
-    for security in (
-        Security(token_file=Path("token"), strict=True),
-        Security(tls_cert=Path("cert"), tls_key=Path("key"), strict=True),
-    ):
-        check_host(ServeArguments(6, 8, host=host, security=security))
+    check_host(ServeArguments(6, 8, host=host, security=Security(token_file=Path("token"), strict=True)))
     assert capsys.readouterr().err == ""
+
+
+def test_a_wider_host_says_what_strangers_may_do(capsys: pytest.CaptureFixture[str]) -> None:
+    check_host(ServeArguments(6, 8, host="0.0.0.0"))
+    warning, note = capsys.readouterr().err.splitlines()
+    assert "teach" not in warning and "--anonymous-updates" in note
+    check_host(ServeArguments(6, 8, host="0.0.0.0", security=Security(anonymous_updates=True)))
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert "teach the model and change its version" in warning
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1", "[::1]"])

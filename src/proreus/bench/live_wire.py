@@ -55,7 +55,7 @@ def _asked(
         wait_for(process, ready.exists)
         port = json.loads(ready.read_bytes())["rest"]["port"]
         with RestClient(f"http://127.0.0.1:{port}", ClientOptions(timeout=120.0)) as client:
-            nodes = [node_wire(node, []) for node in generated.nodes]
+            nodes = [node_wire(node, ()) for node in generated.nodes]
             wires = [pod_wire(pod) for pod in pods]
             begin = time.perf_counter()
             whole = client.decide(DecideRequest(wires[0], nodes, explain=False))

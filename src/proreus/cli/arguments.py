@@ -77,13 +77,31 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
+class PlainLines(logging.Formatter):
+    """One line a log record, with its fields behind the message."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        """The message and the fields; whatever a field holds stays on the line."""
+        said = super().formatMessage(record)
+        fields = getattr(record, "fields", {})
+        return " ".join((said, *(f"{name}={_field(value)}" for name, value in fields.items())))
+
+
+def _field(value: object) -> str:
+    text = str(value)
+    plain = text.isascii() and text.isprintable() and text and not set(text) & set(' "=')
+    return text if plain else json.dumps(text)
+
+
 def prepare(common: Output) -> None:
     """What every verb does first: see that its result can be written, send the log to stderr."""
     if common.json is not None:
         check_writable(common.json)
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if common.log_json else plain)
+    handler.setFormatter(JsonLines() if common.log_json else PlainLines())
     logger = logging.getLogger("proreus")
     logger.handlers[:] = [handler]
     logger.setLevel(common.log_level.upper())

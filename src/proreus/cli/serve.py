@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import json
 import os
 import signal
@@ -19,6 +18,7 @@ import tyro
 from proreus.cli.arguments import Common, parse_named, prepare
 from proreus.model.errors import UsageError
 from proreus.model.files import write_atomically
+from proreus.serving.hosts import is_loopback
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
 DOORS = ("rest", "grpc", "all")
@@ -37,8 +37,14 @@ class Security:
     """Serve over TLS with this certificate (PEM)."""
     tls_key: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """The certificate's private key (PEM)."""
+    allowed_host: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = ()
+    """Names under which REST is asked, besides localhost and addresses of loopback; beyond this machine and
+    without any, all are answered to."""
+    anonymous_updates: bool = False
+    """Beyond this machine: let those who send no token teach the model and change its version too."""
     strict: bool = False
-    """Refuse to listen beyond this machine without a token or TLS, instead of warning."""
+    """Refuse to listen beyond this machine without a token, and a token that others may read, instead of
+    warning."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class Limits:
     """Requests under way at once, at most; more are told to come again."""
     rate: float = 0.0
     """Requests per second and client address, at most; 0: any number."""
+    max_decide_cost: float = 4e6
+    """Units of work (about microseconds) of one request to /v1/decide, at most."""
     deadline_ms: float = 100.0
     """How long the model may take over one decision before the rule decides."""
     drain_seconds: float = 10.0
@@ -68,6 +76,7 @@ class Limits:
             ("max_concurrency", 1),
             ("grpc_threads", 1),
             ("rate", 0),
+            ("max_decide_cost", 1),
             ("log_sample", 0),
         ):
             if not getattr(self, name) >= least:
@@ -182,26 +191,26 @@ def _announce(ready: dict[str, object], arguments: ServeArguments) -> None:
 
 
 def check_host(arguments: ServeArguments) -> None:
-    """Beyond this machine: refused when strict, else with a warning, unless there is a token or TLS."""
-    safe = arguments.security.token_file is not None or arguments.security.tls_cert is not None
-    if safe or _is_loopback(arguments.host):
+    """Beyond this machine: refused when strict, else with a warning, unless there is a token.
+
+    TLS keeps others from listening in, and lets everyone ask.
+    """
+    security = arguments.security
+    if security.token_file is not None or is_loopback(arguments.host):
         return
+    can = ", teach the model and change its version" if security.anonymous_updates else ""
     says = (
-        f"anyone who reaches {arguments.host} can ask for decisions, teach the model and change its version; "
-        "give --token-file or --tls-cert and --tls-key, or listen on 127.0.0.1"
+        f"anyone who reaches {arguments.host} can ask for decisions{can}; give --token-file (TLS alone "
+        "authenticates nobody), or listen on 127.0.0.1"
     )
-    if arguments.security.strict:
+    if security.strict:
         raise UsageError(f"--strict: {says}")
     print(f"proreus: WARNING: {says}", file=sys.stderr, flush=True)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False
+    if not can:
+        says = (
+            "nobody may teach the model or change its version; --token-file or --anonymous-updates allow it"
+        )
+        print(f"proreus: note: {says}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -29,9 +29,14 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
         model=arguments.model,
         policy=arguments.policy,
         learning=Learning(learner) if learner else None,
-        token=None if security.token_file is None else read_token(security.token_file),
+        token=(
+            None if security.token_file is None else read_token(security.token_file, strict=security.strict)
+        ),
         rate=limits.rate,
         http=HttpLimits(limits.max_body, limits.max_concurrency, log_every=limits.log_sample),
         grpc=GrpcOptions(limits.grpc_threads, limits.max_concurrency, limits.max_body, limits.grpc_one_core),
         credentials=check_credentials(security.tls_cert, security.tls_key),
+        allowed_hosts=security.allowed_host,
+        anonymous_updates=security.anonymous_updates,
+        decide_units=limits.max_decide_cost,
     )

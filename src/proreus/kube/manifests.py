@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from proreus.kube.constraints import read_label_selector
 from proreus.kube.nodes import read_node
-from proreus.kube.owners import EXPANSIONS, PodReader, namespace_of
+from proreus.kube.owners import EXPANSIONS, MOST_REPLICAS, PodReader, namespace_of
 from proreus.kube.pods import NAMESPACE_NAME, PriorityClass, Surroundings, read_preemption_policy
 from proreus.model.errors import InputError
 from proreus.model.node import Node
@@ -77,6 +77,8 @@ def read_manifests(paths: Sequence[Path]) -> Workload:
     for item in objects:
         expand = EXPANSIONS.get(item.require("kind").text())
         for pod in expand(reader, item) if expand else ():
+            if len(pods) >= MOST_REPLICAS:
+                raise item.require("metadata.name").fail(f"more than {MOST_REPLICAS:,} pods in all")
             if (pod.spec.namespace, pod.name) in pods:
                 raise item.require("metadata.name").fail(f"two pods are named {pod.name!r}")
             if pod.node and pod.node not in node_names:

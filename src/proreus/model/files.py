@@ -5,9 +5,11 @@ And JSON objects read with errors that name the file.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -101,11 +103,28 @@ def _temporary(target: Path) -> Path:
     return target.parent / f".{secrets.token_hex(8)}.tmp"
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """A file to read from; an OSError for a pipe, a socket or a device, whose end may never come."""
+    # Not to block: opening a pipe would wait for whoever writes into it.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    file = os.fdopen(handle, "rb")  # of a folder it is an IsADirectoryError
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is a pipe or a device, and a file is needed")
+    return file
+
+
+def read_regular(path: Path) -> bytes:
+    """The bytes of a file: see `open_regular`."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def read_object(path: Path, what: str = "a JSON object", *, so: str = "") -> dict[str, Any]:
     """The JSON object in a file. so: what cannot be done without it; the error begins with that."""
     lead = f"{so}: " if so else ""
     try:
-        entries = json.loads(path.read_bytes())
+        entries = json.loads(read_regular(path))
     except OSError as error:
         raise InputError(f"{so or 'cannot be read'}: {error.strerror}", file=path) from error
     except ValueError as error:

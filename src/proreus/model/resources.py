@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, Overflow
 from types import MappingProxyType
 
 MIB = 1024 * 1024
@@ -41,6 +41,8 @@ _SUFFIX = MappingProxyType(
     }
 )
 _QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$")
+_LONGEST = 64
+"""Characters of a quantity: more than anyone needs to write one down."""
 _LARGEST = 2**62  # sums over a cluster must stay inside int64
 
 
@@ -52,11 +54,16 @@ def parse_quantity(text: object, *, scale: int = 1) -> int:
     """
     if isinstance(text, bool) or text is None:
         raise ValueError(f"{text!r} is not a quantity")
-    match = _QUANTITY.match(str(text).strip())
+    written = str(text).strip()
+    if len(written) > _LONGEST:
+        raise ValueError(f"{written[:_LONGEST]!r}... is not a quantity: it has {len(written)} characters")
+    match = _QUANTITY.match(written)
     if match is None or match[2] not in _SUFFIX:
         raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 1Gi")
     try:
         amount = Decimal(match[1]) * _SUFFIX[match[2]] * scale
+    except Overflow:
+        raise ValueError(f"{text!r} is too large") from None
     except InvalidOperation:
         raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 1Gi") from None
     if amount < 0:

@@ -21,7 +21,7 @@ from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
 from proreus.model.errors import InputError
-from proreus.model.files import make_folder, read_object, write_together
+from proreus.model.files import make_folder, read_object, read_regular, write_together
 
 WEIGHTS, CARD = "weights.safetensors", "card.json"
 
@@ -78,7 +78,7 @@ def load_checkpoint(folder: Path, encoding: str) -> Checkpoint:
     card = read_card(folder / CARD)
     path = folder / WEIGHTS
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
         tensors = read_tensors(content)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=path) from error

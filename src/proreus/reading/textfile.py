@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from proreus.model.errors import InputError
+from proreus.model.files import read_regular
 
 LONGEST_LINE = 65_536
 """Characters; the longest real line among the supported traces has a few hundred."""
@@ -17,7 +18,7 @@ LONGEST_LINE = 65_536
 def read_text(path: Path) -> str:
     """The text of `path` without a byte-order mark; InputError when it is not a readable UTF-8 text file."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         raise InputError("no such file", file=path) from None
     except IsADirectoryError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hmac
+import logging
+import stat
 import threading
 import time
 from collections import OrderedDict
@@ -10,16 +12,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from proreus.model.errors import InputError
+from proreus.model.files import read_regular
 from proreus.serving.values import Refusal, Refused
 
 _SHORTEST_TOKEN = 16
 _MOST_CLIENTS = 10_000
+_WRONG_TOKENS, _WRONG_PER_SECOND = 20.0, 1.0
+"""Wrong tokens that a client may try at once, and how fast it may go on trying."""
+_log = logging.getLogger(__name__)
 
 
-def read_token(path: Path) -> bytes:
-    """The secret in a file: its first line."""
+def read_token(path: Path, *, strict: bool = False) -> bytes:
+    """The secret in a file: its first line. One that others may read is warned of, or refused if strict."""
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_regular(path).splitlines()
+        others = bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
     except OSError as error:
         raise InputError(f"the token cannot be read: {error.strerror}", file=path) from error
     token = lines[0].strip() if lines else b""
@@ -27,7 +34,40 @@ def read_token(path: Path) -> bytes:
         raise InputError(f"a token has at least {_SHORTEST_TOKEN} characters", file=path, line=1)
     if not all(33 <= byte <= 126 for byte in token):
         raise InputError("a token is made of visible ASCII characters", file=path, line=1)
+    if others:
+        says = "other users of this machine may read the token; chmod 600 keeps it secret"
+        if strict:
+            raise InputError(f"--strict: {says}", file=path)
+        _log.warning("%s: %s", path, says)
     return token
+
+
+class Buckets:
+    """For each client a number of permits, which come back with time."""
+
+    def __init__(self, most: float, per_second: float, clock: Callable[[], float]) -> None:
+        self._most, self._per_second, self._clock = most, per_second, clock
+        self._lock = threading.Lock()
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str) -> bool:
+        """Use up one permit; False where there is none."""
+        return self._use(client, 1.0)
+
+    def has(self, client: str) -> bool:
+        """Whether there is one."""
+        return client not in self._left or self._use(client, 0.0)
+
+    def _use(self, client: str, amount: float) -> bool:
+        with self._lock:
+            now = self._clock()
+            left, since = self._left.pop(client, (self._most, now))
+            left = min(self._most, left + (now - since) * self._per_second)
+            enough = left >= 1.0
+            self._left[client] = (left - amount if enough else left, now)
+            if len(self._left) > _MOST_CLIENTS:
+                self._left.popitem(last=False)
+        return enough
 
 
 class Admission:
@@ -39,35 +79,33 @@ class Admission:
         rate: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """rate: requests per second and client address, a second's worth may come at once; 0: no limit."""
+        """rate: requests per second and client, a second's worth may come at once; 0: no limit."""
         self._expected = None if token is None else b"Bearer " + token
         self._rate = rate
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._permits = Buckets(max(rate, 1.0), rate, clock)
+        self._tries = Buckets(_WRONG_TOKENS, _WRONG_PER_SECOND, clock)
+        self._proven: OrderedDict[str, None] = OrderedDict()
+        """Clients that have shown the token: a neighbour's wrong ones do not shut them out."""
         self.open = token is None and rate <= 0
         """Whether everyone is let in, always."""
 
     def admit(self, authorization: bytes | None, client: str) -> None:
         """Refuse whoever lacks the token or comes too often."""
         if self._expected is not None:
-            # The comparison takes as long for a near miss as for a far one.
-            if not hmac.compare_digest(authorization or b"", self._expected):
-                raise Refused(
-                    Refusal.UNAUTHENTICATED, "needs 'Bearer' and the service's token", "authorization"
-                )
-        if self._rate > 0:
-            self._take(client)
-
-    def _take(self, client: str) -> None:
-        most = max(self._rate, 1.0)
-        with self._lock:
-            now = self._clock()
-            left, since = self._buckets.pop(client, (most, now))
-            left = min(most, left + (now - since) * self._rate)
-            enough = left >= 1.0
-            self._buckets[client] = (left - 1.0 if enough else left, now)
-            if len(self._buckets) > _MOST_CLIENTS:
-                self._buckets.popitem(last=False)
-        if not enough:
+            self._check_token(self._expected, authorization or b"", client)
+        if self._rate > 0 and not self._permits.take(client):
             raise Refused(Refusal.EXHAUSTED, f"more than {self._rate:g} requests per second")
+
+    def _check_token(self, expected: bytes, given: bytes, client: str) -> None:
+        known = client in self._proven
+        if not known and not self._tries.has(client):
+            says = f"too many wrong ones; {_WRONG_PER_SECOND:g} a second can be tried"
+            raise Refused(Refusal.EXHAUSTED, says, "authorization")
+        # The comparison takes as long for a near miss as for a far one.
+        if not hmac.compare_digest(given, expected):
+            self._tries.take(client)
+            raise Refused(Refusal.UNAUTHENTICATED, "needs 'Bearer' and the service's token", "authorization")
+        if not known:
+            self._proven[client] = None
+            if len(self._proven) > _MOST_CLIENTS:
+                self._proven.popitem(last=False)

@@ -96,10 +96,13 @@ def as_block(states: Sequence[Sequence[float]], dimensions: Dimensions) -> F64:
     width = len(states[0])
     if width not in dimensions.lengths:
         raise invalid("states[0]", _length(width, dimensions))
+    # Row by row: one conversion of them all would hold up every other thread.
+    block = np.empty((len(states), width))
     for index, numbers in enumerate(states):
         if len(numbers) != width:
             raise invalid(f"states[{index}]", f"has {len(numbers)} numbers, the first state has {width}")
-    return np.array(states, dtype=np.float64)
+        block[index] = numbers
+    return block
 
 
 def as_masks(masks: Sequence[Sequence[bool]] | None, count: int, dimensions: Dimensions) -> Bool | None:
@@ -108,7 +111,10 @@ def as_masks(masks: Sequence[Sequence[bool]] | None, count: int, dimensions: Dim
         return None
     if len(masks) != count:
         raise invalid("masks", f"has {len(masks)} masks for {count} states")
-    return np.stack([as_mask(mask, dimensions, f"masks[{index}]") for index, mask in enumerate(masks)])
+    block = np.empty((count, dimensions.actions), dtype=np.bool_)
+    for index, mask in enumerate(masks):
+        block[index] = as_mask(mask, dimensions, f"masks[{index}]")
+    return block
 
 
 def as_mask(mask: Sequence[bool], dimensions: Dimensions, field: str = "mask") -> Bool:

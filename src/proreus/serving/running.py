@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from proreus.model.errors import InputError, UsageError
+from proreus.model.files import read_regular
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
 from proreus.serving.core import DecisionService, ServiceOptions
@@ -15,13 +17,16 @@ from proreus.serving.doors.grpc_server import GrpcDoor, GrpcOptions
 from proreus.serving.doors.http import HttpApp, HttpLimits
 from proreus.serving.doors.rest import RestApi
 from proreus.serving.doors.rest_server import RestDoor
+from proreus.serving.hosts import Visitors, bare
 from proreus.serving.models.live import LiveVersions
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.models.wanted import make_live
+from proreus.serving.named.cost import MOST_UNITS
 from proreus.serving.named.decide import NamedDecisions
 from proreus.serving.online.feedback import Feedback
 from proreus.serving.online.learner import LearnerStatus, OnlineLearner, OnlineSettings, Places
 from proreus.serving.online.log import ExperienceLog
+from proreus.serving.turns import Turns
 from proreus.serving.values import Refused
 
 EXPERIENCE = "experience"
@@ -57,6 +62,12 @@ class ServingOptions:
     grpc: GrpcOptions = field(default_factory=GrpcOptions)
     credentials: tuple[Path, Path] | None = None
     """Certificate and key for TLS."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names under which the service is reached, besides those of this machine."""
+    anonymous_updates: bool = False
+    """Whether anyone may teach the model and change its version, beyond this machine and without a token."""
+    decide_units: float = MOST_UNITS
+    """What a decision in named fields may cost: see `named.cost`."""
 
 
 class RunningService:
@@ -73,7 +84,9 @@ class RunningService:
         except Refused as refused:
             raise UsageError(f"{self.name}@{version}: {refused}") from refused
         self.kind = model.kind
-        named = NamedDecisions(options.policy, options.service.deadline_seconds, service.measurements)
+        named = NamedDecisions(
+            options.policy, options.service.deadline_seconds, service.measurements, options.decide_units
+        )
         named.warm_up()
         self.log = ExperienceLog(options.store / self.name / EXPERIENCE)
         versions = LiveVersions(store, self.name, service)
@@ -85,6 +98,7 @@ class RunningService:
         if status is not None:
             _export(service, status)
         self._admission = Admission(options.token, options.rate)
+        self._turns = Turns()
         self._rest: RestDoor | None = None
         self._grpc: GrpcDoor | None = None
 
@@ -107,16 +121,35 @@ class RunningService:
     def open_rest(self, host: str, port: int) -> int:
         """Open the REST door; the port."""
         api = RestApi(self.application, self.options.http.body_bytes)
-        app = HttpApp(api.routes(), self._admission, self.application.service.measurements, self.options.http)
+        app = HttpApp(
+            api.routes(),
+            self._admission,
+            self.application.service.measurements,
+            self.options.http,
+            self._visitors(host),
+            self._turns,
+        )
         self._rest = RestDoor(app)
+        _settle()
         return self._rest.start(host, port, self.options.credentials)
 
     def open_grpc(self, host: str, port: int) -> int:
         """Open the gRPC door; the port."""
-        bare = host.removeprefix("[").removesuffix("]")
-        address = f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
-        self._grpc = GrpcDoor(self.application, self._admission, self.options.grpc)
-        return self._grpc.start(address, self.options.credentials)
+        place = f"[{bare(host)}]:{port}" if ":" in bare(host) else f"{host}:{port}"
+        self._grpc = GrpcDoor(
+            self.application, self._admission, self.options.grpc, self._visitors(host), self._turns
+        )
+        _settle()
+        return self._grpc.start(place, self.options.credentials)
+
+    def _visitors(self, host: str) -> Visitors:
+        options = self.options
+        return Visitors.of(
+            host,
+            options.allowed_hosts,
+            token=options.token is not None,
+            anonymous_updates=options.anonymous_updates,
+        )
 
     def stop(self, seconds: float) -> None:
         """Answer what has been asked, then let go of everything; what was acknowledged is on the disk."""
@@ -129,10 +162,21 @@ class RunningService:
             thread.start()
         for thread in closing:
             thread.join()
+        self._turns.close()
         self.application.versions.stop()
         if self._learner is not None:
             self._learner.stop(_LEARNER_SECONDS)
         self.log.close()
+
+
+def _settle() -> None:
+    """Leave what was loaded so far out of every later search for garbage.
+
+    It is there to stay, and there is so much of it that a search takes a fifth of a second, in which nobody
+    is answered.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def check_credentials(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
@@ -143,7 +187,7 @@ def check_credentials(certificate: Path | None, key: Path | None) -> tuple[Path,
         raise UsageError("--tls-cert and --tls-key come together")
     for path in (certificate, key):
         try:
-            path.read_bytes()
+            read_regular(path)
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", file=path) from error
     return certificate, key

@@ -27,6 +27,7 @@ class Refusal(Enum):
 
     INVALID = "invalid"
     UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
     WRONG_METHOD = "wrong_method"
     TOO_SLOW = "too_slow"
@@ -36,10 +37,24 @@ class Refusal(Enum):
     EXHAUSTED = "exhausted"
 
 
+MARK = "x-proreus-request"
+"""A header that a web page cannot send elsewhere without being allowed to, which nobody allows."""
+LONGEST_ECHO = 200
+"""Characters of a request that are said back to it or written to the log."""
+
+
+def shortened(text: str) -> str:
+    """`text`, or its beginning and its length where it is too long to be said back."""
+    if len(text) <= LONGEST_ECHO:
+        return text
+    return f"{text[:LONGEST_ECHO]}... ({len(text)} characters)"
+
+
 class Refused(Exception):
     """A request that gets no answer, by its own fault; the message names the field."""
 
     def __init__(self, refusal: Refusal, message: str, field: str = "") -> None:
+        message, field = shortened(message), shortened(field)
         super().__init__(f"{field}: {message}" if field else message)
         self.refusal, self.field = refusal, field
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,8 +15,11 @@ from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.simulation.world import PodsWorld
-from proreus.worlds.pods.state.compile import compile_workload
+from proreus.worlds.pods.state.columns import State
+from proreus.worlds.pods.state.compile import compile_workload, empty_state
 from proreus.worlds.pods.state.described import NodeNow, Running, observe
+from proreus.worlds.pods.state.devices import tightest_devices
+from proreus.worlds.pods.state.placement import place
 from tests.worlds.pods.strategies import workloads
 
 NODE = Node("n", Resources(cpu=4000, memory=8 * GIB, pods=10), gpu_count=2, gpu_model="T4")
@@ -37,6 +42,32 @@ def test_gpus_are_held_as_told_or_tightest() -> None:
     assert told.state.gpu_left[0].tolist() == [700, 600]
     tightest = observe([NodeNow(NODE, (Running(shared),), gpu_used=(300,))], POD)
     assert tightest.state.gpu_left[0].tolist() == [300, 1000]
+
+
+def test_pods_placed_in_one_go_are_those_placed_one_by_one() -> None:
+    """Runs of pods without GPUs between pods with them, on nodes in turn."""
+    gpu = PodSpec(Resources(cpu=100), GpuRequest(1, 300))
+    kinds = [PodSpec(Resources(cpu=10 * k, memory=k), labels=(("app", f"a{k}"),)) for k in range(3)]
+    specs = [*kinds, gpu, gpu, *kinds, *kinds, gpu, kinds[0]]
+    where = [k % 2 for k in range(len(specs))]
+    nodes = [
+        NodeNow(
+            replace(NODE, name=f"n{n}"),
+            tuple(
+                Running(Pod(f"q{k}", spec), since=float(k)) for k, spec in enumerate(specs) if where[k] == n
+            ),
+        )
+        for n in range(2)
+    ]
+    told = observe(nodes, POD)
+    cluster, state = told.cluster, empty_state(told.cluster)
+    for index, (n, running) in enumerate(((n, one) for n, now in enumerate(nodes) for one in now.running), 1):
+        held = running.pod.spec.gpu
+        left = state.gpu_left[n]
+        devices = int(tightest_devices(left, 2, held.count, held.milli)) if held.count else 0
+        place(cluster, state, index, n, devices, running.since)
+    for column in State.__annotations__:
+        assert np.array_equal(getattr(told.state, column), getattr(state, column)), column
 
 
 @pytest.mark.parametrize(

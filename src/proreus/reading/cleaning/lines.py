@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proreus.model.errors import InputError
+from proreus.model.files import open_regular
 from proreus.reading.textfile import LONGEST_LINE
 
 BLOCK_BYTES = 2 << 20
@@ -69,7 +70,7 @@ class LogFile:
         line, rest = 1, b""
         total = 0
         try:
-            with self.path.open("rb") as raw:
+            with open_regular(self.path) as raw:
                 total = os.fstat(raw.fileno()).st_size
                 packed = raw.read(2) == _GZIP
                 raw.seek(0)

@@ -122,14 +122,14 @@ def request_of(observation: PodObservation, *, explain: bool) -> DecideRequest:
     for index in sorted(placed.nonzero()[0].tolist(), key=lambda pod: int(state.pod_rank[pod])):
         running.setdefault(int(state.pod_node[index]), []).append(_running(observation, index))
     nodes = [
-        msgspec.structs.replace(node_wire(node, running.get(n, [])), **_unlisted(observation, n))
+        msgspec.structs.replace(node_wire(node, tuple(running.get(n, ()))), **_unlisted(observation, n))
         for n, node in enumerate(workload.nodes)
     ]
     budgets = [msgspec.convert(budget, BudgetWire, from_attributes=True) for budget in workload.budgets]
     return DecideRequest(pod_wire(observation.subject), nodes, observation.waiting, explain, budgets)
 
 
-def _unlisted(observation: PodObservation, n: int) -> dict[str, Amounts | list[int]]:
+def _unlisted(observation: PodObservation, n: int) -> dict[str, Amounts | tuple[int, ...]]:
     """What is in use on node n without belonging to a pod: `used` and `gpu_used`, where there is any."""
     cluster, state = observation.cluster, observation.state
     here = np.flatnonzero(state.pod_node == n)
@@ -140,7 +140,7 @@ def _unlisted(observation: PodObservation, n: int) -> dict[str, Amounts | list[i
     for pod, kind in zip(here.tolist(), classes.tolist(), strict=True):
         mask = int(state.pod_devices[pod])
         held -= int(cluster.classes.gpu_milli[kind]) * (mask >> np.arange(gpus) & 1)
-    found: dict[str, Amounts | list[int]] = {}
+    found: dict[str, Amounts | tuple[int, ...]] = {}
     if used.any():
         found["used"] = {
             name: f"{amount}m" if name == CPU else amount
@@ -148,11 +148,11 @@ def _unlisted(observation: PodObservation, n: int) -> dict[str, Amounts | list[i
             if amount
         }
     if held.any():
-        found["gpu_used"] = held.tolist()
+        found["gpu_used"] = tuple(held.tolist())
     return found
 
 
-def node_wire(node: Node, pods: list[PodWire]) -> NodeWire:
+def node_wire(node: Node, pods: tuple[PodWire, ...]) -> NodeWire:
     """A node in named fields."""
     allocatable = _amounts(node.allocatable)
     if node.gpu_count:
@@ -162,7 +162,7 @@ def node_wire(node: Node, pods: list[PodWire]) -> NodeWire:
         allocatable=allocatable,
         gpu_model=node.gpu_model,
         labels=dict(node.labels),
-        taints=[TaintWire(taint.key, taint.effect, taint.value) for taint in node.taints],
+        taints=tuple(TaintWire(taint.key, taint.effect, taint.value) for taint in node.taints),
         unschedulable=node.unschedulable,
         images=dict(node.images),
         pods=pods,
@@ -172,7 +172,7 @@ def node_wire(node: Node, pods: list[PodWire]) -> NodeWire:
 def pod_wire(pod: Pod, devices: int = 0) -> PodWire:
     """A pod in named fields; `devices`: bit mask of the GPUs it holds."""
     spec = pod.spec
-    gpu = GpuWire(spec.gpu.count, spec.gpu.milli, list(spec.gpu.models)) if spec.gpu.count else None
+    gpu = GpuWire(spec.gpu.count, spec.gpu.milli, spec.gpu.models) if spec.gpu.count else None
     return PodWire(
         name=pod.name,
         requests=_amounts(spec.requests),
@@ -181,16 +181,16 @@ def pod_wire(pod: Pod, devices: int = 0) -> PodWire:
         labels=dict(spec.labels),
         priority=spec.priority,
         may_preempt=spec.may_preempt,
-        tolerations=[msgspec.convert(t, TolerationWire, from_attributes=True) for t in spec.tolerations],
+        tolerations=tuple(msgspec.convert(t, TolerationWire, from_attributes=True) for t in spec.tolerations),
         node_name=spec.node_name,
         node_selector=dict(spec.node_selector),
         node_affinity=msgspec.convert(spec.node_affinity, NodeAffinityWire, from_attributes=True),
         affinity=msgspec.convert(spec.affinity, PodAffinityWire, from_attributes=True),
         anti_affinity=msgspec.convert(spec.anti_affinity, PodAffinityWire, from_attributes=True),
-        spread=[msgspec.convert(s, SpreadWire, from_attributes=True) for s in spec.spread],
-        host_ports=list(spec.host_ports),
-        images=list(spec.images),
-        image_volumes=list(spec.image_volumes),
+        spread=tuple(msgspec.convert(s, SpreadWire, from_attributes=True) for s in spec.spread),
+        host_ports=spec.host_ports,
+        images=spec.images,
+        image_volumes=spec.image_volumes,
         missing_claim=spec.missing_claim,
         terminating=spec.terminating,
         scoring=spec.scoring,
@@ -198,7 +198,7 @@ def pod_wire(pod: Pod, devices: int = 0) -> PodWire:
         cpu_limit=spec.cpu_limit,
         usage=spec.usage,
         usage_deviation=spec.usage_deviation,
-        devices=[device for device in range(devices.bit_length()) if devices >> device & 1],
+        devices=tuple(device for device in range(devices.bit_length()) if devices >> device & 1),
     )
 
 

@@ -32,6 +32,7 @@ from proreus.serving.named.request import DecideAnswer, DecideRequest
 from proreus.serving.values import (
     DECIDED_RECORD,
     ENCODER,
+    MARK,
     ErrorAnswer,
     Health,
     ModelsAnswer,
@@ -355,6 +356,8 @@ def _new_http(place: _Place) -> httpx.AsyncClient:
 
 def _headers(call: _Call, options: ClientOptions) -> dict[str, str]:
     headers = {"content-type": call.media_type} if call.body else {}
+    if call.method == "POST" and not call.body:
+        headers[MARK] = "1"
     if options.token:
         headers["authorization"] = f"Bearer {options.token}"
     return headers

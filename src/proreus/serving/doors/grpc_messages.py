@@ -14,14 +14,30 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from proreus.kernels.arrays import F64, Bool
+from proreus.kernels.compiled import compiled
 from proreus.serving.checks import Dimensions, as_block, as_mask, as_masks
 from proreus.serving.core import Batch, BatchDecided, Question
+from proreus.serving.doors.json_places import Bytes
+from proreus.serving.online.feedback import MOST_STEPS
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
-from proreus.serving.values import DecidedBy, PredictAnswer, Refused, UpdateAnswer, UpdateRequest, invalid
+from proreus.serving.values import (
+    DecidedBy,
+    PredictAnswer,
+    Refusal,
+    Refused,
+    UpdateAnswer,
+    UpdateRequest,
+    invalid,
+)
 
 Parsed = TypeVar("Parsed", bound=Message)
 _PACKED_FIRST_FIELD = 0x0A
+_VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5
+_SMALL = 64 * 1024
+"""Bytes of a message whose parts need not be counted."""
+_FEW = 16
+"""Fields of a message that are no list."""
 _DECIDED_BY = {"model": decision.DECIDED_BY_MODEL, "rule": decision.DECIDED_BY_RULE}
 
 
@@ -75,8 +91,55 @@ def read_question(data: bytes, seconds_left: float, dimensions: Dimensions) -> Q
     )
 
 
+def _check_parts(data: bytes, most: int, field: str) -> None:
+    """Refuse a message of too many parts before it is parsed: parts of two bytes take fifty times that."""
+    if len(data) > _SMALL:
+        found = field_count(np.frombuffer(data, dtype=np.uint8), most)
+        if found < 0:
+            raise invalid("request", "these bytes are not the message of this call")
+        if found > most:
+            raise Refused(Refusal.TOO_LARGE, f"the message has more than {most} parts", field)
+
+
+@compiled
+def field_count(data: Bytes, most: int) -> int:
+    """data: [any], a message of protobuf. Its fields, up to `most` + 1; -1 where it is none."""
+    count, at = 0, 0
+    while at < data.shape[0] and count <= most:
+        # The number of a field is a varint, its lowest three bits say how long the field is.
+        kind = data[at] & 7
+        while at < data.shape[0] and data[at] >= 0x80:
+            at += 1
+        at += 1
+        if kind == _VARINT:
+            while at < data.shape[0] and data[at] >= 0x80:
+                at += 1
+            at += 1
+        elif kind == _DOUBLE:
+            at += 8
+        elif kind == _FLOAT:
+            at += 4
+        elif kind == _BYTES:
+            length, shift = 0, 0
+            while at < data.shape[0] and data[at] >= 0x80:
+                if shift > 28:
+                    return -1
+                length |= (int(data[at]) & 0x7F) << shift
+                at, shift = at + 1, shift + 7
+            if at >= data.shape[0]:
+                return -1
+            at += 1 + (length | (int(data[at]) << shift))
+        else:
+            return -1
+        count += 1
+    return count if at <= data.shape[0] else -1
+
+
 def read_batch(data: bytes, dimensions: Dimensions) -> Batch:
     """A BatchRequest."""
+    # Every state takes eight bytes a number, and every mask a byte an action.
+    shortest = min(8 * dimensions.lengths[0], dimensions.actions)
+    _check_parts(data, _FEW + len(data) // shortest, "states")
     asked = parse(decision.BatchRequest.FromString, data)
     if asked.packed and asked.states:
         raise invalid("packed", "comes with states; send one of the two")
@@ -100,6 +163,7 @@ def _unpacked(packed: bytes, length: int) -> F64:
 
 def read_update(data: bytes) -> UpdateRequest:
     """An UpdateRequest."""
+    _check_parts(data, _FEW + 5 * MOST_STEPS, "states")
     asked = parse(decision.UpdateRequest.FromString, data)
     return UpdateRequest(
         [list(state.state) for state in asked.states],

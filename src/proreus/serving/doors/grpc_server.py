@@ -1,7 +1,9 @@
 """The gRPC door: the k8s simulator's Scheduler, the Decision service beside it, health and reflection.
 
 Synchronous, with threads: measured faster than the asyncio server at every number of clients, and a decision
-is short. A stream holds a thread for as long as it lasts, so streams may use half of the threads only.
+is short. Every call is taken as a stream of messages, whose first one counts: so it is known who asks, and
+refused or let in, before the message is there (see `grpc_calls`). What may take long is done in turns with
+what came through the other door.
 """
 
 from __future__ import annotations
@@ -10,13 +12,11 @@ import contextlib
 import logging
 import math
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias, assert_never
+from typing import Any, NoReturn, assert_never
 
 import grpc
 from grpc_health.v1 import health_pb2
@@ -29,6 +29,14 @@ from proreus.model.errors import WorkError
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
 from proreus.serving.core import Question
+from proreus.serving.doors.grpc_calls import (
+    CallThreads,
+    Context,
+    Messages,
+    Streams,
+    Watchers,
+    client_of_call,
+)
 from proreus.serving.doors.grpc_messages import (
     action_bytes,
     answer_bytes,
@@ -41,6 +49,8 @@ from proreus.serving.doors.grpc_messages import (
     refusal_bytes,
     update_bytes,
 )
+from proreus.serving.hosts import NO_CHANGES, Visitors
+from proreus.serving.turns import Turns
 from proreus.serving.values import Refusal, Refused
 
 DOOR = "grpc"
@@ -48,7 +58,12 @@ SCHEDULER, DECISION, HEALTH = "scheduler.Scheduler", "proreus.decision.v1.Decisi
 VERSION_KEY = "proreus-model-version"
 """Trailing metadata of the k8s simulator's Predict, whose message has no room for the version."""
 _log = logging.getLogger(__name__)
-Context: TypeAlias = Any  # grpcio has no types: a grpc.ServicerContext
+_LARGE_MESSAGE = 64 * 1024
+"""Bytes from which on the work on a message counts as large."""
+_AT_EASE, _MOST_SPEECHLESS = 64, 512
+"""Calls that may take their time to send a message, and that may hold a thread meanwhile; threads are started
+when they are needed."""
+_MOST_WATCHERS, _WATCHERS_EACH = 256, 64
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,8 @@ class GrpcOptions:
     concurrency: int = 1024
     """Calls under way at once, waiting ones included."""
     message_bytes: int = 32 * 1024 * 1024
+    message_seconds: float = 10.0
+    """How long a message may take to come."""
     one_core: bool = True
     """Keep the door's threads on one core: see `on_one_core`."""
 
@@ -67,20 +84,34 @@ class GrpcDoor:
     """A gRPC server over one service."""
 
     def __init__(
-        self, application: Application, admission: Admission, options: GrpcOptions | None = None
+        self,
+        application: Application,
+        admission: Admission,
+        options: GrpcOptions | None = None,
+        visitors: Visitors | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._application, self.service, self.admission = application, application.service, admission
-        options = options or GrpcOptions()
-        self._streams = threading.BoundedSemaphore(max(1, options.threads // 2))
+        self._options = options = options or GrpcOptions()
+        self._visitors = visitors or Visitors()
+        self._turns, self._own_turns = turns or Turns(name="grpc-work"), turns is None
+        streams = max(1, options.threads // 2)
+        self._messages = Messages(_AT_EASE, options.message_seconds)
+        self._streams = Streams(streams)
+        self._watchers = Watchers(_MOST_WATCHERS, _WATCHERS_EACH)
         self._placed = on_one_core if options.one_core else contextlib.nullcontext
         with self._placed():
+            self._threads = CallThreads(options.threads + streams + _MOST_SPEECHLESS)
             self._server = grpc.server(
-                ThreadPoolExecutor(options.threads, thread_name_prefix="grpc"),
-                maximum_concurrent_rpcs=options.concurrency,
+                self._threads,
+                # Up to here calls are refused by `_begin`, which lets every one of them hear why.
+                maximum_concurrent_rpcs=8 * options.concurrency,
                 options=(
                     ("grpc.so_reuseport", 0),  # a port in use is an error, not a share of the traffic
                     ("grpc.max_receive_message_length", options.message_bytes),
                     ("grpc.max_send_message_length", options.message_bytes),
+                    ("grpc.server_handshake_timeout_ms", round(1e3 * options.message_seconds)),
+                    ("grpc.max_connection_idle_ms", 600_000),
                 ),
             )
         self._health = HealthServicer()
@@ -105,6 +136,7 @@ class GrpcDoor:
             raise WorkError(f"gRPC cannot listen on {address}")
         with self._placed():
             self._server.start()
+        self._messages.watch()
         return int(port)
 
     def drain(self) -> None:
@@ -114,27 +146,31 @@ class GrpcDoor:
     def stop(self, seconds: float) -> None:
         """Take no more calls, and end those under way within so many seconds."""
         self._server.stop(seconds).wait()
+        self._messages.end()
+        if self._own_turns:
+            self._turns.close()
 
     def _handlers(self) -> Iterator[grpc.GenericRpcHandler]:
-        unary = grpc.unary_unary_rpc_method_handler
+        # On the wire a call with one message is a stream of one.
+        unary, stream = grpc.stream_unary_rpc_method_handler, grpc.stream_stream_rpc_method_handler
         yield grpc.method_handlers_generic_handler(SCHEDULER, {"Predict": unary(self._guarded(self.act))})
         yield grpc.method_handlers_generic_handler(
             DECISION,
             {
                 "Predict": unary(self._guarded(self.predict)),
-                "PredictBatch": unary(self._guarded(self.predict_batch)),
-                "Update": unary(self._guarded(self.update)),
-                "PredictStream": grpc.stream_stream_rpc_method_handler(self._streamed(self.predict_stream)),
+                "PredictBatch": unary(self._guarded(self.predict_batch, in_turn=True)),
+                "Update": unary(self._guarded(self.update, in_turn=True, changes=True)),
+                "PredictStream": stream(self._streamed(self.predict_stream)),
             },
         )
         yield grpc.method_handlers_generic_handler(
             HEALTH,
             {
                 "Check": unary(self._guarded(self.check, open_to_all=True)),
-                "Watch": grpc.unary_stream_rpc_method_handler(_not_blocking(self.watch)),
+                "Watch": stream(_not_blocking(self.watch)),
             },
         )
-        reflect = grpc.stream_stream_rpc_method_handler(self._streamed(self.reflect))
+        reflect = stream(self._streamed(self.reflect))
         yield grpc.method_handlers_generic_handler(REFLECTION, {"ServerReflectionInfo": reflect})
 
     def act(self, data: bytes, context: Context) -> bytes:
@@ -179,12 +215,18 @@ class GrpcDoor:
         answer: bytes = self._health.Check(asked, context).SerializeToString()
         return answer
 
-    def watch(self, data: bytes, context: Context, send: Callable[[bytes | None], None]) -> None:
+    def watch(
+        self, requests: Iterator[bytes], context: Context, send: Callable[[bytes | None], None]
+    ) -> None:
         """Health/Watch; needs no thread."""
         try:
+            self._watchers.enter(context)
+            data = self._messages.next(requests, context)
             asked = parse(health_pb2.HealthCheckRequest.FromString, data)
         except Refused as refused:
             self._refuse(refused, context)
+        except grpc.RpcError as error:
+            self._fail(error, context)
         self._health.Watch(
             asked, context, lambda answer: send(None if answer is None else answer.SerializeToString())
         )
@@ -196,17 +238,30 @@ class GrpcDoor:
             yield answer.SerializeToString()
 
     def _guarded(
-        self, work: Callable[[bytes, Context], bytes], *, open_to_all: bool = False
-    ) -> Callable[[bytes, Context], bytes]:
+        self,
+        work: Callable[[bytes, Context], bytes],
+        *,
+        open_to_all: bool = False,
+        in_turn: bool = False,
+        changes: bool = False,
+    ) -> Callable[[Iterator[bytes], Context], bytes]:
         """`work` with its admission, its refusals as status codes, and its time."""
         measurements = self.service.measurements
+        inline_bytes = _LARGE_MESSAGE + 16 * self.service.options.dimensions.state
 
-        def handle(data: bytes, context: Context) -> bytes:
+        def handle(requests: Iterator[bytes], context: Context) -> bytes:
             began = time.perf_counter()
             try:
-                if not (open_to_all or self.admission.open):
-                    self._admit(context)
-                return work(data, context)
+                self._begin(context, open_to_all=open_to_all)
+                if changes and not self._visitors.changes:
+                    raise Refused(Refusal.FORBIDDEN, NO_CHANGES)
+                data = self._messages.next(requests, context)
+                if not in_turn and len(data) <= inline_bytes:
+                    return work(data, context)
+                large = len(data) > _LARGE_MESSAGE
+                return self._turns.submit(
+                    client_of_call(context), large, lambda: work(data, context)
+                ).result()
             except Refused as refused:
                 self._refuse(refused, context)
             except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
@@ -220,12 +275,19 @@ class GrpcDoor:
         self, work: Callable[[Iterator[bytes], Context], Iterator[bytes]]
     ) -> Callable[[Iterator[bytes], Context], Iterator[bytes]]:
         def handle(requests: Iterator[bytes], context: Context) -> Iterator[bytes]:
-            if not self._streams.acquire(blocking=False):
-                self._refuse(Refused(Refusal.EXHAUSTED, "too many streams are open"), context)
             try:
-                if not self.admission.open:
-                    self._admit(context)
-                yield from work(requests, context)
+                self._begin(context)
+                held = self._streams.enter(context)
+            except Refused as refused:
+                self._refuse(refused, context)
+
+            def heard() -> Iterator[bytes]:
+                for data in requests:
+                    self._streams.heard(held)
+                    yield data
+
+            try:
+                yield from work(heard(), context)
             except Refused as refused:
                 self._refuse(refused, context)
             except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
@@ -233,13 +295,20 @@ class GrpcDoor:
                 if context.is_active() or not isinstance(error, grpc.RpcError):
                     self._fail(error, context)
             finally:
-                self._streams.release()
+                self._streams.leave(held)
 
         return handle
 
+    def _begin(self, context: Context, *, open_to_all: bool = False) -> None:
+        """Refuse a call before its message is there, where there are too many or it lacks the token."""
+        if self._threads.waiting > self._options.concurrency:
+            raise Refused(Refusal.EXHAUSTED, f"more than {self._options.concurrency} calls are waiting")
+        if not (open_to_all or self.admission.open):
+            self._admit(context)
+
     def _admit(self, context: Context) -> None:
         given = next((value for key, value in context.invocation_metadata() if key == "authorization"), "")
-        self.admission.admit(given.encode() if isinstance(given, str) else given, _host(context.peer()))
+        self.admission.admit(given.encode() if isinstance(given, str) else given, client_of_call(context))
 
     def _refuse(self, refused: Refused, context: Context) -> NoReturn:
         self._count(refused)
@@ -252,6 +321,9 @@ class GrpcDoor:
         self.service.measurements.count("proreus_refusals", door=DOOR, reason=refused.refusal.value)
 
     def _fail(self, error: Exception, context: Context) -> NoReturn:
+        if isinstance(error, grpc.RpcError) and not context.is_active():
+            # Who asked has hung up, or was too slow: there is nobody to tell.
+            context.abort(grpc.StatusCode.CANCELLED, "")
         self.service.measurements.count("proreus_failures", door=DOOR)
         _log.error("request failed", exc_info=error, extra={"fields": _fields(context)})
         context.abort(grpc.StatusCode.INTERNAL, "the service failed; its log says why")
@@ -283,6 +355,8 @@ def code_of(refusal: Refusal) -> grpc.StatusCode:
             return grpc.StatusCode.INVALID_ARGUMENT
         case Refusal.UNAUTHENTICATED:
             return grpc.StatusCode.UNAUTHENTICATED
+        case Refusal.FORBIDDEN:
+            return grpc.StatusCode.PERMISSION_DENIED
         case Refusal.NOT_FOUND:
             return grpc.StatusCode.NOT_FOUND
         case Refusal.WRONG_METHOD:
@@ -300,7 +374,7 @@ def code_of(refusal: Refusal) -> grpc.StatusCode:
 def _fields(context: Context) -> dict[str, object]:
     """For the log: who asked, and the id that the client gave its request."""
     given = next((value for key, value in context.invocation_metadata() if key == "x-request-id"), "")
-    return {"request_id": str(given)[:128], "door": DOOR, "peer": context.peer()}
+    return {"request_id": str(given)[:128], "door": DOOR, "client": context.peer()}
 
 
 def _seconds_left(context: Context) -> float:
@@ -308,16 +382,11 @@ def _seconds_left(context: Context) -> float:
     return math.inf if left is None else float(left)
 
 
-def _host(peer: str) -> str:
-    """`ipv4:127.0.0.1:4711` without the port."""
-    return peer.rpartition(":")[0] or peer
-
-
 def _not_blocking(watch: Callable[..., None]) -> Any:
     """Marks a streaming handler that answers through a callback and holds no thread meanwhile."""
 
-    def handle(data: bytes, context: Context, send: Callable[[bytes | None], None]) -> None:
-        watch(data, context, send)
+    def handle(requests: Iterator[bytes], context: Context, send: Callable[[bytes | None], None]) -> None:
+        watch(requests, context, send)
 
     handle.experimental_non_blocking = True  # type: ignore[attr-defined]
     handle.experimental_thread_pool = None  # type: ignore[attr-defined]

@@ -7,94 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, assert_never
+from typing import Any
 
 from proreus.serving.admission import Admission
+from proreus.serving.clients import ByteBudget
+from proreus.serving.doors.asked import Asked
+from proreus.serving.doors.refusing import failure_reply, refusal_reply
+from proreus.serving.doors.routing import Header, Reply, Request, Route, Router, Routes
+from proreus.serving.hosts import Visitors
 from proreus.serving.metrics import Measurements
-from proreus.serving.values import ENCODER, ErrorAnswer, Refusal, Refused, invalid
+from proreus.serving.turns import Turns
+from proreus.serving.values import Refusal, Refused, shortened
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Header = tuple[bytes, bytes]
-
-JSON, BYTES = "application/json", "application/octet-stream"
-_JSON_HEADER: Header = (b"content-type", b"application/json")
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a handler gets."""
-
-    body: bytes
-    media_type: str
-    part: str
-    """What stands in the path where the route has braces."""
-    seconds_left: float
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a handler gives."""
-
-    body: bytes
-    status: int = 200
-    headers: tuple[Header, ...] = (_JSON_HEADER,)
-
-    @property
-    def closes(self) -> bool:
-        """Whether the connection ends with it."""
-        return (b"connection", b"close") in self.headers
-
-
-Schema = type[Any] | dict[str, Any]
-"""What a body is: a type, written as JSON, or OpenAPI's own words for anything else."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a route answers with when it refuses nothing."""
-
-    says: str
-    content: Mapping[str, Schema]
-    """By media type."""
-
-
-@dataclass(frozen=True)
-class Route:
-    """One method of one path: who answers it, and all that its description says (see `openapi`)."""
-
-    handle: Callable[[Request], Reply]
-    summary: str
-    answer: Answer
-    takes: Mapping[str, Schema] = field(default_factory=dict)
-    """The body, by media type; none: a body is not read."""
-    own_refusals: tuple[Refusal, ...] = ()
-    """Beside those that any request, or any body, may meet."""
-    blocking: bool = False
-    """Whether it may take long and so gets a thread."""
-    open: bool = False
-    """Whether it needs no token and counts towards no rate: probes."""
-
-    @property
-    def refusals(self) -> tuple[Refusal, ...]:
-        """Why a request of it may get no answer."""
-        any_request = () if self.open else (Refusal.UNAUTHENTICATED, Refusal.EXHAUSTED)
-        return (*any_request, *(_BODY_REFUSALS if self.takes else ()), *self.own_refusals)
-
-
-_BODY_REFUSALS = (Refusal.INVALID, Refusal.TOO_SLOW, Refusal.TOO_LARGE, Refusal.WRONG_TYPE)
-Routes = dict[str, dict[str, Route]]
-"""By path, then by method. A path may have one part in braces, which stands for anything but a slash."""
+LARGE_BODY = 64 * 1024
+"""Bytes from which on a body is held against the budget, and its request counts as large work."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +38,22 @@ class HttpLimits:
 
     body_bytes: int = 32 * 1024 * 1024
     concurrency: int = 1024
-    """Requests under way at once."""
+    """Requests at work at once."""
     connections: int = 4096
-    """Connections at once; more are closed at once."""
+    """Connections at once; for one more, those that have been idle longest are closed."""
     body_seconds: float = 10.0
     """How long the head of a request may take to come, and how long its body."""
+    idle_seconds: float = 5.0
+    """How long a connection may stay open between requests."""
+    write_seconds: float = 20.0
+    """How long an answer may take to be taken."""
     log_every: int = 0
     """Log one of so many answered requests; 0: none."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Of all large bodies that are there at once: four of the largest."""
+        return max(4 * self.body_bytes, 4 * LARGE_BODY)
 
 
 @dataclass
@@ -120,21 +64,18 @@ class HttpApp:
     admission: Admission
     measurements: Measurements
     limits: HttpLimits = field(default_factory=HttpLimits)
-    _under_way: int = field(default=0, init=False)
-    _threads: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="rest"), init=False
-    )
+    visitors: Visitors = field(default_factory=Visitors)
+    turns: Turns | None = None
+    """Shared with another door; None: threads of its own."""
+    _working: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._exact = {path: methods for path, methods in self.routes.items() if "{" not in path}
-        self._patterns = [
-            (re.compile(re.sub(r"\\{.*\\}", "([^/]+)", re.escape(path))), methods)
-            for path, methods in self.routes.items()
-            if "{" in path
-        ]
+        self._router = Router(self.routes)
+        self._turns = self.turns or Turns(name="rest")
+        self._budget = ByteBudget(self.limits.held_bytes)
         self._ids = _request_ids()
         self.measurements.gauge(
-            "proreus_rest_requests", "REST requests under way.", lambda: float(self._under_way)
+            "proreus_rest_requests", "REST requests under way.", lambda: float(self._working)
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,71 +88,78 @@ class HttpApp:
             await send({"type": "websocket.close", "code": 1003})
 
     def close(self) -> None:
-        """Let go of the threads."""
-        self._threads.shutdown(wait=True)
+        """Let go of threads of its own."""
+        if self.turns is None:
+            self._turns.close()
 
     async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client = scope.get("client")
-        asked = Asked(scope["method"], scope["path"], scope["headers"], client[0] if client else "")
-        self._under_way += 1
+        client, raw = scope.get("client"), scope.get("raw_path")
+        path = scope["path"] if raw is None else raw.decode("latin-1").partition("?")[0]
+        asked = Asked(scope["method"], path, scope["headers"], client[0] if client else "")
+        body = _Body(self._budget, asked.client)
         try:
-            route, part = self._find(asked.path, asked.method)
+            route, part = self._router.find(asked.path, asked.method)
             self._admit(route, asked)
-            body = await self._body(receive, asked.heads) if route.takes else b""
-            request = Request(body, asked.heads.media_type or JSON, part, asked.heads.seconds_left())
-            if route.blocking:
-                loop = asyncio.get_running_loop()
-                reply = await loop.run_in_executor(self._threads, route.handle, request)
+            if route.takes:
+                await self._receive(body, receive, asked, self._longest(route))
+            request = Request(body.content, asked.heads.media_type, part, asked.heads.seconds_left())
+            if route.blocking or len(body.content) > route.inline_bytes:
+                reply = await self._in_turn(route, request, asked)
             else:
                 reply = route.handle(request)
         except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
             reply = self._failed(error, asked)
         finally:
-            self._under_way -= 1
+            body.let_go()
         headers = self._finished(reply, asked)
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
 
     def quick(self, method: str, path: str) -> Route | None:
         """The route that answers at once, if this is such a request: see `quick`."""
-        route = self._exact.get(path, {}).get(method)
+        route = self._router.exact(path, method)
         return None if route is None or route.blocking or not route.takes else route
 
     def answer_now(self, route: Route, asked: Asked, body: bytes) -> tuple[Reply, list[Header]]:
         """The reply to a whole request of a route that does not block, and its headers."""
         try:
             self._admit(route, asked)
-            if len(body) > self.limits.body_bytes:
-                raise self._too_large()
-            request = Request(body, asked.heads.media_type or JSON, "", asked.heads.seconds_left())
+            if len(body) > self._longest(route):
+                raise _too_large(self._longest(route))
+            request = Request(body, asked.heads.media_type, "", asked.heads.seconds_left())
             reply = route.handle(request)
         except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
             reply = self._failed(error, asked)
         return reply, self._finished(reply, asked)
 
     def _admit(self, route: Route, asked: Asked) -> None:
-        if not route.open:
-            if not self.admission.open:
-                self.admission.admit(asked.heads.authorization, asked.client)
-            if self._under_way > self.limits.concurrency:
-                says = f"more than {self.limits.concurrency} requests are under way"
-                raise Refused(Refusal.EXHAUSTED, says)
-        media_type = asked.heads.media_type or JSON
-        if route.takes and media_type not in route.takes:
-            says = f"{media_type!r} is not {' or '.join(route.takes)}"
-            raise Refused(Refusal.WRONG_TYPE, says, "content-type")
+        if not route.open and not self.admission.open:
+            self.admission.admit(asked.heads.authorization, asked.client)
+        asked.check(route, self.visitors)
+
+    async def _in_turn(self, route: Route, request: Request, asked: Asked) -> Reply:
+        """Have it done by a thread, when it is the client's turn."""
+        if not route.open and self._working >= self.limits.concurrency:
+            raise Refused(Refusal.EXHAUSTED, f"more than {self.limits.concurrency} requests are under way")
+        self._working += 1
+        try:
+            large = len(request.body) > LARGE_BODY
+            return await asyncio.wrap_future(
+                self._turns.submit(asked.client, large, lambda: route.handle(request))
+            )
+        finally:
+            self._working -= 1
 
     def _failed(self, error: Exception, asked: Asked) -> Reply:
         """What to answer where there is no answer."""
         request_id = self._id_of(asked)
         if isinstance(error, Refused):
             self.measurements.count("proreus_refusals", door="rest", reason=error.refusal.value)
-            reply = _refusal(error, request_id)
+            reply = refusal_reply(error, request_id)
             _report(asked, reply, str(error))
             return reply
         self.measurements.count("proreus_failures", door="rest")
-        says = ErrorAnswer("the service failed; its log says why", "failed", "", request_id.decode())
-        reply = Reply(ENCODER.encode(says), 500)
+        reply = failure_reply(request_id)
         _log.error("request failed", exc_info=error, extra={"fields": _fields(asked, reply, str(error))})
         return reply
 
@@ -231,148 +179,61 @@ class HttpApp:
             asked.heads.request_id = next(self._ids)
         return asked.heads.request_id
 
-    def _find(self, path: str, method: str) -> tuple[Route, str]:
-        methods, part = self._exact.get(path), ""
-        if methods is None:
-            for pattern, candidates in self._patterns:
-                found = pattern.fullmatch(path)
-                if found is not None:
-                    methods, part = candidates, found[1]
-                    break
-            else:
-                raise Refused(Refusal.NOT_FOUND, f"there is no {path!r}; see /openapi.json", "path")
-        route = methods.get(method)
-        if route is None:
-            raise _WrongMethod(path, tuple(methods))
-        return route, part
+    def _longest(self, route: Route) -> int:
+        longest = self.limits.body_bytes
+        return longest if route.body_bytes is None else min(longest, route.body_bytes)
 
-    async def _body(self, receive: Receive, heads: _Heads) -> bytes:
-        if heads.length > self.limits.body_bytes:
-            raise self._too_large()
+    async def _receive(self, body: _Body, receive: Receive, asked: Asked, longest: int) -> None:
+        if asked.heads.length > longest:
+            raise _too_large(longest)
         try:
             async with asyncio.timeout(self.limits.body_seconds):
-                return await self._whole_body(receive)
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(Refusal.INVALID, "ended early", "body")
+                    body.add(message.get("body", b""))
+                    if len(body.content) > longest:
+                        raise _too_large(longest)
+                    more = message.get("more_body", False)
         except TimeoutError:
             says = f"did not come within {self.limits.body_seconds:g} s"
             raise Refused(Refusal.TOO_SLOW, says, "body") from None
 
-    async def _whole_body(self, receive: Receive) -> bytes:
-        chunks: list[bytes] = []
-        size, more = 0, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Refused(Refusal.INVALID, "ended early", "body")
-            chunk = message.get("body", b"")
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > self.limits.body_bytes:
-                raise self._too_large()
-            more = message.get("more_body", False)
-        return b"".join(chunks)
 
-    def _too_large(self) -> Refused:
-        return Refused(Refusal.TOO_LARGE, f"is larger than {self.limits.body_bytes} bytes", "body")
+class _Body:
+    """What has come of a body; a large one is held against the budget of its client."""
 
+    __slots__ = ("_budget", "_client", "_held", "content")
 
-class Asked:
-    """What is known of a request before its body is read."""
+    def __init__(self, budget: ByteBudget, client: str) -> None:
+        self._budget, self._client, self._held = budget, client, 0
+        self.content: bytes | bytearray = b""
 
-    __slots__ = ("began", "client", "heads", "method", "path")
+    def add(self, piece: bytes) -> None:
+        """One more piece."""
+        if not self.content:
+            self.content = piece
+        else:
+            if isinstance(self.content, bytes):
+                self.content = bytearray(self.content)
+            self.content += piece
+        if len(self.content) > LARGE_BODY:
+            more = len(self.content) - self._held
+            self._budget.take(self._client, more)
+            self._held += more
 
-    def __init__(self, method: str, path: str, headers: list[Header], client: str) -> None:
-        self.began = time.perf_counter()
-        self.method, self.path, self.client = method, path, client
-        self.heads = _Heads(headers)
-
-
-class _WrongMethod(Refused):
-    """A path that exists, asked in another way than it can be."""
-
-    def __init__(self, path: str, allowed: tuple[str, ...]) -> None:
-        super().__init__(Refusal.WRONG_METHOD, f"{path} takes {' or '.join(allowed)}", "method")
-        self.allowed = allowed
+    def let_go(self) -> None:
+        """It is no longer needed."""
+        self.content = b""
+        if self._held:
+            self._budget.give_back(self._client, self._held)
+            self._held = 0
 
 
-class _Heads:
-    """The few headers that matter, from one pass over all of them."""
-
-    __slots__ = ("authorization", "deadline", "length", "media_type", "request_id")
-
-    def __init__(self, headers: list[Header]) -> None:
-        self.authorization: bytes | None = None
-        self.deadline: bytes | None = None
-        self.media_type = ""
-        self.length = 0
-        self.request_id = b""
-        for name, value in headers:
-            if name == b"content-type":
-                self.media_type = value.decode("latin-1").partition(";")[0].strip().lower()
-            elif name == b"content-length":
-                self.length = int(value) if value.isdigit() else 0
-            elif name == b"authorization":
-                self.authorization = value
-            elif name == b"x-deadline-ms":
-                self.deadline = value
-            elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-                self.request_id = value
-
-    def seconds_left(self) -> float:
-        """What the client's deadline leaves."""
-        if self.deadline is None:
-            return math.inf
-        try:
-            milliseconds = float(self.deadline)
-        except ValueError:
-            milliseconds = math.nan
-        if not 0 < milliseconds < math.inf:
-            raise invalid("x-deadline-ms", "is not a number above 0")
-        return milliseconds / 1e3
-
-
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
-
-
-def status_of(refusal: Refusal) -> int:
-    """The HTTP status of a refusal."""
-    match refusal:
-        case Refusal.INVALID:
-            return 400
-        case Refusal.UNAUTHENTICATED:
-            return 401
-        case Refusal.NOT_FOUND:
-            return 404
-        case Refusal.WRONG_METHOD:
-            return 405
-        case Refusal.TOO_SLOW:
-            return 408
-        case Refusal.CONFLICT:
-            return 409
-        case Refusal.TOO_LARGE:
-            return 413
-        case Refusal.WRONG_TYPE:
-            return 415
-        case Refusal.EXHAUSTED:
-            return 429
-        case _:
-            assert_never(refusal)
-
-
-def _refusal(refused: Refused, request_id: bytes) -> Reply:
-    answer = ErrorAnswer(str(refused), refused.refusal.value, refused.field, request_id.decode())
-    headers: list[Header] = [_JSON_HEADER]
-    match refused.refusal:
-        case Refusal.WRONG_METHOD if isinstance(refused, _WrongMethod):
-            headers.append((b"allow", ", ".join(refused.allowed).encode()))
-        case Refusal.UNAUTHENTICATED:
-            headers.append((b"www-authenticate", b"Bearer"))
-        case Refusal.EXHAUSTED:
-            headers.append((b"retry-after", b"1"))
-        case Refusal.TOO_LARGE | Refusal.TOO_SLOW:
-            headers.append((b"connection", b"close"))
-        case _:
-            pass
-    return Reply(ENCODER.encode(answer), status_of(refused.refusal), tuple(headers))
+def _too_large(longest: int) -> Refused:
+    return Refused(Refusal.TOO_LARGE, f"is larger than {longest} bytes", "body")
 
 
 def _request_ids() -> Iterator[bytes]:
@@ -385,10 +246,11 @@ def _fields(asked: Asked, reply: Reply, detail: str) -> dict[str, object]:
     return {
         "request_id": asked.heads.request_id.decode(),
         "door": "rest",
+        "client": asked.client,
         "method": asked.method,
-        "path": asked.path,
+        "path": shortened(asked.path),
         "status": reply.status,
-        "detail": detail,
+        "detail": shortened(detail),
     }
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from proreus.serving.checks import Dimensions
-from proreus.serving.doors.http import JSON, Answer, Route, Routes, Schema, status_of
+from proreus.serving.doors.refusing import status_of
+from proreus.serving.doors.routing import JSON, Answer, Route, Routes, Schema
 from proreus.serving.online.feedback import MOST_STEPS
-from proreus.serving.values import LARGEST_VERSION, ErrorAnswer, Refusal
+from proreus.serving.values import LARGEST_VERSION, MARK, ErrorAnswer, Refusal
 from proreus.version import __version__
 
 Json = dict[str, Any]
@@ -19,11 +20,12 @@ _REF = "#/components/schemas/{name}"
 _WHY = {
     Refusal.INVALID: "A field is missing, unknown, of the wrong type, length or range; `field` names it.",
     Refusal.UNAUTHENTICATED: "The token is missing or wrong.",
+    Refusal.FORBIDDEN: "A web page asks, the name is not the service's, or a change needs a token.",
     Refusal.NOT_FOUND: "There is no such version, or no such session.",
     Refusal.TOO_SLOW: "The body did not come in time.",
     Refusal.CONFLICT: "The version is damaged, does not fit, or there is none before it; the session is at "
     "another generation. Nothing changed.",
-    Refusal.TOO_LARGE: "The body is larger than the limit.",
+    Refusal.TOO_LARGE: "The body is larger than the limit, or asks for more work than one request may.",
     Refusal.WRONG_TYPE: "The content type of the body is another one.",
     Refusal.EXHAUSTED: "Too many requests at once or per second.",
 }
@@ -73,9 +75,16 @@ def _operation(path: str, method: str, route: Route) -> Json:
     operation: Json = {"operationId": f"{method}_{name}", "summary": route.summary, "responses": responses}
     if route.takes:
         operation["requestBody"] = {"required": True, "content": _content(route.takes)}
+    parameters: list[Json] = []
     if "{version}" in path:
         schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_VERSION}
-        operation["parameters"] = [{"name": "version", "in": "path", "required": True, "schema": schema}]
+        parameters.append({"name": "version", "in": "path", "required": True, "schema": schema})
+    if route.changes and not route.takes:
+        says = f"Any value shows that no web page asks; so does the content type {JSON}, or a token."
+        marked = {"name": MARK, "in": "header", "schema": {"type": "string"}, "description": says}
+        parameters.append(marked)
+    if parameters:
+        operation["parameters"] = parameters
     if route.open:
         operation["security"] = []
     return operation

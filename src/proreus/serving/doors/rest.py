@@ -11,11 +11,13 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from proreus.serving.application import Application
 from proreus.serving.checks import as_block, as_mask, as_masks
 from proreus.serving.core import Batch, BatchDecided, Question
-from proreus.serving.doors.http import BYTES, JSON, Answer, Reply, Request, Route, Routes
-from proreus.serving.doors.json_body import decode
+from proreus.serving.doors.json_body import Bulk, decode
 from proreus.serving.doors.openapi import openapi_document
+from proreus.serving.doors.routing import BYTES, JSON, Answer, Reply, Request, Route, Routes
 from proreus.serving.named.decide import request_digest
 from proreus.serving.named.request import DecideAnswer, DecideRequest
+from proreus.serving.named.wire import MOST_NODES, MOST_PODS, NodeWire, PodWire
+from proreus.serving.online.feedback import MOST_STEPS
 from proreus.serving.values import (
     DECIDED_RECORD,
     ENCODER,
@@ -36,10 +38,44 @@ from proreus.serving.values import (
 from proreus.serving.version import VersionAnswer
 
 DOOR = "rest"
+MOST_STATES = 1_000_000
+"""Of one batch."""
+_LONGEST_DECIDE = 16 * 1024 * 1024
+_LONGEST_LONE, _SHORT_LONE = 1024 * 1024, 16 * 1024
+"""Bytes of a lone state that is taken at all, and answered at once; more for large clusters."""
 _predict = msgspec.json.Decoder(PredictRequest)
 _batch = msgspec.json.Decoder(BatchRequest)
 _update = msgspec.json.Decoder(UpdateRequest)
 _decide = msgspec.json.Decoder(DecideRequest)
+
+
+def _column(name: str, kind: type[Any], most: int) -> Bulk:
+    return Bulk(name, msgspec.json.Decoder(list[kind]), most)  # type: ignore[valid-type]
+
+
+def _rows(name: str, kind: type[Any], most: int) -> Bulk:
+    """A list of lists, kept as arrays: as lists a number would take four times the memory."""
+    dtype = np.bool_ if kind is bool else np.float64
+    decoder = msgspec.json.Decoder(list[list[kind]])  # type: ignore[valid-type]
+    return Bulk(name, decoder, most, keep=lambda rows: [np.array(row, dtype=dtype) for row in rows])
+
+
+_BATCH_BULKS = (_rows("states", float, MOST_STATES), _rows("masks", bool, MOST_STATES))
+_UPDATE_BULKS = (
+    _rows("states", float, MOST_STEPS),
+    _column("actions", int, MOST_STEPS),
+    _column("rewards", float, MOST_STEPS),
+    _column("dones", bool, MOST_STEPS),
+    _column("log_probs", float, MOST_STEPS),
+)
+_PODS = Bulk("pods", msgspec.json.Decoder(list[PodWire]), MOST_PODS)
+_NODES = Bulk(
+    "nodes",
+    msgspec.json.Decoder(list[NodeWire]),
+    MOST_NODES,
+    stand_in=b'[{"name":"","allocatable":{}}]',
+    within=(msgspec.json.Decoder(NodeWire), _PODS),
+)
 
 
 class RestApi:
@@ -53,11 +89,14 @@ class RestApi:
 
     def routes(self) -> Routes:
         """Every path and method, with what the published description says of it."""
+        dimensions = self.service.options.dimensions
         predict = Route(
             self.predict,
             "Decide on one state.",
             _answer("The decision.", PredictAnswer),
             {JSON: PredictRequest},
+            body_bytes=_LONGEST_LONE + 64 * (dimensions.state + dimensions.actions),
+            inline_bytes=_SHORT_LONE + 32 * dimensions.state + 8 * dimensions.actions,
         )
         batch = Route(
             self.predict_batch,
@@ -84,6 +123,7 @@ class RestApi:
             _answer("The experience is on the disk.", UpdateAnswer),
             {JSON: UpdateRequest},
             blocking=True,
+            changes=True,
         )
         decide = Route(
             self.decide,
@@ -92,6 +132,7 @@ class RestApi:
             {JSON: DecideRequest},
             own_refusals=(Refusal.NOT_FOUND, Refusal.CONFLICT),
             blocking=True,
+            body_bytes=_LONGEST_DECIDE,
         )
         health = Route(self.health, "Whether the service answers.", _answer("It does.", Health), open=True)
         metrics = Route(
@@ -109,6 +150,7 @@ class RestApi:
             _answer("It is live.", SwapAnswer),
             own_refusals=(Refusal.CONFLICT,),
             blocking=True,
+            changes=True,
         )
         model = Route(
             self.model,
@@ -123,6 +165,7 @@ class RestApi:
             _answer("It is live.", SwapAnswer),
             own_refusals=(Refusal.NOT_FOUND, Refusal.CONFLICT),
             blocking=True,
+            changes=True,
         )
         return {
             "/predict": {"POST": predict},
@@ -158,7 +201,7 @@ class RestApi:
         """Many states, as JSON or as a block of doubles."""
         if request.media_type == BYTES:
             return self._predict_bytes(request)
-        asked = decode(_batch, request.body)
+        asked = decode(_batch, request.body, *_BATCH_BULKS)
         dimensions = self.service.options.dimensions
         states = as_block(asked.states, dimensions)
         masks = as_masks(asked.masks, len(states), dimensions)
@@ -184,11 +227,13 @@ class RestApi:
 
     def update(self, request: Request) -> Reply:
         """Experience; answered when it is on the disk."""
-        return Reply(ENCODER.encode(self._application.feedback.take(decode(_update, request.body))))
+        return Reply(
+            ENCODER.encode(self._application.feedback.take(decode(_update, request.body, *_UPDATE_BULKS)))
+        )
 
     def decide(self, request: Request) -> Reply:
         """A pod and a cluster in named fields."""
-        asked = decode(_decide, request.body)
+        asked = decode(_decide, request.body, _NODES)
         decided = self._application.named.decide(asked, request_digest(request.body), request.seconds_left)
         return Reply(ENCODER.encode(decided))
 

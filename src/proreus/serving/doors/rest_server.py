@@ -11,9 +11,14 @@ import uvicorn
 
 from proreus.model.errors import WorkError
 from proreus.serving.doors.http import HttpApp
+from proreus.serving.doors.patience import Crowd
 from proreus.serving.doors.quick import QuickProtocol
+from proreus.serving.doors.tls import Handshakes
+from proreus.serving.hosts import bare
 
 _STARTUP_SECONDS = 30.0
+_BACKLOG = 4096
+"""Connections that wait to be accepted; what the system allows may be less."""
 
 
 class RestDoor:
@@ -30,7 +35,7 @@ class RestDoor:
         config = uvicorn.Config(
             self._app,
             loop="auto",
-            http=QuickProtocol,
+            http="httptools",
             ws="none",
             lifespan="off",
             access_log=False,
@@ -41,7 +46,7 @@ class RestDoor:
             ssl_certfile=None if credentials is None else credentials[0],
             ssl_keyfile=None if credentials is None else credentials[1],
         )
-        server = self._server = uvicorn.Server(config)
+        server = self._server = _Server(config, self._app)
         failure: list[BaseException] = []
         started = threading.Event()
 
@@ -77,17 +82,51 @@ class RestDoor:
         self._app.close()
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server, with connections that are counted and watched from their first byte on."""
+
+    def __init__(self, config: uvicorn.Config, app: HttpApp) -> None:
+        super().__init__(config)
+        self._limits = app.limits
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections."""
+        await self.lifespan.startup()
+        loop, crowd = asyncio.get_running_loop(), Crowd(self._limits)
+
+        def connection() -> asyncio.Protocol:
+            return QuickProtocol(self.config, crowd, server_state=self.server_state, app_state={}, _loop=loop)
+
+        self._tasks = [loop.create_task(crowd.watch(loop))]
+        if self.config.ssl is None:
+            self.servers = [
+                await loop.create_server(connection, sock=one, backlog=_BACKLOG) for one in sockets or ()
+            ]
+        else:
+            handshakes = Handshakes(self.config.ssl, max(1, self._limits.connections // 4))
+            self.servers = []
+            self._tasks += [loop.create_task(handshakes.accept(one, connection)) for one in sockets or ()]
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more, and let go of those that are done."""
+        for task in self._tasks:
+            task.cancel()
+        await super().shutdown(sockets)
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; an address in use or unknown is one clear line."""
-    bare = host.removeprefix("[").removesuffix("]")
-    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+    address = bare(host)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listening.bind((bare, port))
-        listening.listen(2048)
+        listening.bind((address, port))
+        listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
         raise WorkError(f"REST cannot listen on {host}:{port}: {error.strerror or error}") from error

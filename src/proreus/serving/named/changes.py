@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from proreus.model.selectors import Selector
 from proreus.model.workload import DisruptionBudget
@@ -52,7 +52,7 @@ class BindPod(Strict, frozen=True, tag_field="change", tag="bind_pod"):
 
     name: str
     node: str
-    devices: Devices = field(default_factory=list)
+    devices: Devices = ()
     since: Since = 0.0
 
 

@@ -25,13 +25,14 @@ from proreus.policies.protocol import Explains, Explanation
 from proreus.serving.deadline import Guard, TooSlow
 from proreus.serving.metrics import Measurements
 from proreus.serving.named.changes import to_budget
+from proreus.serving.named.cost import MOST_UNITS, check_cost
 from proreus.serving.named.request import DecideAnswer, DecideRequest, VerdictWire
 from proreus.serving.named.sessions import Session, Sessions, nodes_now
 from proreus.serving.named.wire import to_nodes, to_pod
-from proreus.serving.values import invalid
+from proreus.serving.values import invalid, shortened
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
-from proreus.worlds.pods.state.described import NodeNow, observe
+from proreus.worlds.pods.state.described import NodeNow, Running, observe
 from proreus.worlds.pods.state.observation import PodObservation
 
 RULE = "kube"
@@ -54,7 +55,15 @@ class _Asked:
 class NamedDecisions:
     """Answers /v1/decide."""
 
-    def __init__(self, policy: str, deadline_seconds: float, measurements: Measurements) -> None:
+    def __init__(
+        self,
+        policy: str,
+        deadline_seconds: float,
+        measurements: Measurements,
+        most_units: float = MOST_UNITS,
+    ) -> None:
+        """most_units: see `cost`."""
+        self._most_units = most_units
         self.policy = make_policy(policy)
         self._rule = make_policy(RULE)
         self._deadline = deadline_seconds
@@ -69,7 +78,8 @@ class NamedDecisions:
         """Compile before the first request asks."""
         node = NodeNow(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
         pod = Pod("pod", PodSpec(Resources(cpu=100)))
-        observation = observe([node], pod)
+        there = NodeNow(node.node, (Running(Pod("there", PodSpec(Resources(cpu=100)))),))
+        observation = observe([there], pod)
         for policy in (self._rule, self.policy):
             reasons = policy.explain(observation) if isinstance(policy, Explains) else None
             answer(policy.name, observation, meant(policy.decide(observation), 1), reasons)
@@ -86,6 +96,7 @@ class NamedDecisions:
                 raise invalid(name, "comes with a session")
         if not request.nodes:
             raise invalid("nodes", "a cluster has at least one node")
+        check_cost(request, self._most_units)
         budgets = tuple(to_budget(wire, f"budgets[{k}]") for k, wire in enumerate(request.budgets))
         if request.keep:
             return self._opened(request, budgets, digest, seconds_left)
@@ -131,6 +142,7 @@ class NamedDecisions:
         session = self._sessions.named(request.session)
         with session.lock:
             session.expect(request.generation)
+            check_cost(request, self._most_units, session.kept())
             session.apply(request.changes)
             return self._asked(session, request, seconds_left)
 
@@ -167,7 +179,7 @@ class NamedDecisions:
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is an answer
             reason = "deadline" if isinstance(error, TooSlow) else "error"
             self._measurements.count("proreus_fallbacks", reason=reason)
-            _log.warning("%s decided for %s: %s", RULE, self.policy.name, error)
+            _log.warning("%s decided for %s: %s", RULE, self.policy.name, shortened(str(error)))
             return None
 
     def _by_rule(self, observation: PodObservation, seed: int, request: DecideRequest) -> DecideAnswer:
@@ -177,7 +189,7 @@ class NamedDecisions:
         return msgspec.structs.replace(found, decided_by="rule")
 
 
-def request_digest(body: bytes) -> int:
+def request_digest(body: bytes | bytearray) -> int:
     """What ties are drawn from."""
     return zlib.crc32(body)
 

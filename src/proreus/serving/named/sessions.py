@@ -32,6 +32,7 @@ from proreus.serving.named.changes import (
     UpdateNode,
     to_budget,
 )
+from proreus.serving.named.cost import Kept
 from proreus.serving.named.request import DecideAnswer
 from proreus.serving.named.wire import MOST_NODES, MOST_PODS, device_mask, to_node, to_pod
 from proreus.serving.values import Refusal, Refused, invalid
@@ -42,8 +43,12 @@ from proreus.worlds.pods.state.open_values import Snapshot, Unlisted
 
 MOST_SESSIONS = 16
 """At once; the one that was asked longest ago makes room for a new one."""
-MOST_KEPT = 400_000
-"""Nodes and pods of all sessions together, likewise."""
+MOST_BYTES, MOST_BYTES_IN_ALL = 3 << 27, 1 << 29
+"""Of one session and of all: terms, ports and resources of one's own make the tables of a cluster wide."""
+_BYTES_EACH = 2_000
+"""Of a node or a pod, beside the tables."""
+_CHECKED = 64
+"""After so many changes the size is looked at."""
 
 
 @dataclass(eq=False)
@@ -55,6 +60,8 @@ class Session:
     policy: PodPolicy
     generation: int = 1
     lost: bool = False
+    bytes: int = 0
+    """As of the last look."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def expect(self, generation: int) -> None:
@@ -74,7 +81,8 @@ class Session:
         for index, act in enumerate(acts):
             try:
                 act()
-                self._check_size()
+                if index % _CHECKED == 0:
+                    self.check_size()
             except InputError as error:
                 self.lost = True
                 raise invalid(f"changes[{index}]", f"{error}; the session is closed") from error
@@ -94,9 +102,18 @@ class Session:
             self.cluster.add_pod(pod, decided.node, devices)
         self.generation += 1
 
-    def _check_size(self) -> None:
-        if len(self.cluster.node_names()) > MOST_NODES or len(self.cluster.pod_names()) > MOST_PODS:
+    def kept(self) -> Kept:
+        """How much there is."""
+        return Kept(len(self.cluster.node_names()), len(self.cluster.pod_names()))
+
+    def check_size(self) -> None:
+        """An InputError where the cluster has become too large."""
+        kept = self.kept()
+        if kept.nodes > MOST_NODES or kept.pods > MOST_PODS:
             raise InputError(f"more than {MOST_NODES} nodes or {MOST_PODS} pods")
+        self.bytes = self.cluster.bytes() + _BYTES_EACH * (kept.nodes + kept.pods)
+        if self.bytes > MOST_BYTES:
+            raise InputError(f"the cluster takes more than {MOST_BYTES >> 20} MiB")
 
 
 class Sessions:
@@ -118,6 +135,7 @@ class Sessions:
         for budget in budgets:
             cluster.add_budget(budget)
         session = Session(secrets.token_hex(16), cluster, policy)
+        session.check_size()
         with self._lock:
             self._kept[session.name] = session
             self._make_room()
@@ -131,6 +149,7 @@ class Sessions:
                 self._kept.pop(name, None)
                 raise _lost(name)
             self._kept.move_to_end(name)
+            self._make_room()  # it may have grown since
             return session
 
     def close(self, session: Session) -> None:
@@ -141,13 +160,12 @@ class Sessions:
 
     def _make_room(self) -> None:
         """The newest always stays."""
-        while len(self._kept) > 1 and (len(self._kept) > MOST_SESSIONS or self._size() > MOST_KEPT):
+        while len(self._kept) > MOST_SESSIONS or self._too_large():
             _, oldest = self._kept.popitem(last=False)
             oldest.lost = True
 
-    def _size(self) -> int:
-        clusters = [session.cluster for session in self._kept.values()]
-        return sum(len(cluster.node_names()) + len(cluster.pod_names()) for cluster in clusters)
+    def _too_large(self) -> bool:
+        return len(self._kept) > 1 and sum(one.bytes for one in self._kept.values()) > MOST_BYTES_IN_ALL
 
 
 def add_nodes(cluster: OpenCluster, nodes: Sequence[NodeNow]) -> None:

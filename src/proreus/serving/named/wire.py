@@ -32,13 +32,14 @@ Amounts = dict[str, Quantity]
 _SmallInt = Annotated[int, Meta(ge=-(2**31), le=2**31)]
 _Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Devices = Annotated[
-    list[Annotated[int, Meta(ge=0, lt=62)]],
+    tuple[Annotated[int, Meta(ge=0, lt=62)], ...],
     Meta(description="Of a running pod: the GPUs it holds, by index; empty: the tightest that fit."),
 ]
 Since = Annotated[
     float, Meta(ge=-1e15, le=1e15, description="Of a running pod: when it was placed, in seconds.")
 ]
 Model = TypeVar("Model")
+_NO_NODE_AFFINITY, _NO_POD_AFFINITY = NodeAffinity(), PodAffinity()
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -50,7 +51,7 @@ class GpuWire(Strict, frozen=True):
 
     count: Annotated[int, Meta(ge=1, le=64)] = 1
     milli: Annotated[int, Meta(ge=1, le=GPU_WHOLE)] = GPU_WHOLE
-    models: list[str] = field(default_factory=list)
+    models: tuple[str, ...] = ()
 
 
 class TolerationWire(Strict, frozen=True):
@@ -75,27 +76,27 @@ class RequirementWire(Strict, frozen=True):
 
     key: str
     operator: Operator
-    values: list[str] = field(default_factory=list)
+    values: tuple[str, ...] = ()
 
 
 class SelectorWire(Strict, frozen=True):
     """All requirements must hold."""
 
-    requirements: list[RequirementWire] = field(default_factory=list)
+    requirements: tuple[RequirementWire, ...] = ()
 
 
 class NodeTermWire(Strict, frozen=True):
     """Conditions on a node's labels and fields."""
 
-    labels: SelectorWire = field(default_factory=SelectorWire)
-    fields: SelectorWire = field(default_factory=SelectorWire)
+    labels: SelectorWire = SelectorWire()
+    fields: SelectorWire = SelectorWire()
 
 
 class NodeAffinityWire(Strict, frozen=True):
     """Where a pod may go (any required term) and would like to go (weight, term)."""
 
-    required: list[NodeTermWire] = field(default_factory=list)
-    preferred: list[tuple[_SmallInt, NodeTermWire]] = field(default_factory=list)
+    required: tuple[NodeTermWire, ...] = ()
+    preferred: tuple[tuple[_SmallInt, NodeTermWire], ...] = ()
 
 
 class PodTermWire(Strict, frozen=True):
@@ -103,14 +104,14 @@ class PodTermWire(Strict, frozen=True):
 
     selector: SelectorWire
     topology_key: str
-    namespaces: list[str] = field(default_factory=list)
+    namespaces: tuple[str, ...] = ()
 
 
 class PodAffinityWire(Strict, frozen=True):
     """Closeness to, or distance from, other pods."""
 
-    required: list[PodTermWire] = field(default_factory=list)
-    preferred: list[tuple[_SmallInt, PodTermWire]] = field(default_factory=list)
+    required: tuple[PodTermWire, ...] = ()
+    preferred: tuple[tuple[_SmallInt, PodTermWire], ...] = ()
 
 
 class SpreadWire(Strict, frozen=True):
@@ -126,6 +127,10 @@ class SpreadWire(Strict, frozen=True):
     honors_taints: Annotated[bool, Meta(description="nodeTaintsPolicy: Honor.")] = False
 
 
+_ANY_NODE, _ANY_PODS = NodeAffinityWire(), PodAffinityWire()
+"""What a pod has that says nothing; most say nothing."""
+
+
 class PodWire(Strict, frozen=True):
     """A pod: what it asks for and where it may go."""
 
@@ -136,16 +141,16 @@ class PodWire(Strict, frozen=True):
     labels: dict[str, str] = field(default_factory=dict)
     priority: _SmallInt = 0
     may_preempt: bool = True
-    tolerations: list[TolerationWire] = field(default_factory=list)
+    tolerations: tuple[TolerationWire, ...] = ()
     node_name: str = ""
     node_selector: dict[str, str] = field(default_factory=dict)
-    node_affinity: NodeAffinityWire = field(default_factory=NodeAffinityWire)
-    affinity: PodAffinityWire = field(default_factory=PodAffinityWire)
-    anti_affinity: PodAffinityWire = field(default_factory=PodAffinityWire)
-    spread: list[SpreadWire] = field(default_factory=list)
-    host_ports: list[tuple[str, str, Annotated[int, Meta(ge=1, le=65_535)]]] = field(default_factory=list)
-    images: list[str] = field(default_factory=list)
-    image_volumes: list[str] = field(default_factory=list)
+    node_affinity: NodeAffinityWire = _ANY_NODE
+    affinity: PodAffinityWire = _ANY_PODS
+    anti_affinity: PodAffinityWire = _ANY_PODS
+    spread: tuple[SpreadWire, ...] = ()
+    host_ports: tuple[tuple[str, str, Annotated[int, Meta(ge=1, le=65_535)]], ...] = ()
+    images: tuple[str, ...] = ()
+    image_volumes: tuple[str, ...] = ()
     missing_claim: Annotated[
         bool, Meta(description="It mounts a volume claim that does not exist: no node may take it.")
     ] = False
@@ -165,7 +170,7 @@ class PodWire(Strict, frozen=True):
         float, Meta(ge=0, le=1e6, description="Mean measured CPU use as a share of the request.")
     ] = 1.0
     usage_deviation: Annotated[float, Meta(ge=0, le=1e6, description="Its standard deviation.")] = 0.0
-    devices: Devices = field(default_factory=list)
+    devices: Devices = ()
     since: Since = 0.0
 
 
@@ -178,15 +183,15 @@ class NodeWire(Strict, frozen=True):
         default_factory=dict
     )
     gpu_used: Annotated[
-        list[Annotated[int, Meta(ge=0, le=GPU_WHOLE)]],
+        tuple[Annotated[int, Meta(ge=0, le=GPU_WHOLE)], ...],
         Meta(description="Thousandths of each GPU in use by pods that are not listed."),
-    ] = field(default_factory=list)
+    ] = ()
     gpu_model: str = ""
     labels: dict[str, str] = field(default_factory=dict)
-    taints: list[TaintWire] = field(default_factory=list)
+    taints: tuple[TaintWire, ...] = ()
     unschedulable: bool = False
     images: dict[str, Annotated[int, Meta(ge=0, le=2**62)]] = field(default_factory=dict)
-    pods: list[PodWire] = field(default_factory=list)
+    pods: tuple[PodWire, ...] = ()
 
 
 def to_nodes(nodes: Sequence[NodeWire]) -> list[NodeNow]:
@@ -228,7 +233,7 @@ def to_node(wire: NodeWire, path: str) -> NodeNow:
         Running(to_pod(pod, f"{path}.pods[{k}]"), device_mask(pod.devices), pod.since)
         for k, pod in enumerate(wire.pods)
     )
-    return NodeNow(node, running, to_resources(used), tuple(wire.gpu_used))
+    return NodeNow(node, running, to_resources(used), wire.gpu_used)
 
 
 def device_mask(devices: Sequence[int]) -> int:
@@ -244,7 +249,7 @@ def to_pod(wire: PodWire, path: str) -> Pod:
         raise invalid(f"{path}.gpu", f"comes with {GPU}; say one of the two")
     gpu = GpuRequest(whole, GPU_WHOLE) if whole else GpuRequest()
     if wire.gpu is not None:
-        gpu = GpuRequest(wire.gpu.count, wire.gpu.milli, tuple(wire.gpu.models))
+        gpu = GpuRequest(wire.gpu.count, wire.gpu.milli, wire.gpu.models)
     return Pod(
         wire.name,
         PodSpec(
@@ -257,13 +262,13 @@ def to_pod(wire: PodWire, path: str) -> Pod:
             tolerations=tuple(to_model(t, Toleration, path) for t in wire.tolerations),
             node_name=wire.node_name,
             node_selector=tuple(sorted(wire.node_selector.items())),
-            node_affinity=to_model(wire.node_affinity, NodeAffinity, path),
-            affinity=to_model(wire.affinity, PodAffinity, path),
-            anti_affinity=to_model(wire.anti_affinity, PodAffinity, path),
+            node_affinity=_node_affinity(wire.node_affinity, path),
+            affinity=_pod_affinity(wire.affinity, path),
+            anti_affinity=_pod_affinity(wire.anti_affinity, path),
             spread=tuple(to_model(s, SpreadConstraint, path) for s in wire.spread),
-            host_ports=tuple(wire.host_ports),
-            images=tuple(wire.images),
-            image_volumes=tuple(wire.image_volumes),
+            host_ports=wire.host_ports,
+            images=wire.images,
+            image_volumes=wire.image_volumes,
             missing_claim=wire.missing_claim,
             terminating=wire.terminating,
             scoring=wire.scoring,
@@ -273,6 +278,14 @@ def to_pod(wire: PodWire, path: str) -> Pod:
             usage_deviation=wire.usage_deviation,
         ),
     )
+
+
+def _node_affinity(wire: NodeAffinityWire, path: str) -> NodeAffinity:
+    return _NO_NODE_AFFINITY if wire is _ANY_NODE else to_model(wire, NodeAffinity, path)
+
+
+def _pod_affinity(wire: PodAffinityWire, path: str) -> PodAffinity:
+    return _NO_POD_AFFINITY if wire is _ANY_PODS else to_model(wire, PodAffinity, path)
 
 
 def to_model(wire: Struct, kind: type[Model], path: str) -> Model:

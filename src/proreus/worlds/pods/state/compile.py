@@ -52,12 +52,19 @@ class Compiled:
     """What typical pods and figures of the whole are taken from."""
 
 
-def compile_workload(workload: Workload, demand: Demand | None = None) -> Compiled:
+def compile_workload(
+    workload: Workload, demand: Demand | None = None, *, decided: int | None = None
+) -> Compiled:
     """Everything about `workload` that does not change while it runs; its demand is that of its pods, unless
-    another is given."""
+    another is given.
+
+    decided: the number of pods, the first ones, that will be decided about; None: all. How nodes suit the
+    others (`Shapes`) is not worked out, so nobody may ask for it.
+    """
     ids: dict[PodSpec, int] = {}
     pod_class = np.array([ids.setdefault(pod.spec, len(ids)) for pod in workload.pods], dtype=np.int64)
     specs = tuple(ids)
+    deciding = len(specs) if decided is None else int(pod_class[:decided].max(initial=-1)) + 1
     nodes = workload.nodes
     extended = sorted(
         {name for node in nodes for name, _ in node.allocatable.extended}
@@ -73,8 +80,8 @@ def compile_workload(workload: Workload, demand: Demand | None = None) -> Compil
     cluster = pack(
         Cluster(
             nodes=columns,
-            classes=_classes(specs, extended),
-            shapes=_shapes(specs, nodes, columns.visit_order),
+            classes=_classes(specs, extended, deciding),
+            shapes=_shapes(specs[:deciding], nodes, columns.visit_order),
             terms=compile_terms(specs, table),
             ports=Ports(_port_conflicts(_ports(specs))),
             budgets=_budgets(workload.budgets, specs),
@@ -160,12 +167,12 @@ def _nodes(
     )
 
 
-def _classes(specs: Sequence[PodSpec], extended: Sequence[str]) -> Classes:
+def _classes(specs: Sequence[PodSpec], extended: Sequence[str], deciding: int) -> Classes:
     ports = {port: i for i, port in enumerate(_ports(specs))}
     port_start, port_flat = ragged([[ports[port] for port in host_ports(spec)] for spec in specs])
     return Classes(
         **class_columns(specs, extended),
-        shape=np.array(_shape_ids(specs)[0], dtype=np.int64),
+        shape=np.array(_shape_ids(specs[:deciding])[0] + [0] * (len(specs) - deciding), dtype=np.int64),
         port_start=port_start,
         port=port_flat,
         epoch=np.zeros(len(specs), dtype=np.int64),

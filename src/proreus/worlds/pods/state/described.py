@@ -7,6 +7,7 @@ it counts for room and scores, and nothing can evict it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +23,7 @@ from proreus.worlds.pods.state.compile import Compiled, compile_workload, empty_
 from proreus.worlds.pods.state.devices import devices_held
 from proreus.worlds.pods.state.fragmentation import node_fragment
 from proreus.worlds.pods.state.observation import PodObservation
-from proreus.worlds.pods.state.placement import place
+from proreus.worlds.pods.state.placement import place, place_without_gpus
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,31 @@ def observe(
     # When they arrived does not matter any more.
     pods = tuple(Pod(known.name, known.spec) for known in (pod, *(running.pod for _, running in listed)))
     workload = Workload("snapshot", tuple(now.node for now in nodes), pods, budgets)
-    compiled = compile_workload(workload)
+    compiled = compile_workload(workload, decided=1)
     state = empty_state(compiled.cluster)
     for n, now in enumerate(nodes):
         _subtract(compiled, state, n, now)
-    for index, (n, running) in enumerate(listed, start=1):
-        devices = _devices(state, nodes[n], n, running)
-        place(compiled.cluster, state, index, n, devices, running.since)
+    _place_all(compiled, state, nodes, listed)
     return PodObservation(compiled, state, new_scratch(compiled.cluster), 0, 0.0, waiting)
+
+
+def _place_all(
+    compiled: Compiled, state: State, nodes: Sequence[NodeNow], listed: Sequence[tuple[int, Running]]
+) -> None:
+    """Place pod after pod, in one go as long as none of them holds GPUs, which depend on those before."""
+    plain = np.array([running.pod.spec.gpu.count == 0 for _, running in listed], dtype=np.bool_)
+    where = np.array([n for n, _ in listed], dtype=np.int64)
+    since = np.array([running.since for _, running in listed], dtype=np.float64)
+    # Where a run of pods with or without GPUs begins, and the end.
+    borders = [0, *(np.flatnonzero(plain[1:] != plain[:-1]) + 1).tolist(), len(listed)]
+    for start, stop in itertools.pairwise(borders):
+        if start < stop and plain[start]:
+            place_without_gpus(compiled.cluster, state, start + 1, where[start:stop], since[start:stop])
+            continue
+        for index in range(start, stop):
+            n, running = listed[index]
+            devices = _devices(state, nodes[n], n, running)
+            place(compiled.cluster, state, index + 1, n, devices, running.since)
 
 
 def _subtract(compiled: Compiled, state: State, n: int, now: NodeNow) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from proreus.kernels.arrays import F64, I64
 from proreus.kernels.compiled import compiled
 from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.fragmentation import node_fragment
@@ -18,6 +19,13 @@ def place(cluster: Cluster, state: State, pod: int, n: int, devices: int, now: f
     state.counts[1] += 1
     _attach(cluster, state, pod, n, devices)
     note_change(cluster, state, n)
+
+
+@compiled
+def place_without_gpus(cluster: Cluster, state: State, first: int, nodes: I64, since: F64) -> None:
+    """nodes, since: [P]. Put the pods from `first` on, which hold no GPUs, on these nodes, in order."""
+    for i in range(nodes.shape[0]):
+        place(cluster, state, first + i, nodes[i], 0, since[i])
 
 
 @compiled

@@ -65,6 +65,8 @@ class TermTable:
         self._ids: dict[tuple[int, bytes], int] = {}
         self.key: list[int] = []
         self.selects: list[Bool] = []
+        self._known: dict[Selection, Bool] = {}
+        """Many classes ask for the same."""
         self._staying = np.array([not spec.terminating for spec in specs], dtype=np.bool_)
         groups: dict[Group, int] = {}
         of = [groups.setdefault(group_of(spec), len(groups)) for spec in specs]
@@ -73,8 +75,12 @@ class TermTable:
 
     def _selected(self, selection: Selection) -> Bool:
         """bool[C] classes that are selected."""
-        picked = np.array([selection.picks(group) for group in self._groups], dtype=np.bool_)[self._group_of]
-        return picked & self._staying if selection.staying else picked
+        known = self._known.get(selection)
+        if known is None:
+            picked = [selection.picks(group) for group in self._groups]
+            known = np.array(picked, dtype=np.bool_)[self._group_of]
+            self._known[selection] = known = known & self._staying if selection.staying else known
+        return known
 
     def add(self, topology_key: str, selection: Selection) -> int:
         """The id of the term with this key and selection."""
@@ -221,17 +227,20 @@ def _weighted(lists: Sequence[Sequence[Weighted]]) -> tuple[I64, I64, I64]:
 
 def _selecting(terms: set[int], selects: Bool) -> list[list[int]]:
     """For every class those of the terms that select it."""
-    return [[term for term in sorted(terms) if selects[term, c]] for c in range(selects.shape[1])]
+    some = np.array(sorted(terms), dtype=np.int64)
+    selected = np.ascontiguousarray(selects[some].T)
+    return [some[row].tolist() for row in selected]
 
 
 def compile_domains(nodes: Sequence[Node], keys: Sequence[str]) -> tuple[I64, I64]:
     """(domain int64[K, N], number of domains int64[K]); domains are numbered in order of appearance."""
     domain = np.full((len(keys), len(nodes)), -1, dtype=np.int64)
     sizes = np.zeros(len(keys), dtype=np.int64)
+    labels = [node.label_map() for node in nodes]
     for k, key in enumerate(keys):
         seen: dict[str, int] = {}
-        for n, node in enumerate(nodes):
-            value = node.label_map().get(key)
+        for n, own in enumerate(labels):
+            value = own.get(key)
             if value is not None:
                 domain[k, n] = seen.setdefault(value, len(seen))
         sizes[k] = len(seen)

@@ -52,6 +52,8 @@ def read_jobs(path: Path) -> tuple[Pod, ...]:
     pods: dict[str, Pod] = {}
     for job in _listed(path, "jobs"):
         for pod in _job_pods(job):
+            if len(pods) >= MOST_REPLICAS:
+                raise job.require("metadata.name").fail(f"more than {MOST_REPLICAS:,} tasks in all")
             if pod.name in pods:
                 raise job.require("metadata.name").fail(f"two tasks are named {pod.name!r}")
             pods[pod.name] = pod
