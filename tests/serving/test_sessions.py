@@ -13,6 +13,7 @@ from proreus.model.decision import Decision
 from proreus.serving.client.kept import Described, KeptCluster
 from proreus.serving.client.rest import RestClient, ServiceError
 from proreus.serving.metrics import Measurements
+from proreus.serving.named import sessions
 from proreus.serving.named.changes import AddNode, AddPod, BindPod, RemoveNode, RemovePod
 from proreus.serving.named.decide import NamedDecisions
 from proreus.serving.named.request import DecideAnswer, DecideRequest
@@ -240,3 +241,41 @@ def test_a_question_in_a_session_costs_no_description(doors: Doors) -> None:
         client.decide(DecideRequest(pod, nodes, explain=False))
         described = time.perf_counter() - begin
     assert told / 10 < described
+
+
+def test_what_a_session_may_cost_is_told_from_the_changes(named: NamedDecisions) -> None:
+    """A few changes that would be dear against all nodes that are kept."""
+    room = {**ROOM, "pods": 110}
+    nodes = [{"name": f"n{k}", "allocatable": room} for k in range(2_000)]
+    kept = asked(named, nodes=nodes, keep=True)
+    dear = {**ROOM, **{f"own/{k}": 1 for k in range(20_000)}}
+    with pytest.raises(Refused, match="units of work") as told:
+        asked(
+            named,
+            session=kept.session,
+            generation=1,
+            changes=[{"change": "add_node", "node": {"name": "x", "allocatable": dear}}],
+        )
+    assert (told.value.refusal, told.value.field) == (Refusal.TOO_LARGE, "nodes.allocatable")
+    assert asked(named, session=kept.session, generation=1, pod=POD).node == "n0"  # nothing was changed
+
+
+def test_a_cluster_that_grows_too_large_is_not_kept(
+    named: NamedDecisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = asked(named, nodes=NODES, keep=True)
+    monkeypatch.setattr(sessions, "MOST_BYTES", 1)
+    change = {"change": "add_node", "node": {"name": "x", "allocatable": ROOM}}
+    with pytest.raises(Refused, match="takes more than 0 MiB; the session is closed"):
+        asked(named, session=kept.session, generation=1, changes=[change])
+    with pytest.raises(Refused, match="takes more than"):
+        asked(named, nodes=NODES, keep=True)
+
+
+def test_sessions_make_room_by_what_they_take(named: NamedDecisions, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = asked(named, nodes=NODES, keep=True)
+    monkeypatch.setattr(sessions, "MOST_BYTES_IN_ALL", 1)
+    second = asked(named, nodes=NODES, keep=True)
+    assert asked(named, session=second.session, generation=1, pod=POD).node == "a"
+    with pytest.raises(Refused, match="is not kept"):
+        asked(named, session=first.session, generation=1, pod=POD)

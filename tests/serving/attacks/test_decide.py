@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from proreus.serving.named.cost import MOST_UNITS, check_cost, cost_of
-from proreus.serving.named.wire import DecideRequest
+from proreus.serving.named.request import DecideRequest
 from proreus.serving.values import Refusal, Refused
 from tests.serving.attacks.harness import FULL, Attacked, needs_proc, size
 from tests.serving.door_cases import ask

@@ -14,6 +14,7 @@ from proreus.serving.core import Batch, BatchDecided, Question
 from proreus.serving.doors.json_body import Bulk, decode
 from proreus.serving.doors.openapi import openapi_document
 from proreus.serving.doors.routing import BYTES, JSON, Answer, Reply, Request, Route, Routes
+from proreus.serving.named.changes import Change
 from proreus.serving.named.decide import request_digest
 from proreus.serving.named.request import DecideAnswer, DecideRequest
 from proreus.serving.named.wire import MOST_NODES, MOST_PODS, NodeWire, PodWire
@@ -73,9 +74,9 @@ _NODES = Bulk(
     "nodes",
     msgspec.json.Decoder(list[NodeWire]),
     MOST_NODES,
-    stand_in=b'[{"name":"","allocatable":{}}]',
     within=(msgspec.json.Decoder(NodeWire), _PODS),
 )
+_CHANGES = Bulk("changes", msgspec.json.Decoder(list[Change]), MOST_PODS)
 
 
 class RestApi:
@@ -233,7 +234,7 @@ class RestApi:
 
     def decide(self, request: Request) -> Reply:
         """A pod and a cluster in named fields."""
-        asked = decode(_decide, request.body, _NODES)
+        asked = decode(_decide, request.body, _NODES, _CHANGES)
         decided = self._application.named.decide(asked, request_digest(request.body), request.seconds_left)
         return Reply(ENCODER.encode(decided))
 

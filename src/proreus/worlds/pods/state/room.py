@@ -151,7 +151,6 @@ _LAYOUT: dict[type[Any], dict[str, _Column]] = {
         "spread_min": _Column("H"),
         "nodes": _Column("N"),
         "pods": _Column("P"),
-        "order": _Column("P"),
         "flags": _Column("P", np.int8),
         "taken": _Column("B"),
     },
