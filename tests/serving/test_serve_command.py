@@ -182,11 +182,9 @@ def test_a_version_that_is_promoted_in_the_store_is_followed_and_a_damaged_one_i
     assert service.end(signal.SIGINT) == 0
 
 
-def test_a_port_or_a_log_in_use_is_one_line(doors: Doors) -> None:
+def test_a_port_in_use_is_one_line(doors: Doors) -> None:
     with pytest.raises(WorkError, match=f"REST cannot listen on 127.0.0.1:{doors.rest}"):
         listen("127.0.0.1", doors.rest)
     door = GrpcDoor(doors.running.application, Admission())
     with pytest.raises(WorkError, match=f"gRPC cannot listen on {doors.address}"):
         door.start(doors.address)
-    with pytest.raises(UsageError, match="another process writes this log"):
-        RunningService(doors.running.options)

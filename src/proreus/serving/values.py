@@ -34,10 +34,11 @@ class Refusal(Enum):
     TOO_LARGE = "too_large"
     WRONG_TYPE = "wrong_type"
     EXHAUSTED = "exhausted"
+    UNAVAILABLE = "unavailable"
 
 
 class Refused(Exception):
-    """A request that gets no answer, by its own fault; the message names the field."""
+    """A request that gets no answer, by its own fault or for now; the message names the field."""
 
     def __init__(self, refusal: Refusal, message: str, field: str = "") -> None:
         super().__init__(f"{field}: {message}" if field else message)
@@ -119,13 +120,13 @@ class UpdateRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
     states: list[list[float]]
     actions: list[int]
-    rewards: list[float]
+    rewards: Annotated[list[float], Meta(description="Between -1e9 and 1e9.")]
     dones: Annotated[list[bool], Meta(description="Whether the episode ended with the step.")]
     log_probs: Annotated[
         list[float] | None,
         Meta(
             description="The `log_prob` of each decision; without them the service looks up what it recorded "
-            "when it decided."
+            "when it decided. Between -30 and 0."
         ),
     ] = None
     model_version: Annotated[
@@ -164,13 +165,17 @@ class SwapAnswer(Struct, frozen=True):
 class Health(Struct, frozen=True):
     """That the service answers, and with what."""
 
-    status: Literal["ok", "draining"]
+    status: Annotated[
+        Literal["ok", "draining", "degraded"],
+        Meta(description="degraded: it decides, and cannot log what is reported; `trouble` says why."),
+    ]
     model_version: int
     state_dim: int
     action_dim: int
     deterministic: bool
     learning: bool
     uptime_seconds: float
+    trouble: str = ""
 
 
 class ErrorAnswer(Struct, frozen=True):

@@ -293,6 +293,8 @@ def code_of(refusal: Refusal) -> grpc.StatusCode:
             return grpc.StatusCode.FAILED_PRECONDITION
         case Refusal.TOO_LARGE | Refusal.EXHAUSTED:
             return grpc.StatusCode.RESOURCE_EXHAUSTED
+        case Refusal.UNAVAILABLE:
+            return grpc.StatusCode.UNAVAILABLE
         case _:
             assert_never(refusal)
 

@@ -138,8 +138,9 @@ def demand_context(compiled_workload: Compiled) -> F64:
     if gpu.sum() == 0 or supply == 0:
         return np.zeros(4)
     per_gpu = supply / gpu.sum()
-    cpu = float((weight * classes.request[:, 0]).sum()) / float(nodes.allocatable[:, 0].sum()) * per_gpu
-    memory = float((weight * classes.request[:, 1]).sum()) / float(nodes.allocatable[:, 1].sum()) * per_gpu
+    all_cpu, all_memory = (max(float(nodes.allocatable[:, r].sum()), 1.0) for r in (0, 1))  # may be 0
+    cpu = float((weight * classes.request[:, 0]).sum()) / all_cpu * per_gpu
+    memory = float((weight * classes.request[:, 1]).sum()) / all_memory * per_gpu
     shared = float(gpu[classes.gpu_kind == 0].sum() / gpu.sum())
     several = float(gpu[classes.gpu_kind > 1].sum() / gpu.sum())
     return np.array([cpu, memory, shared, several])

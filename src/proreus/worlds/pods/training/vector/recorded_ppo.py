@@ -5,6 +5,10 @@ are taken against that. Advantages are estimated over the recorded order, up to 
 Decisions that were taken greedily, or whose chance nobody recorded, say nothing about how often to take
 them: they train the value alone, and are counted. The update stops, its last step shortened, where the
 policy would move further from the one it started with than `target_kl`.
+
+Records may be wrong. A chance far below what the policy gives the action says more about the record than
+about the action, and trains the value alone too. What earlier returns were measured in is forgotten where it
+cannot have been these: beside sums of 1e12 the returns that follow would all be rounded to one number.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ RETURNS = "returns"
 """A tensor beside the weights: mean, spread and number of the returns that the value is measured in."""
 
 _MOST_HALVINGS = 8
+_LARGEST_RATIO = 30.0  # of the policy's chance to the recorded one
+_OTHER_SCALE = 1e3  # times as large as any of these: returns of something else
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,7 @@ class VectorPPO:
                 groups.setdefault(key, []).append(stretch)
         if not groups:
             raise UsageError("there are no decisions to learn from")
+        self._forget_other_scale(experiences)
         found = [self._joined(stretches) for stretches in groups.values()]
         usable = np.concatenate([batch.advantages[batch.teaches] for batch in found])
         centre, width = (usable.mean(), usable.std() + 1e-8) if len(usable) else (0.0, 1.0)
@@ -192,6 +199,12 @@ class VectorPPO:
             )
             for batch in found
         ]
+
+    def _forget_other_scale(self, experiences: Sequence[Experience]) -> None:
+        """Begin anew where what the returns were measured in is far too large for these."""
+        largest = max(float(np.abs(stretch.rewards).sum()) for stretch in experiences)
+        if largest and abs(self._mean) + self._spread > _OTHER_SCALE * largest and self._seen:
+            self._mean, self._spread, self._seen = 0.0, 1.0, 0.0
 
     def _joined(self, stretches: list[Experience]) -> _Batch:
         """Stretches over vectors of one length, one behind the other; advantages and targets as estimated."""
@@ -208,11 +221,13 @@ class VectorPPO:
             for stretch, start, end in zip(stretches, edges, edges[1:], strict=False)
         ]
         log_chances(logits, masks)
+        actions = np.concatenate([s.actions for s in stretches])
         recorded = np.concatenate([s.log_probs for s in stretches])
         teaches = np.isfinite(recorded) & ~np.concatenate([s.greedy for s in stretches])
+        teaches &= ~(logits[np.arange(len(actions)), actions] - recorded > math.log(_LARGEST_RATIO))
         return _Batch(
             states=states,
-            actions=np.concatenate([s.actions for s in stretches]),
+            actions=actions,
             behaviour=np.where(teaches, recorded, 0.0).astype(np.float32),
             advantages=np.concatenate([a for a, _ in estimated]).astype(np.float32),
             targets=np.concatenate([r for _, r in estimated]).astype(np.float32),
