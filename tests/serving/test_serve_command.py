@@ -23,7 +23,6 @@ from proreus.serving.doors.grpc_server import GrpcDoor
 from proreus.serving.doors.rest_server import listen
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.online.log import LogReader
-from proreus.serving.running import RunningService
 from proreus.worlds.pods.policies.vector.model import checkpoint_of
 from tests.cli.runner import Ended, assert_refused
 from tests.serving.door_cases import Doors, fresh_checkpoint

@@ -2,7 +2,7 @@
 
 Online learning needs the probability that the policy gave to an action *when it decided*. A client of
 the k8s simulator does not send it back, so the service remembers it by a digest of the state and the action.
-Each client has a shelf of its own: one that asks without end makes the service forget its own decisions.
+Clients are spread over shelves: one that asks without end makes the service forget what is on its own.
 """
 
 from __future__ import annotations
@@ -31,58 +31,64 @@ def digest(state: F64) -> int:
 
 
 _Key = tuple[int, int]
+_SHELVES = 256
+
+
+def shelf_of(client: str) -> int:
+    """Where a client's decisions are: keyed anew in each process, so nobody can aim at another's."""
+    return hash(client) % _SHELVES
 
 
 class RecentDecisions:
-    """At most `size` decisions; the oldest of who has most gives way to the newest."""
+    """At most `size` decisions; the oldest of the fullest shelf gives way to the newest."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._lock = threading.Lock()
         # Not plain dicts: finding the oldest entry of one whose front was deleted is a long walk.
-        self._shelves: dict[str, OrderedDict[_Key, Decided]] = {}
-        self._latest: dict[_Key, str] = {}
-        """Who was given this decision last."""
+        self._shelves: dict[int, OrderedDict[_Key, Decided]] = {}
+        self._latest: dict[_Key, int] = {}  # on which shelf a decision was put last
         self._held = 0
-        self._largest = ""
+        self._fullest = 0
 
     def add(self, state: F64, action: int, decided: Decided, client: str = "") -> None:
         """Remember a decision; the same one again counts as new."""
-        key = (digest(state), action)
+        key, number = (digest(state), action), shelf_of(client)
         with self._lock:
-            shelf = self._shelves.get(client)
+            shelf = self._shelves.get(number)
             if shelf is None:
-                shelf = self._shelves[client] = OrderedDict()
+                shelf = self._shelves[number] = OrderedDict()
             self._held += key not in shelf
             shelf[key] = decided
             shelf.move_to_end(key)
-            self._latest[key] = client
+            self._latest[key] = number
             if self._held > self._size:
-                self._forget_one(client)
+                self._forget_one(number)
 
-    def _forget_one(self, adding: str) -> None:
-        """The oldest decision of whoever has more than a fair part."""
-        fair = self._size // len(self._shelves)
-        owner = next((c for c in (adding, self._largest) if len(self._shelves.get(c, ())) > fair), None)
-        if owner is None:
-            owner = self._largest = max(self._shelves, key=lambda client: len(self._shelves[client]))
-        shelf = self._shelves[owner]
+    def _forget_one(self, adding: int) -> None:
+        """The oldest decision of a shelf with more than a fair part."""
+        fair = max(self._size // len(self._shelves), 1)
+        fuller = (n for n in (adding, self._fullest) if len(self._shelves.get(n, ())) > fair)
+        number = next(fuller, None)
+        if number is None:
+            number = self._fullest = max(self._shelves, key=lambda n: len(self._shelves[n]))
+        shelf = self._shelves[number]
         key, _ = shelf.popitem(last=False)
         self._held -= 1
         if not shelf:
-            del self._shelves[owner]
-        if self._latest.get(key) == owner:
+            del self._shelves[number]
+        if self._latest.get(key) == number:
             del self._latest[key]
 
     def find(self, state: F64, action: int, client: str = "") -> Decided | None:
         """The latest decision for `action` in this very state, where it is still remembered.
 
-        The client's own comes first; who reports may be another than who asked.
+        The client's own shelf comes first; who reports may be another than who asked.
         """
-        key = (digest(state), action)
+        key, own = (digest(state), action), shelf_of(client)
         with self._lock:
-            for name in (client, self._latest.get(key, client)):
-                shelf = self._shelves.get(name)
+            for number in (own, self._latest.get(key, own)):
+                shelf = self._shelves.get(number)
                 if shelf is not None and key in shelf:
                     return shelf[key]
             return None

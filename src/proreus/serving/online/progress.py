@@ -59,7 +59,7 @@ def read_progress(folder: Path) -> Progress:
         return Progress(positions, int(entries.get("rounds", 0)))
     except FileNotFoundError:
         return Progress()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         _log.warning("%s cannot be read (%s): learning starts at the first record", path, error)
         return Progress()
 

@@ -8,7 +8,8 @@ policy would move further from the one it started with than `target_kl`.
 
 Records may be wrong. A chance far below what the policy gives the action says more about the record than
 about the action, and trains the value alone too. What earlier returns were measured in is forgotten where it
-cannot have been these: beside sums of 1e12 the returns that follow would all be rounded to one number.
+cannot have been these: beside sums of 1e12 the returns that follow would all be rounded to one number. And
+a value that is off by many spreads begins anew at the mean: its error would drown everything else.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ RETURNS = "returns"
 
 _MOST_HALVINGS = 8
 _LARGEST_RATIO = 30.0  # of the policy's chance to the recorded one
+_LOST = 10.0  # spreads of the returns by which a value that is of any use is never off
 _OTHER_SCALE = 1e3  # times as large as any of these: returns of something else
 
 
@@ -188,9 +190,13 @@ class VectorPPO:
             raise UsageError("there are no decisions to learn from")
         self._forget_other_scale(experiences)
         found = [self._joined(stretches) for stretches in groups.values()]
+        self._measure_returns(np.concatenate([batch.targets for batch in found]).astype(np.float64))
+        surprise = np.concatenate([batch.advantages for batch in found]).astype(np.float64)
+        if math.sqrt(float((surprise**2).mean())) > _LOST * self._spread:
+            self.network.scale_value(0.0, 0.0)  # the mean is a better guess by far
+            found = [self._joined(stretches) for stretches in groups.values()]
         usable = np.concatenate([batch.advantages[batch.teaches] for batch in found])
         centre, width = (usable.mean(), usable.std() + 1e-8) if len(usable) else (0.0, 1.0)
-        self._measure_returns(np.concatenate([batch.targets for batch in found]).astype(np.float64))
         return [
             replace(
                 batch,
