@@ -125,7 +125,8 @@ def judge(
             f"only {decisions} held-out decisions can be judged by, {settings.least_decisions} are needed"
         )
         return Verdict(False, reason, 0.0, -math.inf, math.inf, decisions, 0.0)
-    found = _compared(_without_the_loudest(replay), settings)
+    quiet = _without_the_loudest(replay)
+    found, nothing = _compared(quiet, settings), _rounding(quiet)
     effective, low, high = found.effective, found.low, found.high
     if not math.isfinite(found.difference) or not math.isfinite(found.worst) or math.isnan(low + high):
         reason = f"cannot be compared: the replay gives {found.difference:+.4g} a decision"
@@ -139,8 +140,8 @@ def judge(
         return verdict(False, f"the replay cannot judge it: {said}")
     interval = f"95 % interval {low:+.4g} to {high:+.4g}"
     said = f"{found.difference:+.4g} a decision, {interval}, {decisions} held-out decisions"
-    if found.difference < 0.0 or low < found.worst:
-        why = "worse" if found.difference < 0.0 else "too uncertain"
+    if found.difference < -nothing or low < found.worst - nothing:
+        why = "worse" if found.difference < -nothing else "too uncertain"
         return verdict(False, f"{why}: {said}")
     if _carried_by_one(replay):
         return verdict(False, f"carried by one report: {said}")
@@ -228,8 +229,12 @@ def _without_the_loudest(replay: _Replay) -> _Replay:
 def _carried_by_one(replay: _Replay) -> bool:
     """Whether, of a few reports, one alone makes the candidate look no worse than the live model."""
     numbers, without = _differences_without(replay)
-    nothing = 1e-9 * float(replay.worths.std())  # what rounding makes of a difference of none
-    return 1 < len(numbers) < _FEW and not bool((without >= -nothing).all())
+    return 1 < len(numbers) < _FEW and not bool((without >= -_rounding(replay)).all())
+
+
+def _rounding(replay: _Replay) -> float:
+    """What a difference of nothing may come to."""
+    return 1e-12 * float(np.abs(replay.worths).max())
 
 
 def _weights(log_weights: F64) -> F64:

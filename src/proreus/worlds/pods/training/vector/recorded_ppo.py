@@ -7,9 +7,8 @@ them: they train the value alone, and are counted. The update stops, its last st
 policy would move further from the one it started with than `target_kl`.
 
 Records may be wrong. A chance far below what the policy gives the action says more about the record than
-about the action, and trains the value alone too. What earlier returns were measured in is forgotten where it
-cannot have been these: beside sums of 1e12 the returns that follow would all be rounded to one number. And
-a value that is off by many spreads begins anew at the mean: its error would drown everything else.
+about the action, and trains the value alone too. A value that is off by many spreads of the returns begins
+anew, and so does what it is measured in: its error would drown all that these decisions have to say.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ RETURNS = "returns"
 _MOST_HALVINGS = 8
 _LARGEST_RATIO = 30.0  # of the policy's chance to the recorded one
 _LOST = 10.0  # spreads of the returns by which a value that is of any use is never off
-_OTHER_SCALE = 1e3  # times as large as any of these: returns of something else
 
 
 @dataclass(frozen=True)
@@ -188,13 +186,11 @@ class VectorPPO:
                 groups.setdefault(key, []).append(stretch)
         if not groups:
             raise UsageError("there are no decisions to learn from")
-        self._forget_other_scale(experiences)
+        if self._value_is_lost(experiences):
+            self._mean, self._spread, self._seen = 0.0, 1.0, 0.0
+            self.network.scale_value(0.0, 0.0)
         found = [self._joined(stretches) for stretches in groups.values()]
         self._measure_returns(np.concatenate([batch.targets for batch in found]).astype(np.float64))
-        surprise = np.concatenate([batch.advantages for batch in found]).astype(np.float64)
-        if math.sqrt(float((surprise**2).mean())) > _LOST * self._spread:
-            self.network.scale_value(0.0, 0.0)  # the mean is a better guess by far
-            found = [self._joined(stretches) for stretches in groups.values()]
         usable = np.concatenate([batch.advantages[batch.teaches] for batch in found])
         centre, width = (usable.mean(), usable.std() + 1e-8) if len(usable) else (0.0, 1.0)
         return [
@@ -206,11 +202,18 @@ class VectorPPO:
             for batch in found
         ]
 
-    def _forget_other_scale(self, experiences: Sequence[Experience]) -> None:
-        """Begin anew where what the returns were measured in is far too large for these."""
-        largest = max(float(np.abs(stretch.rewards).sum()) for stretch in experiences)
-        if largest and abs(self._mean) + self._spread > _OTHER_SCALE * largest and self._seen:
-            self._mean, self._spread, self._seen = 0.0, 1.0, 0.0
+    def _value_is_lost(self, experiences: Sequence[Experience]) -> bool:
+        """Whether the mean of these returns is a far better guess of them than the value."""
+        found, values = [], []
+        for stretch in experiences:
+            if len(stretch):
+                found.append(plain_returns(stretch.rewards, stretch.dones, self.settings.discount))
+                states = np.asarray(stretch.states, dtype=np.float64)
+                values.append(self.network.forward(states, stretch.actions_dim)[1])
+        returns = np.concatenate(found)
+        error = returns - (np.concatenate(values) * self._spread + self._mean)
+        usual = max(float(returns.std()), 0.1 * float(np.abs(returns).max()))
+        return math.sqrt(float((error**2).mean())) > _LOST * usual
 
     def _joined(self, stretches: list[Experience]) -> _Batch:
         """Stretches over vectors of one length, one behind the other; advantages and targets as estimated."""
@@ -386,6 +389,17 @@ def fill_gradients(
         figures[_VALUE_LOSS] += error * error / rows
         figures[_ENTROPY] += entropy / rows
         figures[_KL] += kl / rows
+
+
+@compiled
+def plain_returns(rewards: F64, ends: Bool, discount: float) -> F64:
+    """float64[B]: the discounted rewards, float64[B], from each decision to the end of its episode."""
+    found = np.empty(rewards.shape[0])
+    following = 0.0
+    for k in range(rewards.shape[0] - 1, -1, -1):
+        following = rewards[k] + (0.0 if ends[k] else discount * following)
+        found[k] = following
+    return found
 
 
 def estimate(stretch: Experience, values: F64, weights: tuple[float, float]) -> tuple[F64, F64]:
