@@ -120,13 +120,13 @@ class UpdateRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
     states: list[list[float]]
     actions: list[int]
-    rewards: Annotated[list[float], Meta(description="Between -1e9 and 1e9.")]
+    rewards: list[float]
     dones: Annotated[list[bool], Meta(description="Whether the episode ended with the step.")]
     log_probs: Annotated[
         list[float] | None,
         Meta(
             description="The `log_prob` of each decision; without them the service looks up what it recorded "
-            "when it decided. Between -30 and 0."
+            "when it decided."
         ),
     ] = None
     model_version: Annotated[

@@ -17,6 +17,8 @@ import pytest
 
 from proreus.model.errors import InputError, WorkError
 from proreus.policies.checkpoint import read_card
+from proreus.serving.client.grpc import GrpcClient
+from proreus.serving.client.rest import ServiceError
 from proreus.serving.core import Question
 from proreus.serving.models.live import LiveVersions
 from proreus.serving.models.versions import ModelStore
@@ -26,6 +28,7 @@ from proreus.serving.online.log import ExperienceLog
 from proreus.serving.recent import Decided, RecentDecisions, shelf_of
 from proreus.serving.running import RunningService
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
+from tests.serving.attacks.test_log import FullDisk
 from tests.serving.door_cases import Doors, ask, new_service, open_doors, serving_options
 from tests.serving.serving_cases import a_store, played
 from tests.serving.test_online import IMPROVE, LEARN, wait_for
@@ -262,3 +265,32 @@ def _is_dead(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def test_a_full_disk_is_told_by_both_doors_and_over_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk(monkeypatch, 0)
+    doors = open_doors(serving_options(tmp_path, service={"deadline_seconds": 60.0}))
+    state = [0.5] * 6
+    report = {"states": [state], "actions": [0], "rewards": [1.0], "dones": [True]}
+    try:
+        with monkeypatch.context() as patched:
+            nothing = os.statvfs_result((4096, 4096, 9, 0, 0, 0, 0, 0, 0, 255))
+            patched.setattr(os, "statvfs", lambda _: nothing)
+            refused = ask(doors.rest, "/update", report)
+            assert refused.status == 503 and refused.headers["retry-after"] == "1"
+            assert refused.json["error"] == "experience cannot be logged now: No space left on device"
+            health = ask(doors.rest, "/health")
+            assert health.status == 200
+            assert (health.json["status"], health.json["trouble"]) == ("degraded", "No space left on device")
+            with GrpcClient(doors.address) as client, pytest.raises(ServiceError) as caught:
+                client.update([state], ([0], [1.0], [True]))
+            assert caught.value.code == "resource_exhausted" and "No space left" in str(caught.value)
+            assert ask(doors.rest, "/predict", {"state": state}).status == 200
+        disk.room = 1 << 20
+        assert ask(doors.rest, "/health").json["status"] == "ok"
+        assert ask(doors.rest, "/update", report).status == 200
+        assert sum(1 for _ in doors.running.log.read()) == 1
+    finally:
+        doors.running.stop(2.0)
