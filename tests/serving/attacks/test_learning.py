@@ -264,6 +264,36 @@ def test_a_round_that_fails_is_not_tried_at_every_start(tmp_path: Path) -> None:
     log.close()
 
 
+def test_records_that_end_the_process_time_and_again_are_passed_over(tmp_path: Path) -> None:
+    class Killed(BaseException):
+        """What a test sees of a process that is gone."""
+
+    def killing(
+        weights: Weights, experiences: Sequence[Experience], settings: Mapping[str, Any]
+    ) -> Candidate:
+        kept = progress.read_bytes()
+        tries.append(len(experiences))
+        raise Killed(kept)
+
+    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    progress, tries = tmp_path / "log" / "learner.json", list[int]()
+    log.append(played(store.load("vector"), 0, 512))
+    for _ in range(6):
+        worker = Worker(a_job(tmp_path), killing)
+        worker.take()
+        if worker.ready():
+            with pytest.raises(Killed) as caught:
+                worker.learn()
+            progress.write_bytes(caught.value.args[0])  # as it was when the process ended
+    assert len(tries) == 3
+    log.append(played(store.load("vector"), 1, 512))
+    again = Worker(a_job(tmp_path), improve)
+    again.take()
+    assert again.queue == 384 and again.learn()["version"] == 2
+    assert read_progress(tmp_path / "log").tries == 0
+    log.close()
+
+
 def test_a_learner_reads_the_logs_of_all_processes(tmp_path: Path) -> None:
     store, folder = a_store(tmp_path / "models"), tmp_path / "log"
     logs = [open_free_log(folder, LogLimits()) for _ in range(3)]

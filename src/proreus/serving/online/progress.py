@@ -1,9 +1,9 @@
 """How far learning has come, in a file beside the logs: `learner.json`.
 
-    {"next": 917, "replay_from": 850, "rounds": 12, "logs": {"2": {"next": 40, "replay_from": 31}}}
+    {"next": 917, "replay_from": 850, "reached": 930, "rounds": 12, "tries": 0, "logs": {"2": {...}}}
 
-Of each log, the number of the record that comes next, and from which one on the held-out replay reaches
-back. The first log stands at the top, as it did when there was only one.
+Of each log, the number of the record that comes next, from which one on the held-out replay reaches back,
+and up to which one records were taken in. The first log stands at the top, as it did when there was only one.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class Position:
     """The first record that was neither learned from nor let go."""
     replay_from: int = 0
     """The first record with held-out decisions that are still judged by."""
+    reached: int = 0
+    """One more than the last record that was taken in."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Progress:
     """By the name of the log."""
     rounds: int = 0
     """Of learning, ever."""
+    tries: int = 0
+    """Rounds that were begun with what comes next, and not one of them ended: they ended the process."""
 
     def of(self, log: str) -> Position:
         """Where learning stands in a log."""
@@ -56,7 +60,7 @@ def read_progress(folder: Path) -> Progress:
         positions = {FIRST: _position(entries)}
         for name, found in entries.get("logs", {}).items():
             positions[name] = _position(found)
-        return Progress(positions, int(entries.get("rounds", 0)))
+        return Progress(positions, int(entries.get("rounds", 0)), int(entries.get("tries", 0)))
     except FileNotFoundError:
         return Progress()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -69,17 +73,20 @@ def write_progress(folder: Path, progress: Progress) -> None:
     entries = {
         **_entries(progress.of(FIRST)),
         "rounds": progress.rounds,
+        "tries": progress.tries,
         "logs": {name: _entries(found) for name, found in progress.positions.items() if name != FIRST},
     }
     write_atomically(folder / PROGRESS, (json.dumps(entries) + "\n").encode())
 
 
 def _position(entries: Any) -> Position:
-    found = Position(int(entries["next"]), int(entries["replay_from"]))
-    if not (0 <= found.next < _LARGEST and 0 <= found.replay_from < _LARGEST):
+    found = Position(
+        int(entries["next"]), int(entries["replay_from"]), int(entries.get("reached", entries["next"]))
+    )
+    if not all(0 <= number < _LARGEST for number in (found.next, found.replay_from, found.reached)):
         raise ValueError(f"{found} cannot be")
     return found
 
 
 def _entries(position: Position) -> dict[str, int]:
-    return {"next": position.next, "replay_from": position.replay_from}
+    return {"next": position.next, "replay_from": position.replay_from, "reached": position.reached}

@@ -31,6 +31,7 @@ Improve = Callable[[Weights, Sequence[Experience], Mapping[str, Any]], Candidate
 _MOST_WAITING = 64  # batches that wait to be learned from, at most
 _MOST_BYTES = 128 << 20  # of states that wait, and of states that are judged by
 _REPORT_SHARE = 8  # one report has at most this part of the replay
+_MOST_TRIES = 3  # rounds with the same records, none of which ended
 _REMEMBER_SECONDS = 5.0  # at most so much is read again after a kill where nothing could be learned
 _log = logging.getLogger(__name__)
 
@@ -126,6 +127,15 @@ class _Tail:
         return self._records is not None
 
 
+def _without_what_kills(progress: Progress) -> Progress:
+    """Past the records with which round after round ended the process: the next one would too."""
+    if progress.tries < _MOST_TRIES:
+        return progress
+    _log.error("%d rounds with the same records ended the learner: they are passed over", progress.tries)
+    past = {name: replace(p, next=max(p.next, p.reached)) for name, p in progress.positions.items()}
+    return Progress(past, progress.rounds)
+
+
 class Worker:
     """The worker's work, apart from its process: `take` records, `learn` when there are enough."""
 
@@ -133,7 +143,7 @@ class Worker:
         self.job = job
         self._improve = improve
         self._store = ModelStore(job.store)
-        self._progress = read_progress(job.log)
+        self._progress = _without_what_kills(read_progress(job.log))
         self._remembered = time.monotonic()
         self._tails: dict[str, _Tail] = {}
         self._usual = UsualRewards()
@@ -197,11 +207,13 @@ class Worker:
 
     def learn(self) -> dict[str, Any]:
         """One round: improve, judge, publish or keep as rejected. What was learned from is let go."""
+        self._progress = replace(self._progress, tries=self._progress.tries + 1)
+        self.remember()
         waiting, self.train, self.oldest, self._teaching = self.train, self._nothing(), None, 0
-        self._progress = replace(self._progress, rounds=self._progress.rounds + 1)
         try:
             return self._round(waiting)
         finally:
+            self._progress = replace(self._progress, rounds=self._progress.rounds + 1, tries=0)
             self.remember()
 
     def _round(self, waiting: Pile) -> dict[str, Any]:
@@ -260,8 +272,9 @@ class Worker:
         for name, tail in self._tails.items():
             waiting, judged = self.train.first(name), self.held.first(name)
             next_ = tail.next if waiting is None else waiting
-            positions[name] = Position(next_, next_ if judged is None else min(judged, next_))
-        self._progress = Progress(positions, self._progress.rounds)
+            replay_from = next_ if judged is None else min(judged, next_)
+            positions[name] = Position(next_, replay_from, tail.next)
+        self._progress = replace(self._progress, positions=positions)
         self._remembered = time.monotonic()
         try:
             write_progress(self.job.log, self._progress)
