@@ -58,25 +58,27 @@ class RecentDecisions:
             shelf = self._shelves.get(number)
             if shelf is None:
                 shelf = self._shelves[number] = OrderedDict()
-            self._held += key not in shelf
+            if key in shelf:
+                shelf.move_to_end(key)
+            elif self._held < self._size:
+                self._held += 1
+            else:
+                self._forget_one(number, len(shelf) + 1)
             shelf[key] = decided
-            shelf.move_to_end(key)
             self._latest[key] = number
-            if self._held > self._size:
-                self._forget_one(number)
 
-    def _forget_one(self, adding: int) -> None:
-        """The oldest decision of a shelf with more than a fair part."""
-        fair = max(self._size // len(self._shelves), 1)
-        fuller = (n for n in (adding, self._fullest) if len(self._shelves.get(n, ())) > fair)
-        number = next(fuller, None)
-        if number is None:
-            number = self._fullest = max(self._shelves, key=lambda n: len(self._shelves[n]))
-        shelf = self._shelves[number]
+    def _forget_one(self, adding: int, held: int) -> None:
+        """The oldest decision of a shelf with more than a fair part; `adding` is to have `held`."""
+        shelves = self._shelves
+        number = adding
+        if held == 1 or held * len(shelves) <= self._size:
+            number = self._fullest
+            if len(shelves.get(number, ())) * len(shelves) <= self._size:
+                number = self._fullest = max(shelves, key=lambda n: len(shelves[n]))
+        shelf = shelves[number]
         key, _ = shelf.popitem(last=False)
-        self._held -= 1
-        if not shelf:
-            del self._shelves[number]
+        if not shelf and number != adding:
+            del shelves[number]
         if self._latest.get(key) == number:
             del self._latest[key]
 
