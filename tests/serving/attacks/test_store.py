@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,11 +29,13 @@ from proreus.serving.online.log import ExperienceLog
 from proreus.serving.recent import Decided, RecentDecisions, shelf_of
 from proreus.serving.running import RunningService
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
+from tests.cli.runner import environment
 from tests.serving.attacks.test_log import FullDisk
 from tests.serving.door_cases import Doors, ask, new_service, open_doors, serving_options
 from tests.serving.serving_cases import a_store, played
 from tests.serving.test_online import IMPROVE, LEARN, wait_for
 
+ROOT = Path(__file__).resolve().parents[3]
 BAD_CARDS: list[dict[str, Any]] = [
     {"scores": [1, 2]},
     {"scores": {"a": "high"}},
@@ -238,29 +241,20 @@ def test_what_a_client_was_told_is_not_changed_by_what_another_asks() -> None:
 
 
 def test_the_learner_ends_with_the_service_in_the_middle_of_a_round(tmp_path: Path) -> None:
-    """A process that is killed -9 leaves no learner behind: see `hold`, which never ends by itself."""
-    a_store(tmp_path / "models")
-    child = os.fork()
-    if child == 0:
-        log = ExperienceLog(tmp_path / "log")
-        learner = OnlineLearner(
-            Places(tmp_path / "models", "vector", tmp_path / "log"),
-            "tests.serving.attacks.holding:hold",
-            OnlineSettings(poll_seconds=0.05, niceness=0, learner={"file": str(tmp_path / "pid")}),
-        )
-        learner.start()
-        log.append(played(ModelStore(tmp_path / "models").load("vector"), 0, 512))
-        time.sleep(120)
-        os._exit(1)
-    wait_for(lambda: (tmp_path / "pid").exists())
-    worker = int((tmp_path / "pid").read_text())
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    wait_for(lambda: not Path(f"/proc/{worker}").exists() or _is_dead(worker), 10)
+    """A process that is killed -9 leaves no learner behind; the one of `holding` never ends by itself."""
+    service = subprocess.Popen(
+        [sys.executable, "-m", "tests.serving.attacks.holding", str(tmp_path)], cwd=ROOT, env=environment()
+    )
+    wait_for((tmp_path / "pid").exists)
+    learner = int((tmp_path / "pid").read_text())
+    assert not _is_dead(learner)
+    service.kill()
+    service.wait(30)
+    wait_for(lambda: _is_dead(learner), 10)
 
 
 def _is_dead(process: int) -> bool:
-    """Ended, and not yet waited for by whoever inherited it."""
+    """Ended, even where whoever inherited it has not waited for it."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
