@@ -1,1 +1,1 @@
-"""What a hostile client or a bad disk may try, and what must not come of it."""
+"""What a hostile client may try, each beside an honest one whose answers are timed."""
