@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.log import ExperienceLog, LogReader, encode
+from proreus.serving.online.log import ExperienceLog, LogLimits, LogReader
+from proreus.serving.online.records import encode
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 from tests.serving.serving_cases import a_store, an_experience
 
@@ -59,7 +60,7 @@ def check_survivors(log: Path, store: Path, name: str, acknowledged: Mapping[int
 
 def _write(folder: Path, pipe: int, seed: int) -> None:
     """The life of a writer: append and publish until killed."""
-    log = ExperienceLog(folder / "log", segment_bytes=20_000)
+    log = ExperienceLog(folder / "log", LogLimits(segment_bytes=20_000))
     store = ModelStore(folder / "models")
 
     def append(thread: int) -> None:

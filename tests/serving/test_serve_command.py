@@ -23,7 +23,6 @@ from proreus.serving.doors.grpc_server import GrpcDoor
 from proreus.serving.doors.rest_server import listen
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.online.log import LogReader
-from proreus.serving.running import RunningService
 from proreus.worlds.pods.policies.vector.model import checkpoint_of
 from tests.cli.runner import Ended, assert_refused
 from tests.serving.door_cases import Doors, fresh_checkpoint
@@ -187,11 +186,9 @@ def test_a_version_that_is_promoted_in_the_store_is_followed_and_a_damaged_one_i
     assert service.end(signal.SIGINT) == 0
 
 
-def test_a_port_or_a_log_in_use_is_one_line(doors: Doors) -> None:
+def test_a_port_in_use_is_one_line(doors: Doors) -> None:
     with pytest.raises(WorkError, match=f"REST cannot listen on 127.0.0.1:{doors.rest}"):
         listen("127.0.0.1", doors.rest)
     door = GrpcDoor(doors.running.application, Admission())
     with pytest.raises(WorkError, match=f"gRPC cannot listen on {doors.address}"):
         door.start(doors.address)
-    with pytest.raises(UsageError, match="another process writes this log"):
-        RunningService(doors.running.options)

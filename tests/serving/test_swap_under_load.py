@@ -85,7 +85,7 @@ def _drive(doors: Doors) -> None:
     versions.store.add(versions.name, checkpoint_of(fresh_scorer(1), "none"), "another")
     crowd = Crowd(doors)
     threads = [crowd.run(crowd.report, number) for number in range(2)]
-    learner = doors.running._learner
+    learner = doors.running._learning
     assert learner is not None
     deadline = time.monotonic() + 60
     while learner.status().state == "starting" and time.monotonic() < deadline:

@@ -67,6 +67,9 @@ class Limits:
     """Threads that answer gRPC calls."""
     grpc_one_core: bool = True
     """Keep these threads on one core, where they do not wait for each other's wake-ups."""
+    max_log: int = 1 << 30
+    """Bytes of experience kept on disk by this process, at most: the oldest that was learned from is dropped,
+    and where there is none, reports are refused; 0: any number."""
     log_sample: int = 0
     """Log one of so many answered requests (at --log-level info); 0: none. Refusals are logged there too."""
 
@@ -78,6 +81,7 @@ class Limits:
             ("rate", 0),
             ("max_decide_cost", 1),
             ("log_sample", 0),
+            ("max_log", 0),
         ):
             if not getattr(self, name) >= least:
                 raise UsageError(f"--{name} {getattr(self, name)} is below {least}")
@@ -145,8 +149,9 @@ def run(words: Sequence[str]) -> int:
         print("proreus: note: deciding and learning online take the CPU; a GPU is not used", file=sys.stderr)
     options = serving_options(arguments, LEARNER if arguments.learn else "")
     print("proreus: loading (the first start compiles for a minute)", file=sys.stderr, flush=True)
-    service = RunningService(options)
     with _told_to_end() as ending:
+        service = RunningService(options)
+        ending.loaded()
         try:
             service.start()
             ready = _open(service, door, arguments)
@@ -213,15 +218,30 @@ def check_host(arguments: ServeArguments) -> None:
         print(f"proreus: note: {says}", file=sys.stderr, flush=True)
 
 
+class _Ending(threading.Event):
+    """That the service was told to end."""
+
+    has_loaded = False
+
+    def loaded(self) -> None:
+        """From here on there is something to close."""
+        self.has_loaded = True
+
+
 @contextlib.contextmanager
-def _told_to_end() -> Iterator[threading.Event]:
-    """Set by the first SIGTERM or SIGINT; the second one ends the process at once."""
-    ending = threading.Event()
+def _told_to_end() -> Iterator[_Ending]:
+    """Set by the first SIGTERM or SIGINT; the second one ends the process at once.
+
+    Before it is loaded nothing was promised to anybody, and loading may take a minute: it ends at once.
+    """
+    ending = _Ending()
 
     def handle(number: int, _: object) -> None:
         if ending.is_set():
             os._exit(128 + number)
         ending.set()
+        if not ending.has_loaded:
+            raise SystemExit(0)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -9,10 +9,19 @@ from proreus.serving.checks import Dimensions
 from proreus.serving.core import ServiceOptions
 from proreus.serving.doors.grpc_server import GrpcOptions
 from proreus.serving.doors.http import HttpLimits
+from proreus.serving.online.log import LogLimits
 from proreus.serving.running import Learning, ServingOptions, check_credentials
 
 if TYPE_CHECKING:
     from proreus.cli.serve import ServeArguments
+
+
+def log_limits(max_log: int) -> LogLimits:
+    """Segments are small beside the whole, so that there is always one to drop."""
+    usual = LogLimits()
+    if not max_log:
+        return usual
+    return LogLimits(min(usual.segment_bytes, max(max_log // 8, 1)), max_log)
 
 
 def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
@@ -29,6 +38,7 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
         model=arguments.model,
         policy=arguments.policy,
         learning=Learning(learner) if learner else None,
+        log=log_limits(limits.max_log),
         token=(
             None if security.token_file is None else read_token(security.token_file, strict=security.strict)
         ),

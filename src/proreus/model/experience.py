@@ -30,6 +30,10 @@ class Experience:
     """A: how many actions there were."""
     masks: NDArray[np.bool_] | None = None
     """[B, A]: which actions were allowed; None: all."""
+    reporter: int = 0
+    """A digest of who reported it; 0 where unknown."""
+    report: int = 0
+    """Which report it came with: the number of that report's first record in its log."""
 
     def __len__(self) -> int:
         return len(self.actions)

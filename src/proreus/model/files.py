@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,6 +121,22 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
+_LEFTOVER = re.compile(r"\.[0-9a-f]{16}\.tmp")
+
+
+def sweep_temporary(folder: Path) -> int:
+    """Remove what a process that was killed while it wrote into `folder` has left; how many files.
+
+    For whoever knows that nobody writes there now.
+    """
+    gone = 0
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if _LEFTOVER.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+            gone += 1
+    return gone
+
+
 def read_object(path: Path, what: str = "a JSON object", *, so: str = "") -> dict[str, Any]:
     """The JSON object in a file. so: what cannot be done without it; the error begins with that."""
     lead = f"{so}: " if so else ""
@@ -127,7 +144,7 @@ def read_object(path: Path, what: str = "a JSON object", *, so: str = "") -> dic
         entries = json.loads(read_regular(path))
     except OSError as error:
         raise InputError(f"{so or 'cannot be read'}: {error.strerror}", file=path) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{lead}not JSON: {error}", file=path) from error
     if not isinstance(entries, dict):
         raise InputError(f"{lead}not {what}", file=path)

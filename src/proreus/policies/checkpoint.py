@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,36 @@ def read_card(path: Path) -> Card:
     for name in ("world", "kind", "algorithm", "encoding", "checksum"):
         if not isinstance(entries.get(name), str):
             raise InputError("missing or not a text", file=path, field=name)
+    for name, (what, is_sound) in _OPTIONAL.items():
+        if name in entries and not is_sound(entries[name]):
+            raise InputError(f"not {what}", file=path, field=name)
     chosen = {name: value for name, value in entries.items() if name in known}
     chosen["trained_on"] = tuple(chosen.get("trained_on", ()))
     return Card(**chosen)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62
+
+
+_OPTIONAL: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "config": ("an object", lambda value: isinstance(value, dict)),
+    "seed": ("a number without fraction", _is_count),
+    "commit": ("a text", lambda value: isinstance(value, str)),
+    "trained_on": (
+        "a list of texts",
+        lambda value: isinstance(value, list) and all(isinstance(entry, str) for entry in value),
+    ),
+    "scores": (
+        "an object of numbers",
+        lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
+    ),
+    "steps": ("a number without fraction", _is_count),
+    "created": ("a text", lambda value: isinstance(value, str)),
+    "seconds": ("a number", _is_number),
+}
+"""What else a card may say: in words, and whether a value is that."""

@@ -141,15 +141,18 @@ def check_actions(actions: Sequence[int], dimensions: Dimensions) -> I64:
     return np.array(actions, dtype=np.int64)
 
 
-def check_numbers(values: Sequence[float], field: str, *, most: float | None = None) -> F64:
-    """Finite numbers, none above `most`."""
+def check_numbers(values: Sequence[float], field: str, between: tuple[float, float]) -> F64:
+    """Finite numbers, none outside of the two."""
     checked = np.array(values, dtype=np.float64)
     bad = first_not_finite(checked)
     if bad >= 0:
         raise invalid(f"{field}[{bad}]", f"{checked[bad]} is not a finite number")
-    if most is not None and checked.size and checked.max() > most:
-        bad = int(np.argmax(checked > most))
-        raise invalid(f"{field}[{bad}]", f"{checked[bad]} is above {most:g}")
+    least, most = between
+    outside = (checked < least) | (checked > most)
+    if outside.any():
+        bad = int(np.argmax(outside))
+        where = f"above {most:g}" if checked[bad] > most else f"below {least:g}"
+        raise invalid(f"{field}[{bad}]", f"{checked[bad]} is {where}")
     return checked
 
 

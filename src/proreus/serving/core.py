@@ -59,6 +59,8 @@ class Question:
     top_k: int | None = None
     seconds_left: float = math.inf
     """Until whoever asks stops waiting."""
+    client: str = ""
+    """Who asks, by whatever the door knows of it."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,8 @@ class DecisionService:
             action, log_prob, decided_by = self._by_rule(state, question.mask), 0.0, "rule"
         self.measurements.took(door, "model", self._clock() - begin)
         drawn = decided_by == "model" and not deterministic
-        self.recent.add(state, action, Decided(log_prob, live.version, drawn, question.mask))
+        decided = Decided(log_prob, live.version, drawn, question.mask)
+        self.recent.add(state, action, decided, question.client)
         top = None
         if question.top_k is not None:
             top = self._top(live, question, action, decided_by)
@@ -200,16 +203,17 @@ class DecisionService:
         self.measurements.took(door, "model of a batch", self._clock() - begin)
         return BatchDecided(actions, log_probs, live.version, decided_by, deterministic)
 
-    def health(self, learning: bool) -> Health:
-        """That the service answers, and with what."""
+    def health(self, learning: bool, trouble: str = "") -> Health:
+        """That the service answers, and with what; trouble: what keeps experience from being logged."""
         return Health(
-            status="draining" if self.draining else "ok",
+            status="draining" if self.draining else "degraded" if trouble else "ok",
             model_version=self._live.version,
             state_dim=self.options.dimensions.state,
             action_dim=self.options.dimensions.actions,
             deterministic=self.options.deterministic,
             learning=learning,
             uptime_seconds=round(self._clock() - self._began, 3),
+            trouble=trouble,
         )
 
     def _check_sound(self, action: int, log_prob: float, mask: Bool | None) -> None:

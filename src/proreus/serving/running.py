@@ -6,6 +6,7 @@ import gc
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from proreus.model.errors import InputError, UsageError
@@ -25,12 +26,14 @@ from proreus.serving.named.cost import MOST_UNITS
 from proreus.serving.named.decide import NamedDecisions
 from proreus.serving.online.feedback import Feedback
 from proreus.serving.online.learner import LearnerStatus, OnlineLearner, OnlineSettings, Places
-from proreus.serving.online.log import ExperienceLog
+from proreus.serving.online.log import LogLimits
+from proreus.serving.online.logs import open_free_log
+from proreus.serving.online.succession import Succession
 from proreus.serving.turns import Turns
 from proreus.serving.values import Refused
 
 EXPERIENCE = "experience"
-"""The folder of the log, beside the versions of the model that it teaches."""
+"""The folder of the logs, beside the versions of the model that they teach."""
 _LEARNER_SECONDS = 20.0
 
 
@@ -55,6 +58,7 @@ class ServingOptions:
     """The catalogue's policy behind /v1/decide."""
     learning: Learning | None = None
     """None: experience is logged and nothing learns from it."""
+    log: LogLimits = field(default_factory=LogLimits)
     token: bytes | None = None
     rate: float = 0.0
     """Requests per second and client; 0: any."""
@@ -88,10 +92,16 @@ class RunningService:
             options.policy, options.service.deadline_seconds, service.measurements, options.decide_units
         )
         named.warm_up()
-        self.log = ExperienceLog(options.store / self.name / EXPERIENCE)
+        store.sweep(self.name)
+        experience = options.store / self.name / EXPERIENCE
+        self.log = open_free_log(experience, options.log)
         versions = LiveVersions(store, self.name, service)
-        self._learner = self._new_learner(versions)
-        status = None if self._learner is None else self._learner.status
+        self._learning: Succession | None = None
+        if options.learning is not None:
+            self._learning = Succession(
+                experience, self.log, partial(self._new_learner, versions, experience)
+            )
+        status = None if self._learning is None else self._learning.status
         self.application = Application(
             service, Feedback(service, self.log, status, versions.knows), versions, named
         )
@@ -102,21 +112,19 @@ class RunningService:
         self._rest: RestDoor | None = None
         self._grpc: GrpcDoor | None = None
 
-    def _new_learner(self, versions: LiveVersions) -> OnlineLearner | None:
+    def _new_learner(self, versions: LiveVersions, experience: Path) -> OnlineLearner:
         learning = self.options.learning
-        if learning is None:
-            return None
-        places = Places(self.options.store, self.name, self.log.folder)
+        assert learning is not None
+        places = Places(self.options.store, self.name, experience)
         return OnlineLearner(
             places, learning.improve, learning.settings, on_new_version=lambda _: versions.follow()
         )
 
     def start(self) -> None:
-        """Begin to learn, or at least to follow the store."""
-        if self._learner is not None:
-            self._learner.start()
-        else:
-            self.application.versions.follow_in_background()
+        """Begin to follow the store and to learn, where no other process that serves this model does."""
+        self.application.versions.follow_in_background()
+        if self._learning is not None:
+            self._learning.start()
 
     def open_rest(self, host: str, port: int) -> int:
         """Open the REST door; the port."""
@@ -164,8 +172,8 @@ class RunningService:
             thread.join()
         self._turns.close()
         self.application.versions.stop()
-        if self._learner is not None:
-            self._learner.stop(_LEARNER_SECONDS)
+        if self._learning is not None:
+            self._learning.stop(_LEARNER_SECONDS)
         self.log.close()
 
 

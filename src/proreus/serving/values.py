@@ -35,6 +35,7 @@ class Refusal(Enum):
     TOO_LARGE = "too_large"
     WRONG_TYPE = "wrong_type"
     EXHAUSTED = "exhausted"
+    UNAVAILABLE = "unavailable"
 
 
 MARK = "x-proreus-request"
@@ -51,7 +52,7 @@ def shortened(text: str) -> str:
 
 
 class Refused(Exception):
-    """A request that gets no answer, by its own fault; the message names the field."""
+    """A request that gets no answer, by its own fault or for now; the message names the field."""
 
     def __init__(self, refusal: Refusal, message: str, field: str = "") -> None:
         message, field = shortened(message), shortened(field)
@@ -179,13 +180,17 @@ class SwapAnswer(Struct, frozen=True):
 class Health(Struct, frozen=True):
     """That the service answers, and with what."""
 
-    status: Literal["ok", "draining"]
+    status: Annotated[
+        Literal["ok", "draining", "degraded"],
+        Meta(description="degraded: it decides, and cannot log what is reported; `trouble` says why."),
+    ]
     model_version: int
     state_dim: int
     action_dim: int
     deterministic: bool
     learning: bool
     uptime_seconds: float
+    trouble: str = ""
 
 
 class ErrorAnswer(Struct, frozen=True):

@@ -15,9 +15,9 @@ class VersionAnswer:
 
     version: int
     state: str
-    """live, kept or rejected"""
+    """live, kept, rejected or damaged"""
     note: str
-    """Where it came from; why it was rejected."""
+    """Where it came from; why it was rejected; what is wrong with it."""
     created: str
     scores: Mapping[str, float]
     parent: int | None

@@ -24,6 +24,7 @@ from proreus.worlds.pods.training.vector.recorded_ppo import (
     fill_gradients,
     improve,
     log_chances,
+    plain_returns,
     settings_of,
 )
 from tests.oracles.vector_networks import ScorerNetwork, network_of
@@ -234,3 +235,25 @@ def test_bad_settings_and_rewards_are_said() -> None:
     endless = replace(played(model, 0, 64), rewards=np.full(64, np.inf))
     with pytest.raises(WorkError, match="not a number"), np.errstate(invalid="ignore"):
         VectorPPO(weights, VectorPPOSettings(threads=1)).update([endless])
+
+
+def test_plain_returns_are_the_discounted_rewards_up_to_the_end_of_an_episode() -> None:
+    some = an_experience(3, 40)
+    expected = []
+    for k in range(40):
+        total, weight = 0.0, 1.0
+        for reward, done in zip(some.rewards[k:], some.dones[k:], strict=True):
+            total += weight * float(reward)
+            weight *= 0.9
+            if done:
+                break
+        expected.append(total)
+    np.testing.assert_allclose(plain_returns(some.rewards, some.dones, 0.9), expected, rtol=1e-12)
+
+
+def test_records_with_an_impossible_chance_train_the_value_alone() -> None:
+    model = fresh_scorer(0)
+    some = played(model, 0, 64)
+    lie = replace(some, log_probs=np.full(64, -29.0), rewards=np.full(64, -50.0))
+    figures = improve(Weights(model.kind, model.tensors), [some, lie], LEARN).figures
+    assert (figures["teaching"], figures["unusable"]) == (64.0, 64.0)

@@ -365,7 +365,7 @@ def code_of(refusal: Refusal) -> grpc.StatusCode:
             return grpc.StatusCode.DEADLINE_EXCEEDED
         case Refusal.CONFLICT:
             return grpc.StatusCode.FAILED_PRECONDITION
-        case Refusal.TOO_LARGE | Refusal.EXHAUSTED:
+        case Refusal.TOO_LARGE | Refusal.EXHAUSTED | Refusal.UNAVAILABLE:
             return grpc.StatusCode.RESOURCE_EXHAUSTED
         case _:
             assert_never(refusal)

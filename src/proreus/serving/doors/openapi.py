@@ -10,7 +10,8 @@ import msgspec
 from proreus.serving.checks import Dimensions
 from proreus.serving.doors.refusing import status_of
 from proreus.serving.doors.routing import JSON, Answer, Route, Routes, Schema
-from proreus.serving.online.feedback import MOST_STEPS
+from proreus.serving.online.fairness import MOST_REWARD
+from proreus.serving.online.feedback import LEAST_LOG_PROB, MOST_STEPS
 from proreus.serving.values import LARGEST_VERSION, MARK, ErrorAnswer, Refusal
 from proreus.version import __version__
 
@@ -28,6 +29,7 @@ _WHY = {
     Refusal.TOO_LARGE: "The body is larger than the limit, or asks for more work than one request may.",
     Refusal.WRONG_TYPE: "The content type of the body is another one.",
     Refusal.EXHAUSTED: "Too many requests at once or per second.",
+    Refusal.UNAVAILABLE: "The report cannot be logged now, as when the disk is full; nothing of it was.",
 }
 
 
@@ -106,8 +108,9 @@ def _narrow(schemas: Json, dimensions: Dimensions) -> None:
         update[column].update(minItems=1, maxItems=MOST_STEPS)
     update["states"]["items"]["oneOf"] = lengths
     update["actions"]["items"].update(minimum=0, maximum=last)
-    _array_of(update["log_probs"])["items"].update(maximum=0)
-    schemas["VersionAnswer"]["properties"]["state"]["description"] = "live, kept or rejected"
+    update["rewards"]["items"].update(minimum=-MOST_REWARD, maximum=MOST_REWARD)
+    _array_of(update["log_probs"])["items"].update(minimum=LEAST_LOG_PROB, maximum=0)
+    schemas["VersionAnswer"]["properties"]["state"]["description"] = "live, kept, rejected or damaged"
 
 
 def _of_type(schema: Json, kind: str) -> Json:

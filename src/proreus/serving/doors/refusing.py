@@ -31,6 +31,8 @@ def status_of(refusal: Refusal) -> int:
             return 415
         case Refusal.EXHAUSTED:
             return 429
+        case Refusal.UNAVAILABLE:
+            return 503
         case _:
             assert_never(refusal)
 
@@ -44,7 +46,7 @@ def refusal_reply(refused: Refused, request_id: bytes) -> Reply:
             headers.append((b"allow", ", ".join(refused.allowed).encode()))
         case Refusal.UNAUTHENTICATED:
             headers.append((b"www-authenticate", b"Bearer"))
-        case Refusal.EXHAUSTED:
+        case Refusal.EXHAUSTED | Refusal.UNAVAILABLE:
             headers.append((b"retry-after", b"1"))
         case Refusal.TOO_LARGE | Refusal.TOO_SLOW:
             headers.append((b"connection", b"close"))

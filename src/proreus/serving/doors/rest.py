@@ -123,6 +123,7 @@ class RestApi:
             "Report experience to learn from.",
             _answer("The experience is on the disk.", UpdateAnswer),
             {JSON: UpdateRequest},
+            own_refusals=(Refusal.UNAVAILABLE,),
             blocking=True,
             changes=True,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 from proreus.model.errors import InputError, ProreusError, UsageError
 from proreus.serving.core import DecisionService
@@ -16,6 +17,7 @@ from proreus.serving.values import ModelsAnswer, Refusal, Refused, SwapAnswer
 from proreus.serving.version import VersionAnswer
 
 _POLL_SECONDS = 0.5
+_AGAIN_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
@@ -26,16 +28,18 @@ class LiveVersions:
         self.store, self.name, self._service = store, name, service
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._damaged = 0
+        self._damaged, self._again = -1, 0.0  # a version that could not be loaded, and when to try it again
+        self._complaint = ""  # what was said last; it is said once
 
     def all(self) -> ModelsAnswer:
         """Every version, oldest first."""
-        return ModelsAnswer(self.name, self._service.version, self.store.versions(self.name))
+        live = self._service.version
+        return ModelsAnswer(self.name, live, self.store.versions(self.name, live))
 
     def one(self, version: int) -> VersionAnswer:
         """What is known of a version."""
         try:
-            return self.store.record(self.name, version)
+            return self.store.record(self.name, version, self._service.version)
         except UsageError as error:
             raise Refused(Refusal.NOT_FOUND, str(error), "version") from error
         except InputError as error:
@@ -43,11 +47,7 @@ class LiveVersions:
 
     def knows(self, version: int) -> bool:
         """Whether there is such a version."""
-        try:
-            self.store.record(self.name, version)
-        except ProreusError:
-            return False
-        return True
+        return self.store.has(self.name, version)
 
     def promote(self, version: int) -> SwapAnswer:
         """Make a version live, here and in the store; one that is damaged or does not fit is refused."""
@@ -57,7 +57,7 @@ class LiveVersions:
             try:
                 self._check_fits(version)
                 self.store.promote(self.name, version)
-            except (InputError, UsageError) as error:
+            except ProreusError as error:
                 raise self._kept(error, before) from error
         self.follow()
         return SwapAnswer(self._service.version, before)
@@ -68,7 +68,7 @@ class LiveVersions:
             before = self._service.version
             try:
                 self.store.rollback(self.name)
-            except (InputError, UsageError) as error:
+            except ProreusError as error:
                 raise self._kept(error, before) from error
         self.follow()
         return SwapAnswer(self._service.version, before)
@@ -79,13 +79,17 @@ class LiveVersions:
             version = 0
             try:
                 version = self.store.current(self.name)
-                if version not in (self._service.version, self._damaged):
+                known_bad = version == self._damaged and time.monotonic() < self._again
+                if version != self._service.version and not known_bad:
                     self._service.swap(version, self.store.load(self.name, version))
                     _log.info("version %d is live", version)
-            except (ProreusError, Refused) as error:
-                self._damaged = version
-                self._service.measurements.count("proreus_swaps", result="failed")
-                _log.error("version %d keeps serving: %s", self._service.version, error)
+                    self._complaint = ""
+            except Exception as error:  # noqa: BLE001 - whatever is in the store, the watch goes on
+                self._damaged, self._again = version, time.monotonic() + _AGAIN_SECONDS
+                if str(error) != self._complaint:
+                    self._complaint = str(error)
+                    self._service.measurements.count("proreus_swaps", result="failed")
+                    _log.error("version %d keeps serving: %s", self._service.version, error)
 
     def follow_in_background(self) -> None:
         """Look now and then whether someone promoted a version through the store."""

@@ -6,7 +6,8 @@
 
 A version is written into a temporary folder, made durable and renamed into place; the pointer is replaced by
 a rename. A process that dies at any moment leaves either the old or the new state, and at worst a temporary
-folder, which `gc` sweeps up. Writers of one name take turns by a lock on its folder; readers need none.
+folder, which `sweep` and `gc` remove. Writers of one name take turns by a lock on its folder; readers need
+none. A version whose files are damaged costs that version alone: it is listed as damaged.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proreus.model.errors import InputError, UsageError, WorkError, unknown_name
-from proreus.model.files import make_folder, read_object, write_atomically
-from proreus.policies.checkpoint import CARD, WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
+from proreus.model.errors import InputError, ProreusError, UsageError, WorkError, unknown_name
+from proreus.model.files import make_folder, read_object, sweep_temporary, write_atomically
+from proreus.policies.checkpoint import CARD, WEIGHTS, Checkpoint, load_checkpoint, read_card, save_checkpoint
 from proreus.serving.version import VersionAnswer
 from proreus.worlds.pods.policies.vector.model import VECTOR_ENCODING, VectorModel, model_of
 
 RECORD, CURRENT, _LOCK = "record.json", "current", ".lock"
 _TEMPORARY = ".new-"
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_LARGEST = 10**18
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -88,10 +91,14 @@ class ModelStore:
                 "parent": parent,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             }
-            save_checkpoint(temporary, checkpoint)
-            write_atomically(temporary / RECORD, (json.dumps(record, indent=2) + "\n").encode())
-            _make_durable(temporary)
-            temporary.rename(place / str(version))
+            try:
+                save_checkpoint(temporary, checkpoint)
+                write_atomically(temporary / RECORD, (json.dumps(record, indent=2) + "\n").encode())
+                _make_durable(temporary)
+                temporary.rename(place / str(version))
+            except (OSError, ProreusError):
+                shutil.rmtree(temporary, ignore_errors=True)  # a full disk gets no fuller
+                raise
             _make_durable(place)
             if not (place / CURRENT).exists() and not rejected:
                 self._point(name, _Pointer(version))
@@ -112,10 +119,14 @@ class ModelStore:
         return self._pointer(name).live
 
     def promote(self, name: str, version: int) -> None:
-        """Make a version live; one whose files are damaged is refused."""
+        """Make a version live; one whose files are damaged is refused. A damaged pointer is replaced."""
         with self._locked(name):
             self.load(name, version)
-            now = self._pointer(name)
+            try:
+                now = self._pointer(name)
+            except InputError:
+                self._point(name, _Pointer(version))
+                return
             if version != now.live:
                 earlier = tuple(v for v in (*now.before, now.live) if v != version)
                 self._point(name, _Pointer(version, earlier))
@@ -132,16 +143,30 @@ class ModelStore:
             self._point(name, _Pointer(earlier[-1], tuple(earlier[:-1])))
             return earlier[-1]
 
-    def versions(self, name: str) -> list[VersionAnswer]:
-        """All versions, oldest first."""
-        live = self.current(name)
-        return [self.record(name, version, live) for version in self._numbers(name)]
+    def versions(self, name: str, live: int | None = None) -> list[VersionAnswer]:
+        """All versions, oldest first; live: the one that is, where it is known, else as the store says."""
+        live = self.current(name) if live is None else live
+        found = []
+        for version in self._numbers(name):
+            try:
+                found.append(self.record(name, version, live))
+            except InputError as error:
+                found.append(_damaged(version, str(error)))
+            except UsageError:
+                continue  # gone meanwhile
+        return found
+
+    def has(self, name: str, version: int) -> bool:
+        """Whether there is such a version, in whatever state."""
+        return version in self._numbers(name)
 
     def record(self, name: str, version: int, live: int | None = None) -> VersionAnswer:
         """What is known of a version without loading its weights."""
         folder = self._folder_of(name, version)
-        card, record = read_object(folder / CARD), read_object(folder / RECORD)
-        rejected = bool(record.get("rejected", False))
+        card, record = read_card(folder / CARD), read_object(folder / RECORD)
+        rejected, parent = bool(record.get("rejected", False)), record.get("parent")
+        if parent is not None and (not isinstance(parent, int) or not 0 <= parent < _LARGEST):
+            raise InputError("not the number of a version", file=folder / RECORD, field="parent")
         is_live = version == (self.current(name) if live is None else live)
         try:
             size = (folder / WEIGHTS).stat().st_size
@@ -152,12 +177,12 @@ class ModelStore:
             state="live" if is_live else "rejected" if rejected else "kept",
             note=str(record.get("note", "")),
             created=str(record.get("created", "")),
-            scores=card.get("scores") or {},
-            parent=record.get("parent"),
-            sha256=str(card.get("checksum", "")),
+            scores=card.scores,
+            parent=parent,
+            sha256=card.checksum,
             bytes=size,
-            kind=str(card.get("kind", "")),
-            steps=int(card.get("steps", 0)),
+            kind=card.kind,
+            steps=card.steps,
         )
 
     def gc(self, name: str, keep: int) -> list[int]:
@@ -173,16 +198,27 @@ class ModelStore:
             for version in removed:
                 (place / str(version)).rename(place / f"{_TEMPORARY}{secrets.token_hex(8)}")
             _make_durable(place)
-            for path in place.glob(f"{_TEMPORARY}*"):
-                shutil.rmtree(path, ignore_errors=True)
+            _sweep(place)
             return removed
+
+    def sweep(self, name: str) -> None:
+        """Remove what processes that were killed while they wrote have left."""
+        with self._locked(name):
+            _sweep(self.folder / name)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """One process at a time, over all names: for whoever looks before it adds."""
+        with (self.folder / _LOCK).open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _numbers(self, name: str) -> list[int]:
         try:
             entries = list((self.folder / name).iterdir())
         except OSError:
             return []
-        return sorted(int(path.name) for path in entries if path.name.isdecimal() and path.name.isascii())
+        return sorted(int(path.name) for path in entries if _NUMBER.fullmatch(path.name))
 
     def _folder_of(self, name: str, version: int) -> Path:
         self._must_exist(name)
@@ -202,7 +238,7 @@ class ModelStore:
         entries = read_object(path)
         try:
             return _Pointer(int(entries["live"]), tuple(int(v) for v in entries["before"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError("does not say which version is live", file=path) from error
 
     def _point(self, name: str, pointer: _Pointer) -> None:
@@ -218,6 +254,16 @@ class ModelStore:
         with (self.folder / name / _LOCK).open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _damaged(version: int, why: str) -> VersionAnswer:
+    return VersionAnswer(version, "damaged", why, "", {}, None, "", 0, "", 0)
+
+
+def _sweep(place: Path) -> None:
+    for path in place.glob(f"{_TEMPORARY}*"):
+        shutil.rmtree(path, ignore_errors=True)
+    sweep_temporary(place)
 
 
 def _make_durable(folder: Path) -> None:

@@ -27,7 +27,11 @@ def make_live(store: ModelStore, wanted: str) -> str:
     the store has not seen these weights, else served in the version that is live. NAME@VERSION makes that
     version live.
     """
-    wanted = wanted or DEFAULT_NAME
+    with store.alone():  # of two services that start side by side in an empty store, one adds the model
+        return _made_live(store, wanted or DEFAULT_NAME)
+
+
+def _made_live(store: ModelStore, wanted: str) -> str:
     if wanted in SHIPPED and not Path(wanted).exists():
         return _added(store, wanted, SHIPPED[wanted], "came with the package", always=False)
     pinned = _PINNED.fullmatch(wanted)

@@ -3,30 +3,35 @@
 What a client of the k8s simulator sends is states, actions, rewards and ends of episodes. What learning needs
 besides (with which probability, under which mask and by which version an action was chosen) the service
 remembers from when it decided. Steps that it does not remember and that come without a log-probability are
-logged all the same; the policy does not learn from them.
+logged all the same; the policy does not learn from them. Numbers that cannot be meant are refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from proreus.kernels.arrays import F64, Bool
+from proreus.model.errors import WorkError
 from proreus.model.experience import Experience
 from proreus.serving.checks import check_actions, check_numbers, check_states
 from proreus.serving.core import DecisionService
+from proreus.serving.online.fairness import MOST_REWARD
 from proreus.serving.online.learner import LearnerStatus
 from proreus.serving.online.log import ExperienceLog
 from proreus.serving.recent import Decided
-from proreus.serving.values import UpdateAnswer, UpdateRequest, invalid
+from proreus.serving.values import Refusal, Refused, UpdateAnswer, UpdateRequest, invalid
 
 MOST_STEPS = 100_000
 """Of one report."""
+LEAST_LOG_PROB = -30.0
+"""No action with a smaller chance is ever drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +72,22 @@ class Feedback:
         """Whether anything learns from what is reported."""
         return self._learner is not None
 
-    def take(self, request: UpdateRequest) -> UpdateAnswer:
-        """Check a report, log it, and say how learning stands; returns when it is on the disk."""
-        steps = self._steps(request)
-        for record in _records(steps, self._service.options.dimensions.actions):
-            self._log.append(record)
+    @property
+    def trouble(self) -> str:
+        """Why no experience can be logged now; "" where it can."""
+        return self._log.trouble
+
+    def take(self, request: UpdateRequest, client: str = "") -> UpdateAnswer:
+        """Check a report, log it, and say how learning stands; returns when it is on the disk.
+
+        client: who reports, by whatever the door knows of it; what one says counts as one's part.
+        """
+        steps = self._steps(request, client)
+        records = _records(steps, self._service.options.dimensions.actions, reporter_of(client))
+        try:
+            self._log.append(*records)
+        except WorkError as error:
+            raise Refused(Refusal.UNAVAILABLE, f"experience cannot be logged now: {error}") from error
         learnable = sum(step.learnable for step in steps)
         count = self._service.measurements.count
         count("proreus_experience", learnable, use="policy")
@@ -88,7 +104,7 @@ class Feedback:
             model_version=self._service.version,
         )
 
-    def _steps(self, request: UpdateRequest) -> list[_Step]:
+    def _steps(self, request: UpdateRequest, client: str) -> list[_Step]:
         count = len(request.states)
         if not 1 <= count <= MOST_STEPS:
             raise invalid("states", f"has {count} steps; between 1 and {MOST_STEPS} are possible")
@@ -99,15 +115,15 @@ class Feedback:
         dimensions = self._service.options.dimensions
         states = check_states(request.states, dimensions)
         actions = check_actions(request.actions, dimensions).tolist()
-        rewards = check_numbers(request.rewards, "rewards").tolist()
+        rewards = check_numbers(request.rewards, "rewards", (-MOST_REWARD, MOST_REWARD)).tolist()
         given = None
         if request.log_probs is not None:
-            given = check_numbers(request.log_probs, "log_probs", most=0.0).tolist()
+            given = check_numbers(request.log_probs, "log_probs", (LEAST_LOG_PROB, 0.0)).tolist()
         if request.model_version is not None and not self._knows(request.model_version):
             raise invalid("model_version", f"there is no version {request.model_version}")
         steps = []
         for index, state in enumerate(states):
-            decided = self._service.recent.find(state, actions[index])
+            decided = self._service.recent.find(state, actions[index], client)
             steps.append(
                 _Step(
                     state=state,
@@ -135,22 +151,40 @@ def _version(given: int | None, decided: Decided | None) -> int:
     return 0 if decided is None else decided.version
 
 
-def _records(steps: list[_Step], actions: int) -> Iterator[Experience]:
+def reporter_of(client: str) -> int:
+    """What a client is known by in the log: nobody can read from it who it was."""
+    if not client:
+        return 0
+    return int.from_bytes(hashlib.blake2b(client.encode(), digest_size=8).digest(), "little")
+
+
+def _records(steps: list[_Step], actions: int, reporter: int) -> list[Experience]:
     """Steps in their order; a record has states of one length, decided by one version."""
+    numbers = np.array([step.action for step in steps], dtype=np.int64)
+    rewards, log_probs = (np.array([getattr(s, name) for s in steps]) for name in ("reward", "log_prob"))
+    dones = np.array([step.done for step in steps], dtype=np.bool_)
+    greedy = np.array([step.greedy for step in steps], dtype=np.bool_)
+    found, start = [], 0
     for (_, version), group in groupby(steps, key=lambda step: (len(step.state), step.version)):
         run = list(group)
         masks = None
         if any(step.mask is not None for step in run):
             everything = np.ones(actions, dtype=np.bool_)
             masks = np.stack([everything if step.mask is None else step.mask for step in run])
-        yield Experience(
-            states=np.stack([step.state for step in run]),
-            actions=np.array([step.action for step in run], dtype=np.int64),
-            rewards=np.array([step.reward for step in run]),
-            dones=np.array([step.done for step in run], dtype=np.bool_),
-            log_probs=np.array([step.log_prob for step in run]),
-            greedy=np.array([step.greedy for step in run], dtype=np.bool_),
-            model_version=version,
-            actions_dim=actions,
-            masks=masks,
+        those = slice(start, start + len(run))
+        start += len(run)
+        found.append(
+            Experience(
+                states=np.stack([step.state for step in run]),
+                actions=numbers[those],
+                rewards=rewards[those],
+                dones=dones[those],
+                log_probs=log_probs[those],
+                greedy=greedy[those],
+                model_version=version,
+                actions_dim=actions,
+                masks=masks,
+                reporter=reporter,
+            )
         )
+    return found

@@ -1,6 +1,6 @@
 """Online learning beside the service: a process of its own learns from the log and publishes versions.
 
-`OnlineLearner` is the service's end: it spawns the worker (`online_worker`), watches it, starts it again
+`OnlineLearner` is the service's end: it spawns the worker (`worker_process`), watches it, starts it again
 when it dies, and calls back when another version has become live, be it by the worker or by `proreus models
 promote`. What improves the model is handed in by its dotted name, since serving knows no learner:
 
@@ -21,14 +21,14 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from proreus.model.errors import ProreusError
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.online.gate import GateSettings
-from proreus.serving.online.worker import Job, run_worker
+from proreus.serving.online.worker import Job
+from proreus.serving.online.worker_process import run_worker
 
 _log = logging.getLogger(__name__)
 _TICK = 0.1
-_LONGEST_PAUSE = 30.0
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _LEAST_LIFE = 60.0  # a worker that lived this long did not die of its start
 
 
@@ -71,7 +71,7 @@ class LearnerStatus:
     """How online learning stands, for /health and the metrics."""
 
     state: str = "starting"
-    """"starting", "waiting" for experience, "learning", "restarting" or "stopped"."""
+    """"starting", "waiting" for experience, "learning", "restarting", "stopped", or "elsewhere"."""
     queue: int = 0
     """Decisions that wait to be learned from."""
     lag_seconds: float = 0.0
@@ -105,19 +105,20 @@ class OnlineLearner:
         self.settings = settings or OnlineSettings()
         self._on_new_version = on_new_version
         self._store = ModelStore(places.store)
-        self._known = self._store.current(places.name)
+        self._known = 0
         self._status = LearnerStatus()
         self._oldest: float | None = None
         self._guard = threading.Lock()
         self._stopping = threading.Event()
         self._watcher: threading.Thread | None = None
         self._context = multiprocessing.get_context("spawn")
+        self._patience = 0.0  # seconds, once it is to stop
+        self._has_begun = False  # the worker has said something
         self._pipe: Connection | None = None
         self._process: BaseProcess | None = None
 
     def start(self) -> None:
         """Spawn the worker; returns at once."""
-        self._spawn()
         self._watcher = threading.Thread(target=self._watch, name="online-learner", daemon=True)
         self._watcher.start()
 
@@ -129,17 +130,8 @@ class OnlineLearner:
 
     def stop(self, timeout: float = 30.0) -> None:
         """Let the worker learn from what is ready and end; past the timeout it is ended."""
+        self._patience = timeout
         self._stopping.set()
-        process, pipe = self._process, self._pipe
-        if pipe is not None:
-            with contextlib.suppress(OSError):  # it may have died already
-                pipe.send("stop")
-        if process is not None:
-            process.join(timeout)
-            if process.is_alive():
-                _log.warning("the online learner did not end within %.0f s and is killed", timeout)
-                process.kill()
-                process.join()
         if self._watcher is not None:
             self._watcher.join()
         self._look()
@@ -167,32 +159,54 @@ class OnlineLearner:
         )
         process.start()
         theirs.close()
-        self._pipe, self._process = ours, process
+        self._pipe, self._process, self._has_begun = ours, process, False
 
     def _watch(self) -> None:
-        born, pause = time.monotonic(), 0.5
-        while True:
-            self._listen()
-            self._look()
-            process = self._process
-            assert process is not None
-            if process.is_alive():
-                continue
-            self._listen()
+        pause = _SHORTEST_PAUSE
+        while not self._stopping.is_set():
+            born = time.monotonic()
+            said = self._one_life()
             if self._stopping.is_set():
                 return
             if time.monotonic() - born > _LEAST_LIFE:
-                pause = 0.5
-            said = f"the learner's process ended with code {process.exitcode}"
+                pause = _SHORTEST_PAUSE
             _log.warning("%s; it is started again in %.1f s", said, pause)
             with self._guard:
                 restarts = self._status.restarts + 1
             self._set(state="restarting", failure=said, restarts=restarts)
-            if self._stopping.wait(pause):
-                return
+            self._stopping.wait(pause)
             pause = min(2.0 * pause, _LONGEST_PAUSE)
+
+    def _one_life(self) -> str:
+        """A worker from its start to its end; why it ended."""
+        try:
             self._spawn()
-            born = time.monotonic()
+        except OSError as error:
+            return f"the learner's process cannot be started: {error}"
+        process = self._process
+        assert process is not None
+        while process.is_alive() and not self._stopping.is_set():
+            self._listen()
+            self._look()
+        if process.is_alive():
+            self._end(process)
+        self._listen()
+        return f"the learner's process ended with code {process.exitcode}"
+
+    def _end(self, process: BaseProcess) -> None:
+        """Tell it to stop, wait; one that has not begun has nothing to end."""
+        deadline = time.monotonic() + (self._patience if self._has_begun else 0.0)
+        if self._has_begun and self._pipe is not None:
+            with contextlib.suppress(OSError):  # it may have died already
+                self._pipe.send("stop")
+        while process.is_alive() and time.monotonic() < deadline:
+            self._listen()
+            self._look()
+        if process.is_alive():
+            if self._has_begun:
+                _log.warning("the online learner did not end within %.0f s and is killed", self._patience)
+            process.kill()
+        process.join()
 
     def _listen(self) -> None:
         """Take in what the worker says."""
@@ -201,25 +215,24 @@ class OnlineLearner:
         try:
             while pipe.poll(_TICK):
                 message: dict[str, Any] = pipe.recv()
+                self._has_begun = True
                 self._oldest = message.pop("oldest", self._oldest)
                 for name in ("rounds", "accepted", "rejected"):
                     if message.pop(f"one_{name}", False):
                         message[name] = getattr(self._status, name) + 1
                 self._set(**message)
         except (EOFError, OSError):
-            self._stopping.wait(_TICK)  # it is ending; the caller looks whether it has
+            time.sleep(_TICK)  # it is ending; the caller looks whether it has
 
     def _look(self) -> None:
         """Call back when another version is live than before."""
         try:
             live = self._store.current(self._places.name)
-        except ProreusError as error:
-            self._set(failure=str(error))
-            return
-        if live != self._known:
-            self._known = live
-            if self._on_new_version is not None:
+            if live != self._known and self._on_new_version is not None:
                 self._on_new_version(live)
+            self._known = live
+        except Exception as error:  # noqa: BLE001 - whatever is in the store, the watch goes on
+            self._set(failure=str(error))
 
     def _set(self, **changes: Any) -> None:
         with self._guard:

@@ -1,140 +1,53 @@
 """The experience log: what was reported to the service, on disk before it is acknowledged.
 
-    LOG/00000000000000000000.log, LOG/00000000000000000917.log, ...   named after their first record
+`append` returns when its report has reached the disk, whole or not at all. Appends that come together share
+one fsync. A writer that is killed leaves a torn frame at the end at worst; the next one cuts it off. Any
+other damage costs the records in it: what is whole behind it is kept, and nothing is cut (see `segments`).
+One process writes a log, any number may read it.
 
-A segment is a line of frames; a frame is one record:
-
-    mark (4 bytes), length of the payload (4), CRC-32 of number and payload (4), payload
-
-`append` returns when its record has reached the disk. Appends that come together share one fsync. A writer
-that is killed leaves a torn frame at the end at worst; the next one cuts it off. A frame that is damaged in
-the middle is skipped and counted, and what follows is found again by its mark. One process writes, any
-number may read.
+A write that fails (a full disk) is taken back and said, and the next one is tried as if nothing had been.
+A log has a limit: segments that were learned from make room, oldest first; what nobody has learned from is
+never dropped, new reports are refused instead.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
+import logging
 import os
-import struct
 import threading
-import zlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import BinaryIO
 
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
 from proreus.model.files import make_folder
+from proreus.serving.online.records import encode_report
+from proreus.serving.online.segments import KeyedReader, Segment, SegmentReader, frame, segments
 
-_MARK = b"PXR1"
-_HEAD = struct.Struct("<4sII")
-_ABOUT = struct.Struct("<qIIIB")  # model version, B, S, A, whether there are masks
-_SUFFIX = ".log"
+_log = logging.getLogger(__name__)
 _LOCK = ".lock"
+_REPORTED = 4096  # reports whose steps are counted
+_LEAST_FREE = 1 << 20  # bytes on the disk below which it counts as full
 
 
-def encode(batch: Experience) -> bytes:
-    """A record's payload."""
-    count = len(batch)
-    states = np.ascontiguousarray(batch.states, dtype="<f8")
-    masks = batch.masks
-    return b"".join(
-        (
-            _ABOUT.pack(batch.model_version, count, states.shape[1], batch.actions_dim, masks is not None),
-            states.tobytes(),
-            np.ascontiguousarray(batch.actions, dtype="<i8").tobytes(),
-            np.ascontiguousarray(batch.rewards, dtype="<f8").tobytes(),
-            np.ascontiguousarray(batch.log_probs, dtype="<f8").tobytes(),
-            np.packbits(batch.dones).tobytes(),
-            np.packbits(batch.greedy).tobytes(),
-            b"" if masks is None else np.packbits(masks).tobytes(),
-        )
-    )
+class LogInUse(UsageError):
+    """Another process writes this log."""
 
 
-def decode(payload: bytes) -> Experience:
-    """The record of a payload that `encode` made."""
-    version, count, length, actions_dim, masked = _ABOUT.unpack_from(payload)
-    at = _ABOUT.size
+@dataclass(frozen=True)
+class LogLimits:
+    """How large a log gets."""
 
-    def take(kind: str, items: int) -> np.ndarray[Any, Any]:
-        nonlocal at
-        found = np.frombuffer(payload, dtype=kind, count=items, offset=at)
-        at += found.nbytes
-        return found
-
-    def bits(items: int) -> np.ndarray[Any, Any]:
-        return np.unpackbits(take("u1", -(-items // 8)), count=items).astype(np.bool_)
-
-    states = take("<f8", count * length).reshape(count, length)
-    actions, rewards, log_probs = take("<i8", count), take("<f8", count), take("<f8", count)
-    dones, greedy = bits(count), bits(count)
-    masks = bits(count * actions_dim).reshape(count, actions_dim) if masked else None
-    return Experience(states, actions, rewards, dones, log_probs, greedy, version, actions_dim, masks)
-
-
-def _frame(number: int, payload: bytes) -> bytes:
-    return _HEAD.pack(_MARK, len(payload), _checksum(number, payload)) + payload
-
-
-def _checksum(number: int, payload: bytes) -> int:
-    return zlib.crc32(payload, zlib.crc32(number.to_bytes(8, "little")))
-
-
-@dataclass
-class Scan:
-    """What walking over a log found."""
-
-    next_number: int = 0
-    """One more than the last whole record's."""
-    end: int = 0
-    """Bytes up to the end of the last whole record."""
-    damaged: int = 0
-    """Stretches of bytes between whole records that are no record."""
-
-
-def _segments(folder: Path) -> list[tuple[int, Path]]:
-    try:
-        found = [path for path in folder.iterdir() if path.suffix == _SUFFIX and path.stem.isdecimal()]
-    except OSError as error:
-        raise WorkError(f"{folder}: cannot be read: {error.strerror}") from error
-    return sorted((int(path.stem), path) for path in found)
-
-
-def _frames(content: bytes, number: int, scan: Scan) -> Iterator[tuple[int, bytes]]:
-    """(number, payload) of the whole frames in `content`, of which the first should have this number."""
-    at, damaged = 0, False
-    scan.next_number, scan.end = number, 0
-    while True:
-        place = content.find(_MARK, at)
-        if place < 0 or place + _HEAD.size > len(content):
-            return
-        _, length, checksum = _HEAD.unpack_from(content, place)
-        payload = content[place + _HEAD.size : place + _HEAD.size + length]
-        damaged = damaged or place != at
-        found = _numbered(number, payload, checksum, damaged) if len(payload) == length else None
-        if found is None:
-            at, damaged = place + 1, True
-            continue
-        scan.damaged += damaged
-        at, damaged, number = place + _HEAD.size + length, False, found + 1
-        scan.end, scan.next_number = at, number
-        yield found, payload
-
-
-_MOST_LOST = 64  # records in a row whose loss the numbering survives
-
-
-def _numbered(number: int, payload: bytes, checksum: int, after_damage: bool) -> int | None:
-    """The number under which the checksum holds: the next one or, after damage, one of the next few."""
-    for candidate in range(number, number + (_MOST_LOST if after_damage else 1)):
-        if _checksum(candidate, payload) == checksum:
-            return candidate
-    return None
+    segment_bytes: int = 64 << 20
+    """From which size on the next report goes into a new file."""
+    keep_bytes: int = 0
+    """Of all files, at most; 0: any number."""
 
 
 class LogReader:
@@ -142,35 +55,47 @@ class LogReader:
 
     def __init__(self, folder: Path, since: int = 0) -> None:
         self._folder, self._since = folder, since
-        self._segment = -1  # the number of its first record
-        self._offset, self._next = 0, 0
-        self.damaged = 0
+        self._reader: SegmentReader | None = None
+        self._damaged = self._lost = 0  # in segments that were left behind
+
+    @property
+    def damaged(self) -> int:
+        """Stretches of bytes so far that are no record."""
+        return self._damaged + (0 if self._reader is None else self._reader.damaged)
+
+    @property
+    def lost(self) -> int:
+        """Records that were in them."""
+        return self._lost + (0 if self._reader is None else self._reader.lost)
 
     def poll(self) -> Iterator[tuple[int, Experience]]:
-        """(number, record) of the new whole records from `since` on."""
-        segments = _segments(self._folder)
-        if self._segment < 0 and segments:
-            started = [first for first, _ in segments if first <= self._since]
-            self._segment = self._next = max(started, default=segments[0][0])
-        for first, path in segments:
-            if first < self._segment:
+        """(number, record) of the new whole records from `since` on. It may be left at any record."""
+        there = segments(self._folder)
+        if self._reader is None and there:
+            started = [segment for segment in there if segment.first <= self._since]
+            self._reader = (started or there[:1])[-1].reader(self._since)
+        for segment in there:
+            reader = self._reader
+            assert reader is not None
+            if segment < reader.segment:
                 continue
-            if first > self._segment:
-                self._segment, self._offset, self._next = first, 0, first
-            yield from self._read(path)
+            if segment != reader.segment:
+                # Nothing is written to a segment any more that has a successor: this is the rest of it.
+                yield from self._told(reader)
+                self._damaged, self._lost = self._damaged + reader.damaged, self._lost + reader.lost
+                self._reader = segment.reader(self._since)
+            yield from self._told(self._reader)
 
-    def _read(self, path: Path) -> list[tuple[int, Experience]]:
-        try:
-            with path.open("rb") as file:
-                file.seek(self._offset)
-                content = file.read()
-        except OSError as error:
-            raise WorkError(f"{path}: cannot be read: {error.strerror}") from error
-        scan = Scan()
-        frames = list(_frames(content, self._next, scan))
-        self._offset, self._next = self._offset + scan.end, scan.next_number
-        self.damaged += scan.damaged
-        return [(number, decode(payload)) for number, payload in frames if number >= self._since]
+    def _told(self, reader: SegmentReader | None) -> Iterator[tuple[int, Experience]]:
+        """What a segment has; damage that is met on the way is said."""
+        assert reader is not None
+        known = reader.damaged
+        for number, record in reader.poll():
+            if reader.damaged > known:
+                known = reader.damaged
+                say = "%s: %d damaged stretches so far, %d records lost; those behind are kept"
+                _log.warning(say, reader.segment.path, reader.damaged, reader.lost)
+            yield number, record
 
 
 @dataclass
@@ -178,6 +103,7 @@ class _Ticket:
     """One append that waits for the disk."""
 
     payload: bytes
+    records: int
     number: int = -1
     done: bool = False
     failure: Exception | None = field(default=None)
@@ -186,61 +112,97 @@ class _Ticket:
 class ExperienceLog:
     """The writing end. One process at a time; any of its threads may append."""
 
-    def __init__(self, folder: Path, segment_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self, folder: Path, limits: LogLimits | None = None, learned: Callable[[], int] = lambda: 0
+    ) -> None:
+        """learned: the number up to which nobody needs the records any more; it is asked for room."""
         make_folder(folder)
         self.folder = folder
-        self._segment_bytes = segment_bytes
+        self._limits, self._learned = limits or LogLimits(), learned
         self._guard = threading.Condition()
         self._waiting: list[_Ticket] = []
-        self._busy = False
+        self._reported: deque[tuple[int, int]] = deque(maxlen=_REPORTED)
+        self._busy = self._closed = False
         self._failure: Exception | None = None
         self._lock = (folder / _LOCK).open("ab")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._lock.close()
-            raise UsageError(f"{folder}: another process writes this log") from error
+            raise LogInUse(f"{folder}: another process writes this log") from error
         self.damaged, self.cut = 0, 0
-        self._file, self._next = self._resume()
+        self._file: BinaryIO | None = None
+        self._segment: Segment | None = None
+        self._end = 0  # of what is acknowledged in the file
+        there = segments(folder)
+        self._next = self._resume(there[-1]) if there else 0
+        # Whoever learned skips the numbers that it knows: none of them may come again.
+        self._next = max(self._next, learned())
+        self._bytes = sum(_size(segment.path) for segment in there) - self.cut
 
-    def _resume(self) -> tuple[BinaryIO, int]:
-        """Cut off a torn tail; open the last segment to write on."""
-        segments = _segments(self.folder)
-        if not segments:
-            return self._new_segment(0), 0
-        scan = Scan()
-        first, path = segments[-1]
-        content = path.read_bytes()
-        for _ in _frames(content, first, scan):
+    def _resume(self, last: Segment) -> int:
+        """Open the last segment to write on, its torn tail cut off; the next number.
+
+        A segment with other damage at its end, or in the older format, is left as it is: a new one follows.
+        """
+        reader = last.reader()
+        for _ in reader.poll():
             pass
-        self.damaged = scan.damaged
-        self.cut = len(content) - scan.end
-        file = path.open("r+b", buffering=0)
-        if self.cut:
-            file.truncate(scan.end)
-            os.fsync(file.fileno())
-        file.seek(scan.end)
-        return file, scan.next_number
-
-    def _new_segment(self, number: int) -> BinaryIO:
-        file = (self.folder / f"{number:020d}{_SUFFIX}").open("xb", buffering=0)
-        handle = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        return file
+        behind = _size(last.path) - reader.end
+        self.damaged = reader.damaged
+        if not isinstance(reader, KeyedReader) or (behind and not reader.torn):
+            self.damaged += behind > 0
+            # Records that cannot be read had numbers too.
+            number = reader.next_number + (behind // reader.least_frame + 1 if behind else 0)
+        else:
+            number, self.cut = reader.next_number, behind
+            file = last.path.open("r+b", buffering=0)
+            if behind:
+                file.truncate(reader.end)
+                os.fsync(file.fileno())
+            file.seek(reader.end)
+            self._file, self._segment, self._end = file, last, reader.end
+        if self.damaged:
+            say = "%s: %d damaged stretches, at least %d records lost; all others are kept"
+            _log.warning(say, last.path, self.damaged, reader.lost)
+        return number
 
     @property
     def next_number(self) -> int:
-        """The number that the next record will get: how many there are."""
+        """The number that the next record will get."""
         with self._guard:
             return self._next
 
-    def append(self, batch: Experience) -> int:
-        """Write a record; returns its number once it is on the disk. A WorkError says that it is not."""
-        ticket = _Ticket(encode(batch))
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be logged now; "" where the last report was, or there is room again."""
+        failure = self._failure
+        if failure is None:
+            return ""
+        if isinstance(failure, OSError) and failure.errno in (errno.ENOSPC, errno.EDQUOT):
+            with contextlib.suppress(OSError):
+                free = os.statvfs(self.folder)
+                if free.f_bavail * free.f_frsize > _LEAST_FREE:
+                    return ""
+        if isinstance(failure, _Full) and self._bytes_after_dropping() < self._limits.keep_bytes:
+            return ""
+        return _reason(failure)
+
+    def steps_since(self, number: int) -> int:
+        """Steps of the latest reports that came here and have this number or a later one."""
         with self._guard:
+            return sum(steps for first, steps in self._reported if first >= number)
+
+    def append(self, *records: Experience) -> int:
+        """Write a report; returns the number of its first record once all are on the disk.
+
+        A WorkError says that none of them is.
+        """
+        ticket = _Ticket(encode_report(records), len(records))
+        steps = sum(map(len, records))
+        with self._guard:
+            if self._closed:
+                raise WorkError(f"{self.folder}: the log is closed")
             self._waiting.append(ticket)
             while not ticket.done:
                 if self._busy:
@@ -256,32 +218,98 @@ class ExperienceLog:
                     self._busy = False
                     self._guard.notify_all()
         if ticket.failure is not None:
-            raise WorkError(f"{self.folder}: cannot be written: {ticket.failure}") from ticket.failure
+            raise WorkError(_reason(ticket.failure)) from ticket.failure
+        with self._guard:
+            self._reported.append((ticket.number, steps))
         return ticket.number
 
     def _write(self, group: list[_Ticket]) -> None:
-        """All records of a group with one fsync. Only the thread that set `_busy` is here."""
+        """All reports of a group with one fsync. Only the thread that set `_busy` is here."""
+        number, numbers = self._next, []
+        for ticket in group:
+            numbers.append(number)
+            number += ticket.records
         try:
-            if self._failure is not None:
-                raise self._failure
-            if self._file.tell() >= self._segment_bytes:
-                self._file.close()
-                self._file = self._new_segment(self._next)
-            frames = b"".join(_frame(self._next + i, ticket.payload) for i, ticket in enumerate(group))
+            self._make_room(sum(len(ticket.payload) for ticket in group))
+            file, key = self._open_segment()
+            pieces = zip(numbers, group, strict=True)
+            frames = b"".join(frame(key, first, ticket.records, ticket.payload) for first, ticket in pieces)
             view = memoryview(frames)
             while view:
-                view = view[self._file.write(view) :]
-            os.fsync(self._file.fileno())
+                view = view[file.write(view) :]
+            os.fsync(file.fileno())
         except (OSError, ValueError) as error:
-            # What reached the disk is unknown: nothing more is written until the log is opened again.
+            if not isinstance(error, _Full):
+                self._take_back()
+                self._next = number  # a reader may have seen these: their numbers do not come again
+            if self._failure is None or _reason(self._failure) != _reason(error):
+                _log.error("%s: experience cannot be logged: %s", self.folder, _reason(error))
             self._failure = error
             for ticket in group:
                 ticket.failure, ticket.done = error, True
             return
-        for ticket in group:
-            ticket.number = self._next
-            self._next += 1
-            ticket.done = True
+        if self._failure is not None:
+            _log.warning("%s: experience is logged again", self.folder)
+        self._failure, self._next = None, number
+        self._end += len(frames)
+        self._bytes += len(frames)
+        for first, ticket in zip(numbers, group, strict=True):
+            ticket.number, ticket.done = first, True
+
+    def _open_segment(self) -> tuple[BinaryIO, bytes]:
+        """The file to write to, and its key."""
+        if self._file is not None and self._end >= self._limits.segment_bytes:
+            self._file.close()
+            self._file = None
+        if self._file is None or self._segment is None:
+            self._segment = Segment.new(self.folder, self._next)
+            self._file, self._end = self._segment.path.open("xb", buffering=0), 0
+            handle = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        return self._file, self._segment.key
+
+    def _take_back(self) -> None:
+        """After a failed write: what is not acknowledged leaves the file; a new one is begun next time."""
+        file, self._file = self._file, None
+        if file is None or self._segment is None:
+            return
+        # Best effort: what stays is not acknowledged, and the reader finds its way over it.
+        with contextlib.suppress(OSError):
+            file.truncate(self._end)
+            os.fsync(file.fileno())
+        file.close()
+        if not self._end:
+            with contextlib.suppress(OSError):
+                self._segment.path.unlink()
+
+    def _make_room(self, coming: int) -> None:
+        """Drop what was learned from, oldest first, where the log would get too large."""
+        most = self._limits.keep_bytes
+        if not most or self._bytes + coming <= most:
+            return
+        for segment, size in self._droppable():
+            if self._bytes + coming <= most:
+                break
+            segment.path.unlink(missing_ok=True)
+            self._bytes -= size
+        if self._bytes + coming > most:
+            raise _Full(f"the log has its {most} bytes, and nothing learned from the oldest yet")
+
+    def _droppable(self) -> list[tuple[Segment, int]]:
+        """Segments whose records all were learned from, and their sizes; never the one that is written."""
+        learned, there = self._learned(), segments(self.folder)
+        ends = [later.first for later in there[1:]]
+        return [
+            (segment, _size(segment.path))
+            for segment, end in zip(there, ends, strict=False)
+            if end <= learned and segment != self._segment
+        ]
+
+    def _bytes_after_dropping(self) -> int:
+        return self._bytes - sum(size for _, size in self._droppable())
 
     def read(self, since: int = 0) -> Iterator[tuple[int, Experience]]:
         """(number, record) from number `since` on."""
@@ -290,9 +318,24 @@ class ExperienceLog:
     def close(self) -> None:
         """Let the file and the lock go; what was acknowledged is on the disk already."""
         with self._guard:
-            while self._busy:
+            self._closed = True
+            while self._busy or self._waiting:
                 self._guard.wait()
-            if self._failure is None:
-                self._failure = ValueError("the log is closed")
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
         self._lock.close()
+
+
+class _Full(ValueError):
+    """The log has reached its limit."""
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,39 +1,38 @@
-"""The online learner's process: reads the log, improves the live model, judges, publishes.
+"""The online learner's work: reads the logs, improves the live model, judges, publishes.
 
-It keeps its place in `learner.json` beside the log: which record comes next, and from which one on the
-held-out replay reaches back. Killed at any moment it goes on from there; at worst it learns from the same
-records twice.
+It keeps its place beside the logs (`progress`). Killed at any moment it goes on from there; at worst it
+learns from the same records twice. However much has piled up, it has a bounded part of it in memory.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
 import logging
-import os
 import time
-import traceback
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from proreus.model.errors import ProreusError, UsageError
+from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
-from proreus.model.files import write_atomically
 from proreus.policies.checkpoint import Checkpoint
 from proreus.serving.models.versions import ModelStore
+from proreus.serving.online.fairness import Origin, Pile, UsualRewards, fair
 from proreus.serving.online.gate import GateSettings, Verdict, judge, usable
 from proreus.serving.online.log import LogReader
+from proreus.serving.online.logs import log_names
+from proreus.serving.online.progress import Position, Progress, read_progress, write_progress
 from proreus.worlds.pods.policies.vector.model import Candidate, Weights, model_of
 
 Improve = Callable[[Weights, Sequence[Experience], Mapping[str, Any]], Candidate]
-PROGRESS = "learner.json"
 _MOST_WAITING = 64  # batches that wait to be learned from, at most
+_MOST_BYTES = 128 << 20  # of states that wait, and of states that are judged by
+_REPORT_SHARE = 8  # one report has at most this part of the replay
+_MOST_TRIES = 3  # rounds with the same records, none of which ended
+_REMEMBER_SECONDS = 5.0  # at most so much is read again after a kill where nothing could be learned
 _log = logging.getLogger(__name__)
 
 
@@ -89,18 +88,52 @@ def cut(number: int, record: Experience, block: int, every: int) -> tuple[list[E
 
 
 def piece(record: Experience, start: int, end: int) -> Experience:
-    """Decisions start..end-1 of a record."""
+    """Decisions start..end-1 of a record; a copy, so that they do not hold on to the rest."""
     s = slice(start, end)
     return replace(
         record,
-        states=record.states[s],
-        actions=record.actions[s],
-        rewards=record.rewards[s],
-        dones=record.dones[s],
-        log_probs=record.log_probs[s],
-        greedy=record.greedy[s],
-        masks=None if record.masks is None else record.masks[s],
+        states=record.states[s].copy(),
+        actions=record.actions[s].copy(),
+        rewards=record.rewards[s].copy(),
+        dones=record.dones[s].copy(),
+        log_probs=record.log_probs[s].copy(),
+        greedy=record.greedy[s].copy(),
+        masks=None if record.masks is None else record.masks[s].copy(),
     )
+
+
+class _Tail:
+    """One log, followed from where learning stands in it."""
+
+    def __init__(self, folder: Path, name: str, position: Position) -> None:
+        self.name, self.next = name, position.next
+        self._reader = LogReader(folder / name, min(position.next, position.replay_from))
+        self._records: Iterator[tuple[int, Experience]] | None = None
+
+    def records(self, decisions: int) -> Iterator[tuple[int, Experience]]:
+        """What is new, up to about so many decisions; the next call goes on where this one stopped."""
+        if self._records is None:
+            self._records = self._reader.poll()
+        for number, record in self._records:
+            yield number, record
+            decisions -= max(len(record), 1)
+            if decisions <= 0:
+                return
+        self._records = None
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is more to be had at once."""
+        return self._records is not None
+
+
+def _without_what_kills(progress: Progress) -> Progress:
+    """Past the records with which round after round ended the process: the next one would too."""
+    if progress.tries < _MOST_TRIES:
+        return progress
+    _log.error("%d rounds with the same records ended the learner: they are passed over", progress.tries)
+    past = {name: replace(p, next=max(p.next, p.reached)) for name, p in progress.positions.items()}
+    return Progress(past, progress.rounds)
 
 
 class Worker:
@@ -110,72 +143,99 @@ class Worker:
         self.job = job
         self._improve = improve
         self._store = ModelStore(job.store)
-        self._progress = job.log / PROGRESS
-        self._next, replay_from = self._read_progress()
-        self._reader = LogReader(job.log, replay_from)
-        self.train: list[Experience] = []
-        self.held: deque[tuple[int, Experience]] = deque()
+        self._progress = _without_what_kills(read_progress(job.log))
+        self._remembered = time.monotonic()
+        self._tails: dict[str, _Tail] = {}
+        self._usual = UsualRewards()
+        self.train = self._nothing()
+        self.held = Pile(job.replay, _MOST_BYTES)
+        self._of_one_report = max(job.replay // _REPORT_SHARE, job.block)  # decisions in the replay
         self.oldest: float | None = None
         self.unusable = 0
         self._teaching = 0  # usable decisions since the last round
 
-    def _read_progress(self) -> tuple[int, int]:
-        try:
-            entries = json.loads(self._progress.read_bytes())
-            return int(entries["next"]), int(entries["replay_from"])
-        except FileNotFoundError:
-            return 0, 0
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            _log.warning("%s cannot be read (%s): learning starts at the first record", self._progress, error)
-            return 0, 0
-
     @property
     def queue(self) -> int:
         """Decisions that wait to be learned from."""
-        return sum(map(len, self.train))
+        return self.train.decisions
+
+    def _nothing(self) -> Pile:
+        """A service that decides greedily reports much and teaches nothing: the oldest of it is let go."""
+        return Pile(_MOST_WAITING * self.job.batch_size, _MOST_BYTES)
+
+    @property
+    def behind(self) -> bool:
+        """Whether more records wait than were taken in."""
+        return any(tail.behind for tail in self._tails.values())
 
     def take(self) -> bool:
-        """Take in new records; whether there were any."""
+        """Take in new records, a bounded number at a time; whether there were any."""
         found = False
-        for number, record in self._reader.poll():
-            found = True
-            train, held = cut(number, record, self.job.block, self.job.hold_out_every)
-            self.held.extend((number, stretch) for stretch in held)
-            if number < self._next:
-                continue  # learned from before a restart
-            self.train.extend(train)
-            self._next = number + 1
-            teaching = int(usable(record).sum())
-            self._teaching += teaching
-            self.unusable += len(record) - teaching
-            if self.oldest is None and self.train:
-                self.oldest = time.time()
-        kept = sum(len(stretch) for _, stretch in self.held)
-        while self.held and kept - len(self.held[0][1]) >= self.job.replay:
-            kept -= len(self.held.popleft()[1])
-        # A service that decides greedily reports much and teaches nothing: the oldest of it is let go.
-        waiting = self.queue
-        while len(self.train) > 1 and waiting > _MOST_WAITING * self.job.batch_size:
-            waiting -= len(self.train.pop(0))
+        for name in log_names(self.job.log):
+            if name not in self._tails:
+                self._tails[name] = _Tail(self.job.log, name, self._progress.of(name))
+        each = _MOST_WAITING * self.job.batch_size // len(self._tails) + 1
+        for tail in self._tails.values():
+            for number, record in tail.records(each):
+                found = True
+                self._take_one(tail, number, record)
+        if found and time.monotonic() - self._remembered > _REMEMBER_SECONDS:
+            self.remember()
         return found
+
+    def _take_one(self, tail: _Tail, number: int, record: Experience) -> None:
+        origin = Origin(tail.name, record.report, number)
+        train, held = cut(number, record, self.job.block, self.job.hold_out_every)
+        self._usual.add(origin.of_report, record.rewards)
+        for stretch in held:
+            if self.held.of_report(origin) < self._of_one_report:
+                self.held.add(origin, stretch)
+        if number < tail.next:
+            return  # learned from before a restart
+        tail.next = number + 1
+        for stretch in train:
+            self.train.add(origin, stretch)
+        teaching = int(usable(record).sum())
+        self._teaching += teaching
+        self.unusable += len(record) - teaching
+        if self.oldest is None and self.queue:
+            self.oldest = time.time()
 
     def ready(self) -> bool:
         """Whether there is enough to learn from."""
-        return self._teaching >= self.job.batch_size and bool(self.train)
+        return self._teaching >= self.job.batch_size and self.queue > 0
 
     def learn(self) -> dict[str, Any]:
         """One round: improve, judge, publish or keep as rejected. What was learned from is let go."""
+        self._progress = replace(self._progress, tries=self._progress.tries + 1)
+        self.remember()
+        waiting, self.train, self.oldest, self._teaching = self.train, self._nothing(), None, 0
+        try:
+            return self._round(waiting)
+        finally:
+            self._progress = replace(self._progress, rounds=self._progress.rounds + 1, tries=0)
+            self.remember()
+
+    def _round(self, waiting: Pile) -> dict[str, Any]:
         begin = time.perf_counter()
-        train, self.train, self.oldest, self._teaching = self.train, [], None, 0
+        usual = self._usual.range()
+        train = [usual.clipped(stretch) for _, stretch in fair(waiting, self.job.batch_size)]
         parent = self._store.current(self.job.name)
         before = self._store.checkpoint(self.job.name, parent)
         live = model_of(before.card.kind, before.tensors, self.job.store)
         candidate = self._improve(Weights(before.card.kind, before.tensors), train, self.job.learner)
         model = model_of(candidate.parameters.kind, candidate.parameters.tensors, self.job.store)
-        same_size = [stretch for _, stretch in self.held if self._fits(model, stretch)]
-        verdict = judge(live, model, same_size, self.job.gate)
+        fitting = [(at, stretch) for at, stretch in self.held if self._fits(model, stretch)]
+        judged = fair(fitting, self._of_one_report)
+        reports = {at.of_report: k for k, (at, _) in enumerate(judged)}
+        verdict = judge(
+            live,
+            model,
+            [usual.clipped(stretch) for _, stretch in judged],
+            self.job.gate,
+            [reports[at.of_report] for at, _ in judged],
+        )
         version = self._publish(before, candidate, verdict, parent)
-        self._remember()
         return {
             "version": version,
             "parent": parent,
@@ -206,54 +266,17 @@ class Worker:
         self._store.gc(name, self.job.keep)
         return version
 
-    def _remember(self) -> None:
-        replay_from = min((number for number, _ in self.held), default=self._next)
-        content = json.dumps({"next": self._next, "replay_from": min(replay_from, self._next)}) + "\n"
-        write_atomically(self._progress, content.encode())
-
-
-def run_worker(job: Job, pipe: Connection) -> None:
-    """The worker's process: until it is told to stop, or until the service is gone."""
-    os.nice(job.niceness)
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"  # the service needs the cores more
-    try:
-        worker = Worker(job, find_improve(job.improve))
-        _serve(worker, pipe)
-    except (EOFError, BrokenPipeError, KeyboardInterrupt):
-        return  # the service is gone or going
-
-
-def _serve(worker: Worker, pipe: Connection) -> None:
-    stopping = False
-    pipe.send(_said(worker, "waiting"))
-    while True:
-        if worker.take():
-            pipe.send(_said(worker, "waiting"))
-        if worker.ready():
-            pipe.send(_said(worker, "learning"))
-            try:
-                last = worker.learn()
-            except ProreusError as error:
-                pipe.send({**_said(worker, "waiting"), "one_rounds": True, "failure": str(error)})
-            except Exception:  # noqa: BLE001  a learner is somebody else's code: say what broke, go on serving
-                pipe.send(
-                    {
-                        **_said(worker, "waiting"),
-                        "one_rounds": True,
-                        "failure": traceback.format_exc(limit=-2),
-                    }
-                )
-            else:
-                kind = "one_accepted" if last["accepted"] else "one_rejected"
-                pipe.send(
-                    {**_said(worker, "waiting"), "one_rounds": True, kind: True, "last": last, "failure": ""}
-                )
-            continue
-        if stopping:
-            return
-        stopping = pipe.poll(worker.job.poll_seconds) and pipe.recv() == "stop"
-
-
-def _said(worker: Worker, state: str) -> dict[str, Any]:
-    return {"state": state, "queue": worker.queue, "oldest": worker.oldest, "unusable": worker.unusable}
+    def remember(self) -> None:
+        """Keep the place in each log: before it, everything was learned from or let go."""
+        positions = dict(self._progress.positions)
+        for name, tail in self._tails.items():
+            waiting, judged = self.train.first(name), self.held.first(name)
+            next_ = tail.next if waiting is None else waiting
+            replay_from = next_ if judged is None else min(judged, next_)
+            positions[name] = Position(next_, replay_from, tail.next)
+        self._progress = replace(self._progress, positions=positions)
+        self._remembered = time.monotonic()
+        try:
+            write_progress(self.job.log, self._progress)
+        except WorkError as error:
+            _log.warning("the learner's place is not kept: %s", error)

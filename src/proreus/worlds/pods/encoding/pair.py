@@ -131,8 +131,8 @@ def demand_context(compiled_workload: Compiled) -> F64:
     if demand.gpu == 0 or supply == 0:
         return np.zeros(4)
     per_gpu = supply / demand.gpu
-    cpu = demand.cpu / float(nodes.allocatable[:, 0].sum()) * per_gpu
-    memory = demand.memory / float(nodes.allocatable[:, 1].sum()) * per_gpu
+    all_cpu, all_memory = (max(float(nodes.allocatable[:, r].sum()), 1.0) for r in (0, 1))  # may be 0
+    cpu, memory = demand.cpu / all_cpu * per_gpu, demand.memory / all_memory * per_gpu
     shared = demand.shared_gpu / demand.gpu
     several = demand.several_gpu / demand.gpu
     return np.array([cpu, memory, shared, several])

@@ -5,6 +5,10 @@ are taken against that. Advantages are estimated over the recorded order, up to 
 Decisions that were taken greedily, or whose chance nobody recorded, say nothing about how often to take
 them: they train the value alone, and are counted. The update stops, its last step shortened, where the
 policy would move further from the one it started with than `target_kl`.
+
+Records may be wrong. A chance far below what the policy gives the action says more about the record than
+about the action, and trains the value alone too. A value that is off by many spreads of the returns begins
+anew, and so does what it is measured in: its error would drown all that these decisions have to say.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ RETURNS = "returns"
 """A tensor beside the weights: mean, spread and number of the returns that the value is measured in."""
 
 _MOST_HALVINGS = 8
+_LARGEST_RATIO = 30.0  # of the policy's chance to the recorded one
+_LOST = 10.0  # spreads of the returns by which a value that is of any use is never off
 
 
 @dataclass(frozen=True)
@@ -180,10 +186,13 @@ class VectorPPO:
                 groups.setdefault(key, []).append(stretch)
         if not groups:
             raise UsageError("there are no decisions to learn from")
+        if self._value_is_lost(experiences):
+            self._mean, self._spread, self._seen = 0.0, 1.0, 0.0
+            self.network.scale_value(0.0, 0.0)
         found = [self._joined(stretches) for stretches in groups.values()]
+        self._measure_returns(np.concatenate([batch.targets for batch in found]).astype(np.float64))
         usable = np.concatenate([batch.advantages[batch.teaches] for batch in found])
         centre, width = (usable.mean(), usable.std() + 1e-8) if len(usable) else (0.0, 1.0)
-        self._measure_returns(np.concatenate([batch.targets for batch in found]).astype(np.float64))
         return [
             replace(
                 batch,
@@ -192,6 +201,19 @@ class VectorPPO:
             )
             for batch in found
         ]
+
+    def _value_is_lost(self, experiences: Sequence[Experience]) -> bool:
+        """Whether the mean of these returns is a far better guess of them than the value."""
+        found, values = [], []
+        for stretch in experiences:
+            if len(stretch):
+                found.append(plain_returns(stretch.rewards, stretch.dones, self.settings.discount))
+                states = np.asarray(stretch.states, dtype=np.float64)
+                values.append(self.network.forward(states, stretch.actions_dim)[1])
+        returns = np.concatenate(found)
+        error = returns - (np.concatenate(values) * self._spread + self._mean)
+        usual = max(float(returns.std()), 0.1 * float(np.abs(returns).max()))
+        return math.sqrt(float((error**2).mean())) > _LOST * usual
 
     def _joined(self, stretches: list[Experience]) -> _Batch:
         """Stretches over vectors of one length, one behind the other; advantages and targets as estimated."""
@@ -208,11 +230,13 @@ class VectorPPO:
             for stretch, start, end in zip(stretches, edges, edges[1:], strict=False)
         ]
         log_chances(logits, masks)
+        actions = np.concatenate([s.actions for s in stretches])
         recorded = np.concatenate([s.log_probs for s in stretches])
         teaches = np.isfinite(recorded) & ~np.concatenate([s.greedy for s in stretches])
+        teaches &= ~(logits[np.arange(len(actions)), actions] - recorded > math.log(_LARGEST_RATIO))
         return _Batch(
             states=states,
-            actions=np.concatenate([s.actions for s in stretches]),
+            actions=actions,
             behaviour=np.where(teaches, recorded, 0.0).astype(np.float32),
             advantages=np.concatenate([a for a, _ in estimated]).astype(np.float32),
             targets=np.concatenate([r for _, r in estimated]).astype(np.float32),
@@ -365,6 +389,17 @@ def fill_gradients(
         figures[_VALUE_LOSS] += error * error / rows
         figures[_ENTROPY] += entropy / rows
         figures[_KL] += kl / rows
+
+
+@compiled
+def plain_returns(rewards: F64, ends: Bool, discount: float) -> F64:
+    """float64[B]: the discounted rewards, float64[B], from each decision to the end of its episode."""
+    found = np.empty(rewards.shape[0])
+    following = 0.0
+    for k in range(rewards.shape[0] - 1, -1, -1):
+        following = rewards[k] + (0.0 if ends[k] else discount * following)
+        found[k] = following
+    return found
 
 
 def estimate(stretch: Experience, values: F64, weights: tuple[float, float]) -> tuple[F64, F64]:
