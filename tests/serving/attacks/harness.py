@@ -82,7 +82,7 @@ class Attacked:
             told = f"{door}: {figures}, memory {peak[0] >> 20} MiB at most, {grown} MiB more"
             sys.stdout.write(f"\n{told}\n")
         assert figures["wrongs"] == 0, figures
-        assert figures["answers"] > 5, figures
+        assert figures["answers"] > (5 if FULL else 0), figures
         assert figures["p99"] < PROMISED_SECONDS, figures
         assert peak[0] < MOST_MEMORY, f"{peak[0] >> 20} MiB"
 

@@ -76,11 +76,11 @@ def read_state(data: bytes) -> F64:
     return state
 
 
-def read_question(data: bytes, seconds_left: float, dimensions: Dimensions) -> Question:
+def read_question(data: bytes, dimensions: Dimensions, seconds_left: float, client: str) -> Question:
     """A PredictRequest."""
     state = lone_doubles(data)
     if state is not None:
-        return Question(state, seconds_left=seconds_left)
+        return Question(state, seconds_left=seconds_left, client=client)
     asked = parse(decision.PredictRequest.FromString, data)
     return Question(
         np.array(asked.state, dtype=np.float64),
@@ -88,6 +88,7 @@ def read_question(data: bytes, seconds_left: float, dimensions: Dimensions) -> Q
         asked.deterministic if asked.HasField("deterministic") else None,
         asked.top_k or None,
         seconds_left,
+        client,
     )
 
 

@@ -175,13 +175,17 @@ class GrpcDoor:
 
     def act(self, data: bytes, context: Context) -> bytes:
         """scheduler.Scheduler/Predict."""
-        answer = self.service.predict(Question(read_state(data), seconds_left=_seconds_left(context)), DOOR)
+        question = Question(
+            read_state(data), seconds_left=_seconds_left(context), client=client_of_call(context)
+        )
+        answer = self.service.predict(question, DOOR)
         context.set_trailing_metadata(((VERSION_KEY, str(answer.model_version)),))
         return action_bytes(answer)
 
     def predict(self, data: bytes, context: Context) -> bytes:
         """Decision/Predict."""
-        question = read_question(data, _seconds_left(context), self.service.options.dimensions)
+        dimensions = self.service.options.dimensions
+        question = read_question(data, dimensions, _seconds_left(context), client_of_call(context))
         return answer_bytes(self.service.predict(question, DOOR))
 
     def predict_batch(self, data: bytes, context: Context) -> bytes:
@@ -193,11 +197,11 @@ class GrpcDoor:
 
     def predict_stream(self, requests: Iterator[bytes], context: Context) -> Iterator[bytes]:
         """Decision/PredictStream: an answer or a refusal per request."""
-        del context
+        client = client_of_call(context)
         for data in requests:
             began = time.perf_counter()
             try:
-                question = read_question(data, math.inf, self.service.options.dimensions)
+                question = read_question(data, self.service.options.dimensions, math.inf, client)
                 yield answer_bytes(self.service.predict(question, DOOR))
             except Refused as refused:
                 self._count(refused)
@@ -206,8 +210,7 @@ class GrpcDoor:
 
     def update(self, data: bytes, context: Context) -> bytes:
         """Decision/Update; answered when the experience is on the disk."""
-        del context
-        return update_bytes(self._application.feedback.take(read_update(data)))
+        return update_bytes(self._application.feedback.take(read_update(data), client_of_call(context)))
 
     def check(self, data: bytes, context: Context) -> bytes:
         """Health/Check."""

@@ -102,7 +102,9 @@ class HttpApp:
             self._admit(route, asked)
             if route.takes:
                 await self._receive(body, receive, asked, self._longest(route))
-            request = Request(body.content, asked.heads.media_type, part, asked.heads.seconds_left())
+            request = Request(
+                body.content, asked.heads.media_type, part, asked.heads.seconds_left(), asked.client
+            )
             if route.blocking or len(body.content) > route.inline_bytes:
                 reply = await self._in_turn(route, request, asked)
             else:
@@ -126,7 +128,7 @@ class HttpApp:
             self._admit(route, asked)
             if len(body) > self._longest(route):
                 raise _too_large(self._longest(route))
-            request = Request(body, asked.heads.media_type, "", asked.heads.seconds_left())
+            request = Request(body, asked.heads.media_type, "", asked.heads.seconds_left(), asked.client)
             reply = route.handle(request)
         except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
             reply = self._failed(error, asked)

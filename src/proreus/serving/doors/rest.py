@@ -196,6 +196,7 @@ class RestApi:
             asked.deterministic,
             asked.top_k,
             request.seconds_left,
+            request.client,
         )
         return Reply(ENCODER.encode(self.service.predict(question, DOOR)))
 
@@ -230,7 +231,9 @@ class RestApi:
     def update(self, request: Request) -> Reply:
         """Experience; answered when it is on the disk."""
         return Reply(
-            ENCODER.encode(self._application.feedback.take(decode(_update, request.body, *_UPDATE_BULKS)))
+            ENCODER.encode(
+                self._application.feedback.take(decode(_update, request.body, *_UPDATE_BULKS), request.client)
+            )
         )
 
     def decide(self, request: Request) -> Reply:

@@ -23,6 +23,8 @@ class Request:
     part: str
     """What stands in the path where the route has braces."""
     seconds_left: float
+    client: str = ""
+    """Who asks: see `serving.clients`."""
 
 
 @dataclass(frozen=True, slots=True)
