@@ -7,7 +7,7 @@ import pytest
 
 from proreus.serving.metrics import Measurements
 from proreus.serving.named.decide import NamedDecisions
-from proreus.serving.named.wire import DecideRequest
+from proreus.serving.named.request import DecideRequest
 
 
 @pytest.fixture(scope="module")
