@@ -126,9 +126,16 @@ class QuickProtocol(HttpToolsProtocol):
                 if not self.pipeline:
                     self.loop.call_soon(self._go_on)
                 return
-            stop = start + (_FINE_PIECE if self.waits_for_us else _PIECE)
+            stop = start + max(_FINE_PIECE if self.waits_for_us else _PIECE, self._body_left())
             self._read(data[start:stop])
             start = stop
+
+    def _body_left(self) -> int:
+        """Bytes of the body that are yet to come, where its length was told: no request is among them."""
+        if self.step is not Step.BODY:
+            return 0
+        told = next((value for name, value in self.headers if name == b"content-length"), b"0")
+        return int(told) - self._of_body if told.isdigit() else 0
 
     def _go_on(self) -> None:
         """Read what was left when it was the others' turn, or when answers were due."""
