@@ -36,7 +36,7 @@ def ends_after(connection: Fake) -> float:
     crowd = Crowd(LIMITS)
     crowd.welcome(connection)
     for half_seconds in range(200):
-        crowd.look(half_seconds / 2)
+        list(crowd.look(half_seconds / 2))
         if connection.ended:
             return half_seconds / 2
     return 100.0
@@ -60,7 +60,7 @@ def test_of_answers_that_nobody_takes_the_largest_go_first() -> None:
     crowd_of = [Fake(unread=size << 20) for size in (10, 100, 60, 40)]
     for connection in crowd_of:
         crowd.welcome(connection)
-    crowd.look(1.0)
+    list(crowd.look(1.0))
     assert [connection.ended for connection in crowd_of] == ["", "aborted", "", ""]
 
 
