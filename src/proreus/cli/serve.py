@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ DOORS = ("rest", "grpc", "all")
 LEARNER = "proreus.worlds.pods.training.vector.recorded_ppo:improve"
 """What improves the model; named, not imported: the learner's process imports it."""
 _REST_PORT, _GRPC_PORT = 5000, 50051
+_M_MMAP_THRESHOLD = -3
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def run(words: Sequence[str]) -> int:
     if arguments.device == "cuda":
         print("proreus: note: deciding and learning online take the CPU; a GPU is not used", file=sys.stderr)
     options = serving_options(arguments, LEARNER if arguments.learn else "")
+    _give_back_large_blocks()
     print("proreus: loading (the first start compiles for a minute)", file=sys.stderr, flush=True)
     with _told_to_end() as ending:
         service = RunningService(options)
@@ -161,6 +164,15 @@ def run(words: Sequence[str]) -> int:
             print("proreus: draining", file=sys.stderr, flush=True)
             service.stop(arguments.limits.drain_seconds)
     return 0
+
+
+def _give_back_large_blocks() -> None:
+    """Have memory that a large request took given back when it is done, where the system's library can.
+
+    Left to itself, glibc comes to keep blocks of up to 32 MiB, between whose remains nothing large fits.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 20)
 
 
 def _open(service: object, door: str, arguments: ServeArguments) -> dict[str, object]:

@@ -25,7 +25,7 @@ Context: TypeAlias = Any  # grpcio has no types: a grpc.ServicerContext
 _EVERY_SECONDS = 0.05
 _CROWDED_SECONDS, _SHORT_SECONDS = 1.0, 0.1
 """How long a message may take to come where too many calls wait for theirs, and where memory is short."""
-_MOST_GROWTH = 384 * 1024 * 1024
+_MOST_GROWTH = 256 * 1024 * 1024
 """Bytes by which the process may grow while messages come in: the library holds what has come of each."""
 _FEW = 4
 """Calls that may wait for their message even then."""

@@ -14,10 +14,9 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from proreus.kernels.arrays import F64, Bool
-from proreus.kernels.compiled import compiled
 from proreus.serving.checks import Dimensions, as_block, as_mask, as_masks
 from proreus.serving.core import Batch, BatchDecided, Question
-from proreus.serving.doors.json_places import Bytes
+from proreus.serving.doors.proto_fields import field_count
 from proreus.serving.online.feedback import MOST_STEPS
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
@@ -33,9 +32,9 @@ from proreus.serving.values import (
 
 Parsed = TypeVar("Parsed", bound=Message)
 _PACKED_FIRST_FIELD = 0x0A
-_VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5
 _SMALL = 64 * 1024
 """Bytes of a message whose parts need not be counted."""
+_SOME = 8_192
 _FEW = 16
 """Fields of a message that are no list."""
 _DECIDED_BY = {"model": decision.DECIDED_BY_MODEL, "rule": decision.DECIDED_BY_RULE}
@@ -92,6 +91,11 @@ def read_question(data: bytes, dimensions: Dimensions, seconds_left: float, clie
     )
 
 
+def warm_up() -> None:
+    """Compile before the first long message comes."""
+    field_count(np.frombuffer(bytes(2), dtype=np.uint8), 1)
+
+
 def _check_parts(data: bytes, most: int, field: str) -> None:
     """Refuse a message of too many parts before it is parsed: parts of two bytes take fifty times that."""
     if len(data) > _SMALL:
@@ -100,40 +104,6 @@ def _check_parts(data: bytes, most: int, field: str) -> None:
             raise invalid("request", "these bytes are not the message of this call")
         if found > most:
             raise Refused(Refusal.TOO_LARGE, f"the message has more than {most} parts", field)
-
-
-@compiled
-def field_count(data: Bytes, most: int) -> int:
-    """data: [any], a message of protobuf. Its fields, up to `most` + 1; -1 where it is none."""
-    count, at = 0, 0
-    while at < data.shape[0] and count <= most:
-        # The number of a field is a varint, its lowest three bits say how long the field is.
-        kind = data[at] & 7
-        while at < data.shape[0] and data[at] >= 0x80:
-            at += 1
-        at += 1
-        if kind == _VARINT:
-            while at < data.shape[0] and data[at] >= 0x80:
-                at += 1
-            at += 1
-        elif kind == _DOUBLE:
-            at += 8
-        elif kind == _FLOAT:
-            at += 4
-        elif kind == _BYTES:
-            length, shift = 0, 0
-            while at < data.shape[0] and data[at] >= 0x80:
-                if shift > 28:
-                    return -1
-                length |= (int(data[at]) & 0x7F) << shift
-                at, shift = at + 1, shift + 7
-            if at >= data.shape[0]:
-                return -1
-            at += 1 + (length | (int(data[at]) << shift))
-        else:
-            return -1
-        count += 1
-    return count if at <= data.shape[0] else -1
 
 
 def read_batch(data: bytes, dimensions: Dimensions) -> Batch:
@@ -201,13 +171,16 @@ def refusal_bytes(refused: Refused) -> bytes:
 
 def batch_bytes(decided: BatchDecided) -> bytes:
     """A BatchResponse."""
-    return decision.BatchResponse(
-        actions=decided.actions.tolist(),
-        log_probs=decided.log_probs.tolist(),
+    answer = decision.BatchResponse(
         model_version=decided.version,
         decided_by=_decided_by(decided.decided_by),
         deterministic=decided.deterministic,
-    ).SerializeToString()
+    )
+    # Some at a time: all at once would hold up every other thread.
+    for start in range(0, len(decided.actions), _SOME):
+        answer.actions.extend(decided.actions[start : start + _SOME].tolist())
+        answer.log_probs.extend(decided.log_probs[start : start + _SOME].tolist())
+    return answer.SerializeToString()
 
 
 def update_bytes(answer: UpdateAnswer) -> bytes:

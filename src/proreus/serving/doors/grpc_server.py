@@ -28,6 +28,7 @@ from grpc_reflection.v1alpha.reflection import ReflectionServicer
 from proreus.model.errors import WorkError
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
+from proreus.serving.clients import ByteBudget
 from proreus.serving.core import Question
 from proreus.serving.doors.grpc_calls import (
     CallThreads,
@@ -48,6 +49,7 @@ from proreus.serving.doors.grpc_messages import (
     read_update,
     refusal_bytes,
     update_bytes,
+    warm_up,
 )
 from proreus.serving.hosts import NO_CHANGES, Visitors
 from proreus.serving.turns import Turns
@@ -92,7 +94,9 @@ class GrpcDoor:
         turns: Turns | None = None,
     ) -> None:
         self._application, self.service, self.admission = application, application.service, admission
+        warm_up()
         self._options = options = options or GrpcOptions()
+        self._budget = ByteBudget(max(4 * options.message_bytes, 4 * _LARGE_MESSAGE))
         self._visitors = visitors or Visitors()
         self._turns, self._own_turns = turns or Turns(name="grpc-work"), turns is None
         streams = max(1, options.threads // 2)
@@ -261,10 +265,7 @@ class GrpcDoor:
                 data = self._messages.next(requests, context)
                 if not in_turn and len(data) <= inline_bytes:
                     return work(data, context)
-                large = len(data) > _LARGE_MESSAGE
-                return self._turns.submit(
-                    client_of_call(context), large, lambda: work(data, context)
-                ).result()
+                return self._in_turn(work, data, context)
             except Refused as refused:
                 self._refuse(refused, context)
             except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
@@ -273,6 +274,17 @@ class GrpcDoor:
                 measurements.took(DOOR, "whole", time.perf_counter() - began)
 
         return handle
+
+    def _in_turn(self, work: Callable[[bytes, Context], bytes], data: bytes, context: Context) -> bytes:
+        """Have it done when it is the client's turn; a large message is held against the client's budget."""
+        client, large = client_of_call(context), len(data) > _LARGE_MESSAGE
+        if not large:
+            return self._turns.submit(client, False, lambda: work(data, context)).result()
+        self._budget.take(client, len(data))
+        try:
+            return self._turns.submit(client, True, lambda: work(data, context)).result()
+        finally:
+            self._budget.give_back(client, len(data))
 
     def _streamed(
         self, work: Callable[[Iterator[bytes], Context], Iterator[bytes]]

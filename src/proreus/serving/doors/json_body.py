@@ -60,6 +60,11 @@ def decode(decoder: msgspec.json.Decoder[Value], body: Text, *bulks: Bulk) -> Va
     return _read(decoder, body)
 
 
+def warm_up() -> None:
+    """Compile before the first long body comes."""
+    part_places(_Portions(b"[]").array, 0, 1)
+
+
 def _read(decoder: msgspec.json.Decoder[Value], text: Text, path: str = "", first: int = 0) -> Value:
     """One portion. path: the list that it is of, and `first` the number of its first part there."""
     try:
@@ -75,8 +80,8 @@ class _Portions:
 
     def __init__(self, body: Text) -> None:
         self._body = memoryview(body)
-        self._array = np.frombuffer(body, dtype=np.uint8)
-        self._array.flags.writeable = False  # of either kind of body: the kernel is compiled for one
+        self.array = np.frombuffer(body, dtype=np.uint8)
+        self.array.flags.writeable = False  # of either kind of body: the kernel is compiled for one
         self._counts: Counter[str] = Counter()
 
     def object(
@@ -86,7 +91,7 @@ class _Portions:
         start, stop = self._stripped(*place)
         if start == stop or self._body[start] != ord("{"):
             return _read(decoder, self._in_one_go(start, stop, path), path)
-        places = part_places(self._array[:stop], start, _MOST_FIELDS)
+        places = part_places(self.array[:stop], start, _MOST_FIELDS)
         self._check_end(places, stop, path)
         rest: list[bytes] = []
         lists: dict[str, tuple[Bulk, int, int]] = {}
@@ -113,7 +118,7 @@ class _Portions:
     def _list(self, bulk: Bulk, place: tuple[int, int], path: str) -> list[Any]:
         start, stop = place
         room = bulk.most - self._counts[bulk.name]
-        places = part_places(self._array[:stop], start, room + 1)
+        places = part_places(self.array[:stop], start, room + 1)
         if len(places) > room + 1 and not self._blank(start + 1, int(places[1])):
             raise Refused(Refusal.TOO_LARGE, f"more than {bulk.most} of them", path)
         self._check_end(places, stop, path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Protocol
 
@@ -20,7 +20,8 @@ _EVERY_SECONDS = 0.5
 _UNREAD_BYTES = 128 * 1024 * 1024
 """Of answers that nobody has taken yet, of all connections together."""
 _MOST_AT_A_TIME = 64
-"""Connections that give way when there are too many: looking for them takes a walk over all."""
+"""Connections that are looked at in one go, and that give way when there are too many: finding those takes a
+walk over all."""
 
 
 class Step(Enum):
@@ -99,16 +100,21 @@ class Crowd:
         """Look again and again."""
         while True:
             await asyncio.sleep(_EVERY_SECONDS)
-            self.look(clock.time())
+            for _ in self.look(clock.time()):
+                await asyncio.sleep(0)
 
-    def look(self, now: float) -> None:
-        """End what takes too long."""
+    def look(self, now: float) -> Iterator[None]:
+        """End what takes too long; some connections at a time, so that requests are answered in between."""
         unread: list[tuple[int, Connection]] = []
-        for connection in tuple(self._connections):
+        for number, connection in enumerate(tuple(self._connections), start=1):
+            if connection not in self._connections:
+                continue
             bytes_left = connection.unread
             if bytes_left:
                 unread.append((bytes_left, connection))
             self._look_at(connection, bytes_left, now)
+            if number % _MOST_AT_A_TIME == 0:
+                yield
         total = sum(amount for amount, _ in unread)
         for amount, connection in sorted(unread, key=lambda one: -one[0]):
             if total <= _UNREAD_BYTES:

@@ -23,14 +23,13 @@ from proreus.serving.doors.routing import Reply, Route
 
 _LARGEST_HEAD = 64 * 1024
 _MOST_HEADERS = 128
-_MOST_AHEAD = 512
-"""Requests that wait for the answer to an earlier one: as many as the smallest ones that a piece holds."""
-_PIECE = 8 * 1024
-"""What is read is counted in pieces of this size: no request is charged for more of another than that."""
-_FINE_PIECE = 1024
-"""The same while an answer is due: so few requests fit in that those which overtake it stay few."""
-_MOST_IN_A_ROW = 32
-"""Requests of one connection that are answered before others have their turn."""
+_PIECE = 1024
+"""What is read is looked at in pieces of this size: few requests fit in, and none is charged for more of
+another than that."""
+_MOST_AHEAD = 64
+"""Requests that wait for the answer to an earlier one: more than the smallest ones that fit into a piece."""
+_MOST_IN_A_ROW = 4
+"""Requests of one connection, and a piece of them, that are answered before others have their turn."""
 _FRAMES = 8
 """Bytes around a chunked body for each of its own; chunks of a single byte have five."""
 
@@ -106,7 +105,7 @@ class QuickProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             return
         self._in_a_row = 0
-        if len(data) <= _FINE_PIECE:
+        if len(data) <= _PIECE:
             self._read(data)
         else:
             self._read_pieces(data)
@@ -126,9 +125,16 @@ class QuickProtocol(HttpToolsProtocol):
                 if not self.pipeline:
                     self.loop.call_soon(self._go_on)
                 return
-            stop = start + (_FINE_PIECE if self.waits_for_us else _PIECE)
+            stop = start + max(_PIECE, self._body_left())
             self._read(data[start:stop])
             start = stop
+
+    def _body_left(self) -> int:
+        """Bytes of the body that are yet to come, where its length was told: no request is among them."""
+        if self.step is not Step.BODY:
+            return 0
+        told = next((value for name, value in self.headers if name == b"content-length"), b"0")
+        return int(told) - self._of_body if told.isdigit() else 0
 
     def _go_on(self) -> None:
         """Read what was left when it was the others' turn, or when answers were due."""

@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from proreus.serving.application import Application
 from proreus.serving.checks import as_block, as_mask, as_masks
 from proreus.serving.core import Batch, BatchDecided, Question
-from proreus.serving.doors.json_body import Bulk, decode
+from proreus.serving.doors.json_body import Bulk, decode, warm_up
 from proreus.serving.doors.openapi import openapi_document
 from proreus.serving.doors.routing import BYTES, JSON, Answer, Reply, Request, Route, Routes
 from proreus.serving.named.changes import Change
@@ -84,6 +84,7 @@ class RestApi:
 
     def __init__(self, application: Application, body_bytes: int) -> None:
         """body_bytes: the largest body, for the description of the interface."""
+        warm_up()
         self._application, self.service = application, application.service
         dimensions = application.service.options.dimensions
         self._described = ENCODER.encode(openapi_document(self.routes(), dimensions, body_bytes))
