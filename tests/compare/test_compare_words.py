@@ -25,7 +25,7 @@ def shifted(by: float, wobble: float = 0.1) -> list[float]:
 def printed(comparison: Comparison) -> str:
     text = io.StringIO()
     console = Console(file=text, width=200, force_terminal=True, color_system="standard")
-    for table in scenario_tables(comparison):
+    for table in scenario_tables(comparison, 200):
         console.print(table)
     return text.getvalue()
 

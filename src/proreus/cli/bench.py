@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.table import Table
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.output import new_console, waiting, write_json
+from proreus.compare.layout import Sheet, laid_out
 from proreus.contract.claim import BenchRow, as_json
 from proreus.model.errors import UsageError, unknown_name
-from proreus.model.files import write_atomically
 from proreus.reading.catalogue import data_dir
 from proreus.worlds import registered, world
 
@@ -63,15 +62,14 @@ def run(words: Sequence[str]) -> int:
         raise unknown_name("benchmark", name, known)
     arguments = parse(BenchArguments, f"proreus bench {name}", rest, _describe())
     prepare(arguments.common)
-    console = new_console()
+    console = new_console(arguments.common)
     rows = []
-    with console.status("compiling kernels (once)") as status:
-        for row in find(known[name])(data_dir(arguments.data), lambda text: status.update(text)):
+    with waiting(console, "compiling kernels (once)") as tell:
+        for row in find(known[name])(data_dir(arguments.data), tell):
             rows.append(row)
-    console.print(_table(name, rows))
-    if arguments.common.json is not None:
-        text = json.dumps(as_json(name, rows), indent=2) + "\n"
-        write_atomically(arguments.common.json, text.encode())
+    for part in laid_out(_sheet(name, rows), console.width):
+        console.print(part)
+    write_json(arguments.common, as_json(name, rows))
     return 0 if all(row.ok is not False for row in rows) else 1
 
 
@@ -79,28 +77,23 @@ def _describe() -> str:
     return f"Benchmarks: {', '.join(benches())}. Example: proreus bench pods --json bench.json"
 
 
-def _table(name: str, rows: Sequence[BenchRow]) -> Table:
-    table = Table(title=f"proreus bench {name}", title_justify="left")
-    for column, justify in (
-        ("what", "left"),
-        ("ours", "right"),
-        ("peer", "right"),
-        ("ratio", "right"),
-        ("goal", "right"),
-        ("ok", "left"),
-    ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
-    for row in rows:
-        peer = "" if row.peer is None else f"{_number(row.peer)} {row.unit} ({row.peer_name})"
-        table.add_row(
-            row.what,
-            f"{_number(row.ours)} {row.unit}",
-            peer,
-            "" if row.ratio is None else f"{_number(row.ratio)}x",
-            "" if row.goal is None else f"{_number(row.goal)} {row.unit}",
-            {True: "yes", False: "NO", None: ""}[row.ok],
-        )
-    return table
+def _sheet(name: str, rows: Sequence[BenchRow]) -> Sheet:
+    return Sheet(
+        title=f"proreus bench {name}",
+        head=("what", "ours", "peer", "ratio", "goal", "ok"),
+        rows=tuple(
+            (
+                row.what,
+                f"{_number(row.ours)} {row.unit}",
+                "" if row.peer is None else f"{_number(row.peer)} {row.unit} ({row.peer_name})",
+                "" if row.ratio is None else f"{_number(row.ratio)}x",
+                "" if row.goal is None else f"{_number(row.goal)} {row.unit}",
+                {True: "yes", False: "NO", None: ""}[row.ok],
+            )
+            for row in rows
+        ),
+        left=frozenset({"ok"}),
+    )
 
 
 def _number(value: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +11,9 @@ import tyro
 from rich.table import Table
 
 from proreus.cli import data_clean
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.output import new_console, write_json
 from proreus.model.errors import UsageError, unknown_name
-from proreus.model.files import write_atomically
 from proreus.reading.catalogue import data_dir, holds, known
 from proreus.worlds import registered, world
 
@@ -57,7 +56,6 @@ def run(words: Sequence[str]) -> int:
             about = {"what": found.what, "licence": found.licence}
             rows.append({"name": name, "here": here, **about, "world": of_world})
             table.add_row(of_world, name, "yes" if here else "no", *about.values())
-    new_console().print(table)
-    if arguments.common.json is not None:
-        write_atomically(arguments.common.json, (json.dumps({"datasets": rows}, indent=2) + "\n").encode())
+    new_console(arguments.common).print(table)
+    write_json(arguments.common, {"datasets": rows})
     return 0

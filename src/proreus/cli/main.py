@@ -9,6 +9,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from proreus.cli.encoding import print_in_any_encoding
 from proreus.model.errors import InputError, ProreusError, UsageError, unknown_name
 from proreus.version import __version__
 
@@ -61,6 +62,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     words = list(sys.argv[1:] if words is None else words)
+    print_in_any_encoding()
     try:
         return _dispatch(words)
     except (UsageError, InputError) as error:
@@ -110,7 +112,10 @@ def _print_help() -> None:
         print(f"  {verb:<{width}}  {does}\n  {'':<{width}}    {example}")
     worlds = importlib.import_module("proreus.worlds").registered()
     print(f"\nWorlds: {', '.join(worlds)}. What one has: proreus simulate WORLD --help.")
-    print("Every verb: --help, --seed, --json FILE, --log-level, --log-json. Flags accept - and _ alike.")
+    print(
+        "Every verb: --help, --seed, --json FILE (-: stdout), --quiet, --log-level, --log-json.\n"
+        "Flags accept - and _ alike. Completion: proreus simulate pods --tyro-print-completion bash."
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import json
 import os
 import signal
 import sys
@@ -17,8 +16,8 @@ from typing import Annotated, Literal
 import tyro
 
 from proreus.cli.arguments import Common, parse_named, prepare
+from proreus.cli.output import write_json
 from proreus.model.errors import UsageError
-from proreus.model.files import write_atomically
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
 DOORS = ("rest", "grpc", "all")
@@ -177,8 +176,7 @@ def _announce(ready: dict[str, object], arguments: ServeArguments) -> None:
         f"{(arguments.action_dim - 2) // 2} nodes, {how}",
         flush=True,
     )
-    if arguments.common.json is not None:
-        write_atomically(arguments.common.json, (json.dumps(ready, indent=2) + "\n").encode())
+    write_json(arguments.common, ready)
 
 
 def check_host(arguments: ServeArguments) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from proreus.compare.comparison import Comparison
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cells = dict[str, Any]
+NOTEBOOK_WIDTH = 300
 
 
 def measures_table(title: str, world: World, found: Mapping[str, float]) -> Table:
@@ -130,7 +131,7 @@ class Compared:
         return write_outputs(self.comparison, Path(folder), command or "proreus.compare(...) in Python")
 
     def __repr__(self) -> str:
-        return as_text(scenario_tables(self.comparison))
+        return as_text(scenario_tables(self.comparison, NOTEBOOK_WIDTH))
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,9 +178,9 @@ def frame_of(rows: Sequence[Cells]) -> Any:
     return pandas.DataFrame(rows)
 
 
-def as_text(tables: Sequence[Table], width: int = 300) -> str:
+def as_text(tables: Sequence[RenderableType]) -> str:
     """Tables as plain text, each as wide as it needs: a notebook scrolls, and a figure cut short is none."""
-    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False)
+    console = Console(file=io.StringIO(), width=NOTEBOOK_WIDTH, color_system=None, markup=False, emoji=False)
     for table in tables:
         console.print(table)
     text = console.file.getvalue()  # type: ignore[attr-defined]
