@@ -52,8 +52,8 @@ VERBS: dict[str, tuple[str, str, str]] = {
     ),
     "data": (
         "proreus.cli.data",
-        "list the datasets that a data folder holds, clean raw logs",
-        "proreus data list --data DIR",
+        "list datasets, fetch public ones, clean raw logs",
+        "proreus data fetch openb/default",
     ),
     "demo": ("proreus.cli.demo", "compare the strongest rules and open the way to a report", "proreus demo"),
 }

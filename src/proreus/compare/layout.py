@@ -77,9 +77,16 @@ def _table(sheet: Sheet, columns: Sequence[int], *, first: bool) -> Table:
 
 def _lines(sheet: Sheet) -> Iterator[RenderableType]:
     """Row by row: its name, then what each column says of it; long words go on in the next line."""
-    broad = max(map(cell_len, sheet.head[1:]))
     for row in sheet.rows:
         yield Text.assemble((str(row[0]), "bold"), overflow="fold")
-        for name, cell in zip(sheet.head[1:], row[1:], strict=True):
-            if str(cell):
-                yield Padding(Text.assemble(f"{name:<{broad}}  ", cell, overflow="fold"), (0, 0, 0, 2))
+        yield named_lines([pair for pair in zip(sheet.head[1:], row[1:], strict=True) if str(pair[1])])
+
+
+def named_lines(pairs: Sequence[tuple[str, Cell]]) -> RenderableType:
+    """What is said under each name, a line each; what is long goes on below itself."""
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    lines.add_column(no_wrap=True, style="dim")
+    lines.add_column(overflow="fold")
+    for name, cell in pairs:
+        lines.add_row(Text(name), cell if isinstance(cell, Text) else Text(cell))
+    return Padding(lines, (0, 0, 0, 2))

@@ -9,7 +9,6 @@ from pathlib import Path
 from proreus.compare.comparison import Comparison
 from proreus.compare.exports import per_seed_csv, rows_csv, rows_json
 from proreus.compare.machine import describe_machine
-from proreus.compare.plots import render_plots
 from proreus.compare.report.page import Circumstances, render_report
 from proreus.model.errors import WorkError
 from proreus.model.files import make_folder, write_atomically
@@ -34,6 +33,8 @@ class Outputs:
 
 def write_outputs(comparison: Comparison, folder: Path, command: str) -> Outputs:
     """Write every file; each is there in full or not at all. `command` is what the report says was run."""
+    from proreus.compare.plots import render_plots  # Matplotlib, which takes half a second to load
+
     about = Circumstances(command, datetime.now().astimezone(), describe_machine())
     plots = {folder / "plots" / name: content for name, content in render_plots(comparison).items()}
     outputs = Outputs(

@@ -1,4 +1,7 @@
-"""What a run and a comparison came to, as values for notebooks: rows, a table as text, a frame, a plot."""
+"""What a run and a comparison came to, as values for notebooks: rows, a table as text, a frame, a plot.
+
+Matplotlib takes half a second to load, so that is done by whoever draws.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,7 @@ from rich.table import Table
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.exports import row_cells
-from proreus.compare.learning_curves import curves_figure
 from proreus.compare.outputs import Outputs, write_outputs
-from proreus.compare.plots import ranking_figure, series_figure
 from proreus.compare.tables import scenario_tables
 from proreus.contract.world import Played, World
 from proreus.learning.runs import read_journal
@@ -79,6 +80,8 @@ class Simulated:
         """How the run went, in the world's first quantities."""
         if self.played.picture is None:
             raise UsageError("this run was not recorded: simulate(..., record=True)")
+        from proreus.compare.plots import series_figure
+
         return series_figure(f"{self.policy} on {self.scenario}", self.world, self.played.picture.recording)
 
     def to_json(self) -> Cells:
@@ -124,6 +127,8 @@ class Compared:
         name = scenario or next(iter(known))
         if name not in known:
             raise UsageError(f"scenario {name!r} is not in this comparison: {', '.join(known)}")
+        from proreus.compare.plots import ranking_figure
+
         return ranking_figure(self.comparison, known[name])
 
     def report(self, folder: Path | str, command: str = "") -> Outputs:
@@ -158,6 +163,8 @@ class Trained:
 
     def plot(self) -> Figure:
         """The learning curve: held out, and in training."""
+        from proreus.compare.learning_curves import curves_figure
+
         return curves_figure({self.folder.name: self.rows})
 
     def __repr__(self) -> str:
