@@ -61,6 +61,8 @@ def prepare(common: Output) -> None:
     handler = logging.StreamHandler(sys.stderr)
     plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if common.log_json else plain)
+    # Where its caches lie, in a home that cannot be written, is nothing that a reader can use.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     logger = logging.getLogger("proreus")
     logger.handlers[:] = [handler]
     logger.setLevel(common.log_level.upper())

@@ -72,8 +72,8 @@ def remotes_of(datasets: Mapping[str, Dataset], name: str) -> tuple[Remote, ...]
     """The public files of a dataset, of one member of a family, or of a whole family ("openb")."""
     whole = name if name in datasets else f"{name}/*"
     if whole in datasets:
-        places = {*datasets[whole].files, *datasets[whole].alternatives}
-        return tuple(one for one in datasets[whole].remotes if any(fnmatch(one.file, at) for at in places))
+        patterns = (*datasets[whole].files, *datasets[whole].alternatives)
+        return tuple(one for one in datasets[whole].remotes if any(fnmatch(one.file, at) for at in patterns))
     pattern, member = _find(datasets, name, None)
     dataset = datasets[pattern]
     known = {one.file: one for one in dataset.remotes}
