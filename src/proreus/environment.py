@@ -126,7 +126,7 @@ class WorldEnv(gymnasium.Env[Any, np.int64]):
             self._frame = (len(lines) + 1, max(_LEAST_COLUMNS, *map(len, lines)) + 2)
         rows, columns = self._frame
         inch = _POINTS / 72
-        figure = Figure(figsize=(0.62 * columns * inch, 1.3 * rows * inch), dpi=_DOTS_PER_INCH)
+        figure = Figure(figsize=(0.68 * columns * inch, 1.5 * rows * inch), dpi=_DOTS_PER_INCH)
         canvas: Any = FigureCanvasAgg(figure)
         text = "\n".join(line[:columns] for line in lines[:rows])
         figure.text(0.01, 0.98, text, family="monospace", fontsize=_POINTS, va="top", parse_math=False)

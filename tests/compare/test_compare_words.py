@@ -130,8 +130,23 @@ def test_whom_the_leader_beats() -> None:
     comparison = made(figures, scenarios=("one", "two"))
     found = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
     assert "a is significantly ahead of c, but not of b." in found[0].remarks
-    assert overall(found) == "a has the best mean in all 2 scenarios."
+    best = "a has the best mean in all 2 scenarios"
+    assert overall(found) == f"{best}, but nowhere significantly ahead of the second."
     assert overall(found[:1]) == ""
+    sure = made({"a": figures["a"], "c": figures["c"]}, scenarios=("one", "two"))
+    certain = [findings(sure, scenario) for scenario in sure.request.scenarios]
+    assert overall(certain) == f"{best}, each time significantly ahead of the second."
+    assert overall([found[0], certain[1]]) == f"{best}, significantly ahead of the second in 1 of them."
+
+
+def test_leads_of_several_policies_are_as_sure_as_they_are() -> None:
+    other = made({"a": {"jct_mean": shifted(5.0)}, "c": {"jct_mean": shifted(0.0)}}, scenarios=("two",))
+    first = made({"a": {"jct_mean": shifted(0.0)}, "c": {"jct_mean": shifted(0.05, wobble=-3.0)}})
+    found = [findings(one, one.request.scenarios[0]) for one in (first, other)]
+    assert overall(found) == (
+        "No policy leads everywhere: a has the best mean in 1 of 2 scenarios, c in 1; "
+        "1 of these leads is significant."
+    )
 
 
 def test_a_tie_has_no_leader() -> None:
