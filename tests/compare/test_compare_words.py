@@ -10,6 +10,7 @@ from rich.console import Console
 from proreus.compare.comparison import Comparison
 from proreus.compare.ranking import among_best, standing, telling_measures
 from proreus.compare.report.summary import findings, overall
+from proreus.compare.results import Compared
 from proreus.compare.tables import scenario_tables
 from proreus.compare.wording import decimals_for, listing, number, signed
 from tests.compare.compare_cases import made
@@ -168,3 +169,11 @@ def test_figures_as_people_write_them() -> None:
     assert decimals_for([3.0, 4.0], "pods") == 0
     assert decimals_for([12_345.6], "s") == 0
     assert listing(["a", "b", "c"]) == "a, b and c"
+
+
+def test_differences_are_those_of_the_report() -> None:
+    figures = {"a": {"jct_mean": shifted(0.0)}, "b": {"jct_mean": shifted(5.0, wobble=0.3)}}
+    (row,) = Compared(made(figures)).differences
+    assert (row["policy"], row["leader"], row["measure"], row["n"]) == ("b", "a", "jct_mean", 6)
+    assert row["low"] < row["mean"] < row["high"] and row["significant"]
+    assert row["mean"] == pytest.approx(5.0)

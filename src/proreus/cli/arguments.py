@@ -108,11 +108,12 @@ def parse_named(
 
 def _nearest_flag(told: str, kind: type[Any]) -> str:
     """For a flag that there is none of: the one that may be meant."""
-    unknown = re.match(r"Unrecognized options: .*?(--[\w-]+)", told)
+    unknown = re.match(r"Unrecognized options: .*?--([\w-]+)", told)
     if unknown is None:
         return ""
-    near = get_close_matches(unknown[1].replace("_", "-"), _flags(kind), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    known = [flag.removeprefix("--") for flag in _flags(kind)]
+    near = get_close_matches(unknown[1].replace("_", "-"), known, n=1, cutoff=0.7)
+    return f"; did you mean --{near[0]}?" if near else ""
 
 
 def _flags(kind: type[Any]) -> list[str]:
@@ -120,7 +121,12 @@ def _flags(kind: type[Any]) -> list[str]:
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         tyro.cli(kind, args=["--help"], config=(tyro.conf.OmitArgPrefixes,))
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue())
+    return flags_in(text.getvalue())
+
+
+def flags_in(text: str) -> list[str]:
+    """The flags that a help text has."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     return re.findall(r"(?:^[\s│|]*|, )(--[a-z][a-z0-9-]*)", plain, re.MULTILINE)
 
 

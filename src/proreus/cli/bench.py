@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -55,12 +57,13 @@ def run(words: Sequence[str]) -> int:
     """Exit code 0 when every goal holds, 1 when one does not."""
     known = benches()
     if not words or words[0].startswith("-"):
-        parse(BenchArguments, "proreus bench NAME", words, _describe())
+        parse(BenchArguments, "proreus bench NAME", words, _describe(known))
         raise UsageError(f"name a benchmark: {', '.join(known)}")
     name, *rest = words
     if name not in known:
         raise unknown_name("benchmark", name, known)
-    arguments = parse(BenchArguments, f"proreus bench {name}", rest, _describe())
+    about = f"{_what(known[name])}\n\nExample: proreus bench {name} --json bench.json"
+    arguments = parse(BenchArguments, f"proreus bench {name}", rest, about)
     prepare(arguments.common)
     console = new_console(arguments.common)
     rows = []
@@ -73,8 +76,19 @@ def run(words: Sequence[str]) -> int:
     return 0 if all(row.ok is not False for row in rows) else 1
 
 
-def _describe() -> str:
-    return f"Benchmarks: {', '.join(benches())}. Example: proreus bench pods --json bench.json"
+def _describe(known: Mapping[str, str]) -> str:
+    each = "\n".join(f"{name}: {_what(reference)}" for name, reference in known.items())
+    return f"{each}\n\nExample: proreus bench pods --json bench.json"
+
+
+def _what(reference: str) -> str:
+    """What a benchmark shows: the first line of its module, which is not imported for it."""
+    spec = importlib.util.find_spec(reference.partition(":")[0])
+    if spec is None or spec.origin is None:
+        return "no such benchmark"
+    told = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
+    line = told.partition("\n")[0]
+    return line.partition(": ")[2] or line
 
 
 def _sheet(name: str, rows: Sequence[BenchRow]) -> Sheet:

@@ -87,12 +87,16 @@ def _complain(message: str) -> None:
     print("proreus:", " ".join(message.split()), file=sys.stderr)
 
 
-def _dispatch(words: list[str]) -> int:
+def _dispatch(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         _print_help()
         return 0
     if words[0] in ("-V", "--version", "version"):
         print(f"proreus {__version__}")
+        return 0
+    if words[0] == "--completion":
+        made = importlib.import_module("proreus.cli.completion").completion
+        print(made(words[1] if len(words) > 1 else "", VERBS, _dispatch), end="")
         return 0
     verb, *rest = words
     if verb not in VERBS:
@@ -114,7 +118,7 @@ def _print_help() -> None:
     print(f"\nWorlds: {', '.join(worlds)}. What one has: proreus simulate WORLD --help.")
     print(
         "Every verb: --help, --seed, --json FILE (-: stdout), --quiet, --log-level, --log-json.\n"
-        "Flags accept - and _ alike. Completion: proreus simulate pods --tyro-print-completion bash."
+        "Flags accept - and _ alike. Completion: proreus --completion bash|zsh."
     )
 
 

@@ -36,16 +36,15 @@ class ModelsArguments:
 
 def run(words: Sequence[str]) -> int:
     """Look at versions, or change which one is live."""
-    actions = (*ACTIONS, *_ELSEWHERE)
     if not words or words[0].startswith("-"):
         parse(ModelsArguments, "proreus models list", words, _EXAMPLE)
-        raise UsageError(f"say what to do with the models: {', '.join(actions)}")
+        raise UsageError(f"say what to do with the models: {', '.join(NAMES)}")
     action, *rest = words
     if action in _ELSEWHERE:
         code: int = importlib.import_module(_ELSEWHERE[action]).run(rest)
         return code
     if action not in ACTIONS:
-        raise unknown_name("action", action, actions)
+        raise unknown_name("action", action, NAMES)
     arguments = parse(ModelsArguments, f"proreus models {action}", rest, _EXAMPLE)
     prepare(arguments.common)
     if not arguments.store.is_dir():
@@ -133,3 +132,4 @@ ACTIONS: dict[str, Callable[[ModelStore, ModelsArguments], dict[str, Any]]] = {
     "rollback": _rollback,
     "gc": _gc,
 }
+NAMES = (*ACTIONS, *_ELSEWHERE)

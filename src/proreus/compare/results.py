@@ -17,10 +17,11 @@ from rich.table import Table
 from proreus.compare.comparison import Comparison
 from proreus.compare.exports import row_cells
 from proreus.compare.outputs import Outputs, write_outputs
+from proreus.compare.report.summary import findings
 from proreus.compare.tables import scenario_tables
 from proreus.contract.world import Played, World
 from proreus.learning.runs import read_journal
-from proreus.model.errors import UsageError
+from proreus.model.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,6 +118,27 @@ class Compared:
             for one in self.comparison.results
         ]
 
+    @property
+    def differences(self) -> list[Cells]:
+        """One for each scenario and policy: how far it is from the leader, paired by seed, as the report."""
+        found = [findings(self.comparison, scenario) for scenario in self.comparison.request.scenarios]
+        return [
+            {
+                "scenario": one.scenario.name,
+                "measure": one.standing.measure,
+                "policy": policy,
+                "leader": one.standing.policies[0],
+                "mean": difference.estimate.mean,
+                "low": difference.estimate.low,
+                "high": difference.estimate.high,
+                "n": difference.estimate.n,
+                "significant": difference.significant,
+            }
+            for one in found
+            if one.standing is not None
+            for policy, difference in one.differences.items()
+        ]
+
     def to_pandas(self) -> Any:
         """`rows` as a DataFrame; pandas is imported for it alone."""
         return frame_of(self.rows)
@@ -181,7 +203,7 @@ def frame_of(rows: Sequence[Cells]) -> Any:
     try:
         import pandas
     except ImportError:
-        raise UsageError("to_pandas() needs pandas: pip install pandas") from None
+        raise UsageError(f"to_pandas() {needs_extra('notebook')}") from None
     return pandas.DataFrame(rows)
 
 
