@@ -21,7 +21,7 @@ from proreus.compare.report.summary import findings
 from proreus.compare.tables import scenario_tables
 from proreus.contract.world import Played, World
 from proreus.learning.runs import read_journal
-from proreus.model.errors import UsageError, needs_extra
+from proreus.model.errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -203,7 +203,7 @@ def frame_of(rows: Sequence[Cells]) -> Any:
     try:
         import pandas
     except ImportError:
-        raise UsageError(f"to_pandas() {needs_extra('notebook')}") from None
+        raise UsageError("to_pandas() needs pandas: pip install pandas") from None
     return pandas.DataFrame(rows)
 
 
