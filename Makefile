@@ -44,5 +44,5 @@ bench: $(FULL) ## print the speed claims beside their peers
 protos: $(FULL) ## generate the gRPC message types from their .proto files
 	cd src && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. proreus/serving/protos/*.proto
 
-clean: ## remove what the set-up and the runs made
-	rm -rf $(VENV) runs reports .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove the environment and caches; runs/ and reports/ are yours and stay
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,6 +20,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("proreus")
+
+# What was fetched on this machine is nobody's concern: data comes from PROREUS_DATA, or there is none.
+os.environ["XDG_DATA_HOME"] = str(Path(__file__).parent / "no-such-folder")
 
 _HALVES = ("pods", "others")
 pytest_plugins = ("tests.trace_fixtures",)

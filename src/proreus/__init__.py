@@ -1,10 +1,11 @@
-"""Proreus: learned scheduling and scaling for clusters.
+"""Proreus: learned scheduling for clusters.
 
-One loop (observe, decide, act, measure, learn) over worlds that range from a
-simulator on a laptop to a real Kubernetes cluster. The folders are the
-architecture; `docs/architecture.md` follows one pod through them.
+One loop (observe, decide, act, measure, learn) over simulated worlds: pods on nodes, virtual machines on
+servers, migrations. A service answers decisions over REST and gRPC. The folders are the architecture;
+`docs/architecture.md` follows one pod through them.
 
-From Python: `proreus.simulate`, `proreus.compare`, `proreus.train` and the others of `proreus.api`.
+From Python: `proreus.simulate`, `proreus.compare`, `proreus.train` and the others of `proreus.api`. With
+Gymnasium: `gymnasium.make("proreus/Pods-v0")`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from proreus.announcing import announce_environments
 from proreus.version import __version__
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ __all__ = [
     "train",
     "worlds",
 ]
+
+
+announce_environments()
 
 
 def __getattr__(name: str) -> Any:

@@ -45,12 +45,12 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "proreus", *words]
 
 
-def run_process(*words: str, cwd: Path, **changes: str) -> Ended:
-    """Run a real process to its end."""
+def run_process(*words: str, cwd: Path, encoding: str = "utf-8", **changes: str) -> Ended:
+    """Run a real process to its end; `encoding` is that of what it says."""
     done = subprocess.run(
         command(*words), cwd=cwd, env=environment(**changes), capture_output=True, timeout=120, check=False
     )
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return Ended(done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding))
 
 
 def assert_refused(ended: Ended, code: int, *says: str) -> None:

@@ -15,7 +15,7 @@ from tests.cli.runner import Ended, Proreus, openb_files, run_process
 
 KEYS = ["scenario", "policy", "measure", "unit", "better", "mean", "low", "high", "n"]
 COMPARE = ("compare", "pods", "--policies", "kube,random", "--out", "out")
-FILES = {"report.html", "rows.csv", "rows.json", "per_seed.csv", "plots"}
+FILES = {"command.txt", "report.html", "rows.csv", "rows.json", "per_seed.csv", "plots"}
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

@@ -240,3 +240,13 @@ def test_real_processes_end_the_same_way(tmp_path: Path) -> None:
     assert_refused(run_process("simulate", "pods", "--policy", "nope", cwd=tmp_path), 2, "'nope'")
     assert_refused(run_process("data", "list", cwd=tmp_path, PROREUS_DATA="/no/such"), 2, "/no/such")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_each_help_has_an_example_of_its_own(proreus: Proreus) -> None:
+    for door in ("rest", "grpc", "all"):
+        assert f"Example: proreus serve {door} " in proreus("serve", door, "--help").out
+    about = {
+        name: proreus("bench", name, "--help").out.splitlines()[2] for name in ("pods", "serve", "clean")
+    }
+    assert len(set(about.values())) == 3 and "Flask" in about["serve"]
+    assert "Flask" in proreus("bench", "--help").out

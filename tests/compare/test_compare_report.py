@@ -19,7 +19,7 @@ import pytest
 
 from proreus.compare.comparison import CompareRequest, Comparison, compare
 from proreus.compare.curves import charts_of
-from proreus.compare.outputs import write_outputs
+from proreus.compare.outputs import COMMAND, write_outputs
 from proreus.compare.plots import render_plots
 from proreus.compare.report.charts import ticks
 from proreus.compare.report.page import Circumstances, render_report
@@ -86,7 +86,12 @@ def test_the_page_is_balanced_and_ids_are_unique(seeds: int, drop_failures: bool
     data = found.data()
     assert set(data["charts"]) | set(data["heats"]) | set(data["replays"]) <= set(ids)
     links = [attributes["href"] for tag, attributes in found.tags if tag == "a"]
-    assert links == ["#scenario-0", "#scenario-1"]
+    assert links == ["#in-short", "#scenario-0", "#scenario-1", "#scenario-0", "#scenario-1"]
+
+
+def test_one_scenario_needs_no_way_to_it() -> None:
+    links = [attributes["href"] for tag, attributes in page(made(FIGURES)).tags if tag == "a"]
+    assert links == ["#scenario-0"]
 
 
 def test_nothing_comes_from_outside() -> None:
@@ -249,7 +254,13 @@ def test_everything_is_written(tmp_path: Path) -> None:
     outputs = write_outputs(compare(request), tmp_path / "out" / "deep", "proreus compare pods")
     Page(outputs.report.read_text(encoding="utf-8"))
     written = {path for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    single = {outputs.report, outputs.rows_csv, outputs.rows_json, outputs.per_seed_csv}
+    single = {
+        outputs.report,
+        outputs.rows_csv,
+        outputs.rows_json,
+        outputs.per_seed_csv,
+        outputs.report.with_name(COMMAND),
+    }
     assert written == single | set(outputs.plots)
     assert {path.name for path in outputs.plots} >= {"tiny-ranking.png", "tiny-ranking.svg"}
     assert json.loads(outputs.rows_json.read_bytes())["rows"]

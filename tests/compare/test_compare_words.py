@@ -10,6 +10,7 @@ from rich.console import Console
 from proreus.compare.comparison import Comparison
 from proreus.compare.ranking import among_best, standing, telling_measures
 from proreus.compare.report.summary import findings, overall
+from proreus.compare.results import Compared
 from proreus.compare.tables import scenario_tables
 from proreus.compare.wording import decimals_for, listing, number, signed
 from tests.compare.compare_cases import made
@@ -25,7 +26,7 @@ def shifted(by: float, wobble: float = 0.1) -> list[float]:
 def printed(comparison: Comparison) -> str:
     text = io.StringIO()
     console = Console(file=text, width=200, force_terminal=True, color_system="standard")
-    for table in scenario_tables(comparison):
+    for table in scenario_tables(comparison, 200):
         console.print(table)
     return text.getvalue()
 
@@ -130,8 +131,23 @@ def test_whom_the_leader_beats() -> None:
     comparison = made(figures, scenarios=("one", "two"))
     found = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
     assert "a is significantly ahead of c, but not of b." in found[0].remarks
-    assert overall(found) == "a has the best mean in all 2 scenarios."
+    best = "a has the best mean in all 2 scenarios"
+    assert overall(found) == f"{best}, but nowhere significantly ahead of the second."
     assert overall(found[:1]) == ""
+    sure = made({"a": figures["a"], "c": figures["c"]}, scenarios=("one", "two"))
+    certain = [findings(sure, scenario) for scenario in sure.request.scenarios]
+    assert overall(certain) == f"{best}, each time significantly ahead of the second."
+    assert overall([found[0], certain[1]]) == f"{best}, significantly ahead of the second in 1 of them."
+
+
+def test_leads_of_several_policies_are_as_sure_as_they_are() -> None:
+    other = made({"a": {"jct_mean": shifted(5.0)}, "c": {"jct_mean": shifted(0.0)}}, scenarios=("two",))
+    first = made({"a": {"jct_mean": shifted(0.0)}, "c": {"jct_mean": shifted(0.05, wobble=-3.0)}})
+    found = [findings(one, one.request.scenarios[0]) for one in (first, other)]
+    assert overall(found) == (
+        "No policy leads everywhere: a has the best mean in 1 of 2 scenarios, c in 1; "
+        "1 of these leads is significant."
+    )
 
 
 def test_a_tie_has_no_leader() -> None:
@@ -153,3 +169,11 @@ def test_figures_as_people_write_them() -> None:
     assert decimals_for([3.0, 4.0], "pods") == 0
     assert decimals_for([12_345.6], "s") == 0
     assert listing(["a", "b", "c"]) == "a, b and c"
+
+
+def test_differences_are_those_of_the_report() -> None:
+    figures = {"a": {"jct_mean": shifted(0.0)}, "b": {"jct_mean": shifted(5.0, wobble=0.3)}}
+    (row,) = Compared(made(figures)).differences
+    assert (row["policy"], row["leader"], row["measure"], row["n"]) == ("b", "a", "jct_mean", 6)
+    assert row["low"] < row["mean"] < row["high"] and row["significant"]
+    assert row["mean"] == pytest.approx(5.0)

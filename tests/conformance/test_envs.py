@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -15,8 +20,9 @@ import proreus.envs
 from proreus.contract.lanes import Choices, Lanes
 from proreus.envs.lanes import LanesEnv
 from proreus.envs.sb3 import FlatObservation
-from proreus.model.errors import IllegalDecision
+from proreus.model.errors import IllegalDecision, UsageError
 from proreus.worlds import WORLDS
+from tests.cli.runner import environment
 from tests.toy import TOY
 
 KNOWN = {**WORLDS, "toy": TOY}
@@ -25,25 +31,94 @@ LANES = [place for found in KNOWN.values() for place in found.lanes.values()]
 """Functions that make lanes. Learners of the package's worlds make theirs elsewhere: add those here."""
 
 
-def made(name: str) -> gymnasium.Env[Any, Any]:
-    """An environment with its default arguments; a checker knows no masks, so its choices are made legal."""
-    env: Any = gymnasium.make(name).unwrapped
-    plain = env.step
-
-    def step(action: Any) -> Any:
-        mask = env.action_masks()
-        return plain(action if mask[action] else int(np.argmax(mask)))
-
-    env.step = step
-    found: gymnasium.Env[Any, Any] = env
-    return found
+@pytest.mark.parametrize("name", IDS)
+def test_checkers_find_nothing_to_complain_about(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Warnings are errors in these tests. The checkers know no masks: what they do by default must go on."""
+    check_env(gymnasium.make(name).unwrapped)
+    check_env_of_sb3(FlatObservation(gymnasium.make(name).unwrapped))  # as `envs.sb3` hands it to SB3
+    check_env_of_sb3(gymnasium.make(name).unwrapped, warn=False)  # its warnings are about tables being images
+    assert capsys.readouterr().out, "the checker of Gymnasium renders for humans too"
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_checkers_find_nothing_to_complain_about(name: str) -> None:
-    """Warnings are errors in these tests."""
-    check_env(made(name))
-    check_env_of_sb3(FlatObservation(made(name)))  # as `envs.sb3` hands it to an `MlpPolicy`
+def test_actions_drawn_without_and_with_masks(name: str) -> None:
+    env = gymnasium.make(name)
+    _, info = env.reset(seed=1)
+    env.action_space.seed(1)
+    for _ in range(100):
+        _, _, terminated, truncated, info = env.step(env.action_space.sample())
+        if terminated or truncated:
+            _, info = env.reset()
+    for _ in range(100):
+        _, _, terminated, truncated, info = env.step(env.action_space.sample(mask=info["action_mask"]))
+        assert not info["illegal"]
+        if terminated or truncated:
+            _, info = env.reset()
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_mask_of_info_is_that_of_the_method(name: str) -> None:
+    env = gymnasium.make(name).unwrapped
+    _, info = env.reset(seed=1)
+    masks = env.action_masks()  # type: ignore[attr-defined]  # environments of all worlds have them
+    assert info["action_mask"].dtype == np.int8 and masks.dtype == np.bool_
+    np.testing.assert_array_equal(info["action_mask"], masks)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.parametrize("name", IDS)
+def test_a_copy_goes_on_by_itself(name: str, copied: Callable[[Any], Any]) -> None:
+    env = gymnasium.make(name).unwrapped
+    env.reset(seed=3)
+    _go_on(env, 30, 0)
+    first, second = copied(env), copied(env)
+    ahead = _go_on(first, 60, 1)
+    assert _go_on(second, 60, 1) == ahead, "what one copy does is not seen by another"
+    assert _go_on(env, 60, 1) == ahead, "nor by what it was copied from"
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_reward_of_ones_own(name: str) -> None:
+    heard = []
+
+    def reward(env: Any, worth: float, info: dict[str, Any]) -> float:
+        heard.append((type(env), worth, info["illegal"]))
+        return 2.0 * worth - 1.0
+
+    own, usual = gymnasium.make(name, reward=reward), gymnasium.make(name)
+    for env in (own, usual):
+        env.reset(seed=1)
+    for _ in range(20):
+        action = int(np.flatnonzero(usual.unwrapped.action_masks())[0])  # type: ignore[attr-defined]
+        _, worth, terminated, truncated, _ = usual.step(action)
+        _, changed, *_, info = own.step(action)
+        assert changed == 2.0 * float(worth) - 1.0 and info["worth"] == worth
+        if terminated or truncated:
+            break
+    assert heard[0][0] is type(own.unwrapped)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_an_environment_can_be_seen(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = gymnasium.make(name, render_mode="ansi")
+    text.reset(seed=1)
+    assert str(text.render()).strip()
+    human = gymnasium.make(name, render_mode="human")
+    human.reset(seed=1)
+    assert capsys.readouterr().out.strip() == str(text.render()).strip() and human.render() is None
+    picture = gymnasium.make(name, render_mode="rgb_array")
+    picture.reset(seed=1)
+    first: Any = picture.render()
+    assert first.dtype == np.uint8 and first.ndim == 3 and first.shape[2] == 3
+    assert first.min() < 100 < 200 < first.max(), "something is drawn"
+    picture.step(picture.action_space.sample(mask=picture.reset(seed=2)[1]["action_mask"]))
+    second: Any = picture.render()
+    assert second.shape == first.shape, "frames of a film are alike"
+    with (
+        pytest.warns(UserWarning, match="not in the possible render_modes"),
+        pytest.raises(UsageError, match="did you mean 'human'"),
+    ):
+        gymnasium.make(name, render_mode="humans", disable_env_checker=True)
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -53,29 +128,43 @@ def test_the_same_seed_gives_the_same_episodes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_masked_action_raises_by_default(name: str) -> None:
-    env = gymnasium.make(name).unwrapped
+def test_a_masked_action_raises_where_it_is_to(name: str) -> None:
+    env: Any = gymnasium.make(name, illegal="raise").unwrapped
+    with pytest.raises(IllegalDecision, match="with illegal="):
+        env.step(_masked(env))
+    usual: Any = gymnasium.make(name).unwrapped
+    *_, info = usual.step(_masked(usual))
+    assert info["illegal"]
+
+
+def _masked(env: Any) -> int:
+    """An action that is illegal, once there is one."""
     env.reset(seed=1)
     for _ in range(200):
-        mask = env.action_masks()  # type: ignore[attr-defined]  # environments of all worlds have them
+        mask = env.action_masks()
         if not mask.all():
             break
         if env.step(int(np.flatnonzero(mask)[0]))[2]:
             env.reset()
-    with pytest.raises(IllegalDecision):
-        env.step(int(np.flatnonzero(~mask)[0]))
+    return int(np.flatnonzero(~mask)[0])
 
 
 def _episode(name: str, seed: int, most: int) -> list[Any]:
     """What is seen and what it was worth, over episodes, with actions drawn from the masks."""
-    env, draw = gymnasium.make(name).unwrapped, np.random.default_rng(0)
+    env = gymnasium.make(name).unwrapped
     seen, _ = env.reset(seed=seed)
-    found = []
+    return [_bytes(seen), *_go_on(env, most, 0)]
+
+
+def _go_on(env: Any, most: int, seed: int) -> list[Any]:
+    """So many steps with actions drawn from the masks, over episodes."""
+    draw, found = np.random.default_rng(seed), []
     for _ in range(most):
-        action = int(draw.choice(np.flatnonzero(env.action_masks())))  # type: ignore[attr-defined]
-        after, reward, terminated, truncated, _ = env.step(action)
+        action = int(draw.choice(np.flatnonzero(env.action_masks())))
+        seen, reward, terminated, truncated, _ = env.step(action)
         found.append((_bytes(seen), action, reward, terminated, truncated))
-        seen = env.reset()[0] if terminated or truncated else after
+        if terminated or truncated:
+            env.reset()
     return found
 
 
@@ -130,3 +219,19 @@ def test_a_world_that_registers_later_has_its_environments() -> None:
     assert "proreus/Toy-v0" in gymnasium.registry
     proreus.envs.register_all()
     assert isinstance(gymnasium.make("proreus/Toy-v0").unwrapped, LanesEnv)
+
+
+@pytest.mark.parametrize("imports", ["gymnasium, proreus", "proreus, gymnasium"])
+def test_a_plain_import_is_enough(imports: str) -> None:
+    """In whichever order; and without Gymnasium nothing of it, nor of NumPy, is loaded."""
+    code = (
+        f"import {imports}\n"
+        "env = gymnasium.make('proreus/Pods-v0')\n"
+        "assert gymnasium.make('proreus:proreus/Rebalance-v0')\n"
+        "print(type(env.unwrapped).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.stdout == "PodsEnv\n", done.stderr
+    alone = "import sys, proreus; print([n for n in ('gymnasium', 'numpy', 'rich') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", alone], env=environment(), capture_output=True, text=True)
+    assert done.stdout == "[]\n"

@@ -18,6 +18,7 @@ from numba.core.dispatcher import Dispatcher
 
 import proreus
 from proreus.kernels import compiled as compiled_module
+from proreus.kernels import places
 from proreus.kernels.compiled import SHARED, _OneWriter, digests_of
 
 
@@ -176,10 +177,55 @@ def test_kernels_of_somebody_else_are_kept_and_never_stale(toy: Path, tmp_path: 
     assert Path(edited["times"]).relative_to(root).parts[0].startswith("toy-")
 
 
-def test_where_no_folder_can_be_made_or_another_is_named_numba_chooses(toy: Path, tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_is_no_error(toy: Path, tmp_path: Path) -> None:
+    """The code is then kept among the temporary files, where only its owner can write."""
     (tmp_path / "file").write_text("no folder can be made in here")
-    kept = _run(toy, XDG_CACHE_HOME=str(tmp_path / "file"))
-    assert kept["result"] == 6 and kept["times"] == str(toy.parent / "__pycache__")
+    (tmp_path / "temporary").mkdir()
+    closed = {"XDG_CACHE_HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path / "temporary")}
+    first, second = _run(toy, **closed), _run(toy, **closed)
+    assert (first["result"], first["hits"], second["hits"]) == (6, 0, 1)
+    private = tmp_path / "temporary" / f"proreus-{os.getuid()}"
+    assert Path(first["times"]).is_relative_to(private) and private.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_private_folder_that_others_can_write_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (tmp_path / "file").write_text("")
+    private = tmp_path / f"proreus-{os.getuid()}"
+    assert places.place_for("pods", "x") == private / "machine-code" / "pods" / "x"
+    private.chmod(0o777)
+    assert places.place_for("pods", "x") is None
+    private.rename(tmp_path / "elsewhere")
+    private.symlink_to(tmp_path / "elsewhere")
+    assert places.place_for("pods", "x") is None
+
+
+def test_where_code_can_be_kept_nowhere_it_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(function: object, folder: object) -> None:
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(compiled_module, "_KernelCache", refuse)
+
+    def twice(x: int) -> int:
+        return 2 * x
+
+    assert compiled_module.compiled(twice)(4) == 8
+
+
+def test_code_that_cannot_be_saved_stops_nobody(tmp_path: Path) -> None:
+    class Full:
+        cache_path = str(tmp_path / "kernels")
+
+        def save_overload(self, signature: object, data: object) -> None:
+            raise OSError(28, "No space left on device")
+
+    _OneWriter(Full()).save_overload(None, None)
+
+
+def test_where_another_folder_is_named_numba_chooses(toy: Path, tmp_path: Path) -> None:
     named = _run(toy, XDG_CACHE_HOME=str(tmp_path / "cache"), NUMBA_CACHE_DIR=str(tmp_path / "named"))
     assert all(Path(named[name]).parent == tmp_path / "named" for name in ("times", "shared", "vms"))
     assert not (tmp_path / "cache").exists()

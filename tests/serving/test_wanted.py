@@ -9,6 +9,8 @@ import pytest
 from proreus.model.errors import InputError, UsageError
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.models.wanted import make_live
+from proreus.worlds.pods.policies.catalogue import POLICIES
+from proreus.worlds.pods.policies.vector.model import SHIPPED
 from tests.serving.door_cases import fresh_checkpoint
 
 
@@ -49,3 +51,23 @@ def test_what_is_not_there_is_one_line(store: ModelStore, wanted: str) -> None:
     with pytest.raises((UsageError, InputError)) as caught:
         make_live(store, wanted)
     assert "nobody" in str(caught.value) or "no checkpoint" in str(caught.value)
+
+
+def test_a_policy_over_pods_is_sent_to_the_other_door(tmp_path: Path) -> None:
+    policy = POLICIES.shipped
+    assert policy is not None
+    run, store = tmp_path / "run", tmp_path / "store"
+    run.mkdir()
+    store.mkdir()
+    (run / "best").symlink_to(policy)
+    for path in (run, run / "best"):
+        with pytest.raises(InputError, match=r"serve it to /v1/decide with --policy .*run/best"):
+            make_live(ModelStore(store), str(path))
+
+
+def test_the_folder_of_a_run_stands_for_its_best(tmp_path: Path) -> None:
+    run, store = tmp_path / "run", tmp_path / "store"
+    run.mkdir()
+    store.mkdir()
+    (run / "best").symlink_to(SHIPPED["vector"])
+    assert make_live(ModelStore(store), str(run)) == "run"

@@ -23,7 +23,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live")),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all")),
-    *product(("data",), ("list", "clean")),
+    *product(("data",), ("list", "fetch", "clean")),
 )
 
 

@@ -75,7 +75,7 @@ def test_an_environment_is_its_lane() -> None:
 
 
 def test_an_illegal_action_raises_or_counts_as_the_first_legal_one() -> None:
-    strict, lenient = LanesEnv(episodes()), LanesEnv(episodes(), illegal="first")
+    strict, lenient = LanesEnv(episodes(), illegal="raise"), LanesEnv(episodes())
     for env in (strict, lenient):
         env.reset(seed=1)
     with pytest.raises(IllegalDecision, match="masked"):
@@ -90,8 +90,8 @@ def test_settings_of_an_environment_that_mean_nothing_are_refused() -> None:
         LanesEnv(lanes(PRESETS["calm"], 2))
     with pytest.raises(UsageError, match="unknown illegal"):
         LanesEnv(episodes(), illegal="delay")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="not drawn"):
-        LanesEnv(episodes(), render_mode="ansi")
+    with pytest.raises(UsageError, match="unknown render_mode"):
+        LanesEnv(episodes(), render_mode="text")
 
 
 def test_an_episode_that_is_broken_off_is_followed_by_another() -> None:

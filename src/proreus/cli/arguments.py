@@ -15,30 +15,15 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from difflib import get_close_matches
+from typing import Any, TypeVar
 
 import tyro
-from rich.console import Console
 
+from proreus.cli.output import Output, check_json
 from proreus.model.errors import UsageError, unknown_name
-from proreus.model.files import check_writable
 
 Arguments = TypeVar("Arguments")
-_PIPE_WIDTH = 160
-LogLevel = Literal["debug", "info", "warning", "error"]
-
-
-@dataclass(frozen=True)
-class Output:
-    """Where results and the log go."""
-
-    json: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Also write the result as JSON."""
-    log_level: LogLevel = "warning"
-    """How much to log, to stderr."""
-    log_json: bool = False
-    """Log one JSON object a line."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +36,6 @@ class Common(Output):
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed} is negative")
-
-
-def new_console() -> Console:
-    """Where results are printed: as wide as the terminal, and wide enough for tables in a pipe or a file."""
-    # No markup: paths and names are printed as they are, brackets included.
-    console = Console(emoji=False, markup=False)
-    return console if console.is_terminal else Console(emoji=False, markup=False, width=_PIPE_WIDTH)
 
 
 class JsonLines(logging.Formatter):
@@ -98,10 +76,11 @@ def _field(value: object) -> str:
 
 def prepare(common: Output) -> None:
     """What every verb does first: see that its result can be written, send the log to stderr."""
-    if common.json is not None:
-        check_writable(common.json)
+    check_json(common)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if common.log_json else PlainLines())
+    # Where its caches lie, in a home that cannot be written, is nothing that a reader can use.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     logger = logging.getLogger("proreus")
     logger.handlers[:] = [handler]
     logger.setLevel(common.log_level.upper())
@@ -123,7 +102,8 @@ def parse(kind: type[Arguments], command: str, words: Sequence[str], description
     except SystemExit as end:
         if not end.code:
             raise
-        raise UsageError(f"{_one_line(complaint.getvalue())} (see {command} --help)") from None
+        told = _one_line(complaint.getvalue())
+        raise UsageError(f"{told}{_nearest_flag(told, kind)} (see {command} --help)") from None
 
 
 def parse_named(
@@ -142,6 +122,30 @@ def parse_named(
     if name not in names:
         raise unknown_name(what, name, names)
     return name, parse(kind, f"proreus {verb} {name}", rest, description)
+
+
+def _nearest_flag(told: str, kind: type[Any]) -> str:
+    """For a flag that there is none of: the one that may be meant."""
+    unknown = re.match(r"Unrecognized options: .*?--([\w-]+)", told)
+    if unknown is None:
+        return ""
+    known = [flag.removeprefix("--") for flag in _flags(kind)]
+    near = get_close_matches(unknown[1].replace("_", "-"), known, n=1, cutoff=0.7)
+    return f"; did you mean --{near[0]}?" if near else ""
+
+
+def _flags(kind: type[Any]) -> list[str]:
+    """All flags, as the help text has them."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        tyro.cli(kind, args=["--help"], config=(tyro.conf.OmitArgPrefixes,))
+    return flags_in(text.getvalue())
+
+
+def flags_in(text: str) -> list[str]:
+    """The flags that a help text has."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    return re.findall(r"(?:^[\s│|]*|, )(--[a-z][a-z0-9-]*)", plain, re.MULTILINE)
 
 
 def _one_line(said: str) -> str:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import inspect
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
-from rich.table import Table
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.output import new_console, waiting, write_json
+from proreus.compare.layout import Sheet, laid_out
 from proreus.contract.claim import BenchRow, as_json
 from proreus.model.errors import UsageError, unknown_name
-from proreus.model.files import write_atomically
 from proreus.reading.catalogue import data_dir
 from proreus.worlds import registered, world
 
@@ -74,7 +75,7 @@ def run(words: Sequence[str]) -> int:
     """Exit code 0 when every goal holds, 1 when one does not."""
     known = benches()
     if not words or words[0].startswith("-"):
-        parse(BenchArguments, "proreus bench NAME", words, _describe())
+        parse(BenchArguments, "proreus bench NAME", words, _describe(known))
         raise UsageError(f"name a benchmark: {', '.join(known)}")
     name, *rest = words
     if name not in known:
@@ -83,47 +84,53 @@ def run(words: Sequence[str]) -> int:
     sizes = _sizes(bench)
     flags = [(size, kind, field(default=default)) for size, kind, default in sizes]
     kind = make_dataclass("BenchArguments", flags, bases=(BenchArguments,), frozen=True)
-    arguments: Any = parse(kind, f"proreus bench {name}", rest, _describe())
+    about = f"{_what(known[name])}\n\nExample: proreus bench {name} --json bench.json"
+    arguments: Any = parse(kind, f"proreus bench {name}", rest, about)
     prepare(arguments.common)
     asked = {size: getattr(arguments, size) for size, _, _ in sizes}
-    console = new_console()
+    console = new_console(arguments.common)
     rows = []
-    with console.status("compiling kernels (once)") as status:
-        for row in bench(data_dir(arguments.data), lambda text: status.update(text), **asked):
+    with waiting(console, "compiling kernels (once)") as tell:
+        for row in bench(data_dir(arguments.data), tell, **asked):
             rows.append(row)
-    console.print(_table(name, rows))
-    if arguments.common.json is not None:
-        text = json.dumps(as_json(name, rows), indent=2) + "\n"
-        write_atomically(arguments.common.json, text.encode())
+    for part in laid_out(_sheet(name, rows), console.width):
+        console.print(part)
+    write_json(arguments.common, as_json(name, rows))
     return 0 if all(row.ok is not False for row in rows) else 1
 
 
-def _describe() -> str:
-    return f"Benchmarks: {', '.join(benches())}. Example: proreus bench pods --json bench.json"
+def _describe(known: Mapping[str, str]) -> str:
+    each = "\n".join(f"{name}: {_what(reference)}" for name, reference in known.items())
+    return f"{each}\n\nExample: proreus bench pods --json bench.json"
 
 
-def _table(name: str, rows: Sequence[BenchRow]) -> Table:
-    table = Table(title=f"proreus bench {name}", title_justify="left")
-    for column, justify in (
-        ("what", "left"),
-        ("ours", "right"),
-        ("peer", "right"),
-        ("ratio", "right"),
-        ("goal", "right"),
-        ("ok", "left"),
-    ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
-    for row in rows:
-        peer = "" if row.peer is None else f"{_number(row.peer)} {row.unit} ({row.peer_name})"
-        table.add_row(
-            row.what,
-            f"{_number(row.ours)} {row.unit}",
-            peer,
-            "" if row.ratio is None else f"{_number(row.ratio)}x",
-            "" if row.goal is None else f"{_number(row.goal)} {row.unit}",
-            {True: "yes", False: "NO", None: ""}[row.ok],
-        )
-    return table
+def _what(reference: str) -> str:
+    """What a benchmark shows: the first line of its module, which is not imported for it."""
+    spec = importlib.util.find_spec(reference.partition(":")[0])
+    if spec is None or spec.origin is None:
+        return "no such benchmark"
+    told = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
+    line = told.partition("\n")[0]
+    return line.partition(": ")[2] or line
+
+
+def _sheet(name: str, rows: Sequence[BenchRow]) -> Sheet:
+    return Sheet(
+        title=f"proreus bench {name}",
+        head=("what", "ours", "peer", "ratio", "goal", "ok"),
+        rows=tuple(
+            (
+                row.what,
+                f"{_number(row.ours)} {row.unit}",
+                "" if row.peer is None else f"{_number(row.peer)} {row.unit} ({row.peer_name})",
+                "" if row.ratio is None else f"{_number(row.ratio)}x",
+                "" if row.goal is None else f"{_number(row.goal)} {row.unit}",
+                {True: "yes", False: "NO", None: ""}[row.ok],
+            )
+            for row in rows
+        ),
+        left=frozenset({"ok"}),
+    )
 
 
 def _number(value: float) -> str:

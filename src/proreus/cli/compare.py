@@ -19,7 +19,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from proreus.cli.arguments import Common, new_console, prepare
+from proreus.cli.arguments import Common, prepare
+from proreus.cli.output import Output, new_console, waiting, write_json_bytes
 from proreus.cli.worlds import parse_in_world, tuning_for, world_in
 from proreus.compare.comparison import CompareRequest, compare
 from proreus.compare.exports import rows_json
@@ -28,7 +29,7 @@ from proreus.compare.tables import scenario_tables
 from proreus.contract.own import scenario_named
 from proreus.contract.world import World
 from proreus.model.errors import UsageError
-from proreus.model.files import write_atomically
+from proreus.model.files import check_folder
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ def run(words: Sequence[str]) -> int:
     arguments: Any = parse_in_world("compare", world, words, _flags_of(world), "policies")
     prepare(arguments.common)
     request = compare_request(world, arguments)
-    console = new_console()
+    console = new_console(arguments.common)
     for scenario in request.scenarios:
         if told := scenario.caution(request.seeds):
             console.print(f"note: {told}", soft_wrap=True)
     command = shlex.join(("proreus", "compare", *words))
-    compare_and_write(request, Destination(arguments.out, arguments.common.json, command), console)
+    compare_and_write(request, Destination(arguments.out, arguments.common, command), console)
     return 0
 
 
@@ -100,7 +101,7 @@ class Destination:
 
     out: Path
     """The folder of the report, the tables and the plots."""
-    json: Path | None
+    output: Output
     """A further copy of the rows."""
     command: str
     """What the report says was run."""
@@ -108,6 +109,7 @@ class Destination:
 
 def compare_and_write(request: CompareRequest, to: Destination, console: Console) -> Outputs:
     """The comparison with a progress bar, its tables printed and its files written."""
+    check_folder(to.out)
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -116,6 +118,7 @@ def compare_and_write(request: CompareRequest, to: Destination, console: Console
         TimeElapsedColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     ) as bar:
         task = bar.add_task("starting", total=None)
 
@@ -123,12 +126,14 @@ def compare_and_write(request: CompareRequest, to: Destination, console: Console
             bar.update(task, completed=done, total=total, description=text)
 
         comparison = compare(request, show)
-    with console.status("writing the report"):
-        outputs = write_outputs(comparison, to.out, to.command)
-    if to.json is not None:
-        write_atomically(to.json, rows_json(comparison))
-    for table in scenario_tables(comparison):
+    # First what can hardly fail: whatever becomes of the files, the result has been shown.
+    for table in scenario_tables(comparison, console.width):
         console.print(table)
+    write_json_bytes(to.output, rows_json(comparison))
+    with waiting(console, "writing the report"):
+        outputs = write_outputs(comparison, to.out, to.command)
+    if outputs.earlier is not None:
+        console.print(f"the report of another run that was here is kept: {outputs.earlier}", soft_wrap=True)
     console.print(f"report: {outputs.report}", soft_wrap=True)
     return outputs
 

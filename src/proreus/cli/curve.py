@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -12,18 +11,22 @@ from typing import Annotated, Any
 import tyro
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.output import new_console, write_json
 from proreus.compare.learning_curves import curves_figure, held_out
-from proreus.learning.runs import JOURNAL, read_journal
-from proreus.model.errors import InputError
+from proreus.contract.own import read_back
+from proreus.learning.runs import JOURNAL, read_journal, read_settings
+from proreus.model.errors import InputError, ProreusError, UsageError
 from proreus.model.files import check_writable, write_atomically
+from proreus.policies.checkpoint import CARD, is_checkpoint, read_card
+from proreus.worlds import world
 
 
 @dataclass(frozen=True)
 class CurveArguments:
     """Flags of `proreus curve`."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Folders of training runs."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("learning_curve.png")
     """The picture to write."""
@@ -36,17 +39,19 @@ def run(words: Sequence[str]) -> int:
         CurveArguments, "proreus curve", words, "Example: proreus curve runs/x runs/y --out curve.png"
     )
     prepare(arguments.common)
+    if not arguments.runs:
+        raise UsageError("name the folder of at least one training run: proreus curve runs/x")
     check_writable(arguments.out)
     journals = {run.name: _journal_of(run) for run in arguments.runs}
     picture = BytesIO()
-    figure = curves_figure(journals)
+    gains = dict.fromkeys(_gain_of(run) for run in arguments.runs)
+    figure = curves_figure(journals, "\n".join(gain for gain in gains if gain))
     FigureCanvasAgg(figure)
     figure.savefig(picture, format="png", dpi=120)
     write_atomically(arguments.out, picture.getvalue())
-    new_console().print(f"curve: {arguments.out}", soft_wrap=True)
-    if arguments.common.json is not None:
-        curves = {name: held_out(journal) for name, journal in journals.items()}
-        write_atomically(arguments.common.json, (json.dumps({"curves": curves}, indent=2) + "\n").encode())
+    new_console(arguments.common).print(f"curve: {arguments.out}", soft_wrap=True)
+    curves = {name: held_out(journal) for name, journal in journals.items()}
+    write_json(arguments.common, {"curves": curves})
     return 0
 
 
@@ -56,3 +61,24 @@ def _journal_of(run: Path) -> list[dict[str, Any]]:
     if not entries:
         raise InputError("nothing is recorded here", file=run / JOURNAL)
     return entries
+
+
+def _gain_of(run: Path) -> str:
+    """What the held-out figures of a run are, with their unit; "": it has no best checkpoint yet."""
+    if not is_checkpoint(run / "best"):
+        return ""
+    told = next(iter(read_card(run / "best" / CARD).scores), "").partition(",")[0]
+    unit = "" if told.startswith("%") else _unit_of(run)
+    return f"{told}, {unit}" if unit else told
+
+
+def _unit_of(run: Path) -> str:
+    """Of the measure that the run's first scenario is judged by; "": it cannot be told from here."""
+    try:
+        settings = read_settings(run)
+        found = world(str(settings["world"]))
+        scenario = read_back(found, settings["scenarios"][0], None)
+    except (ProreusError, ValueError):  # its data, or the module that it comes from, is elsewhere
+        return ""
+    unit = found.measures[scenario.yardstick()[0]].unit
+    return "points" if unit.startswith("%") else unit

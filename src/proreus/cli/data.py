@@ -1,24 +1,21 @@
-"""`proreus data list | clean`: which datasets a data folder holds; raw logs cleaned (`data_clean`)."""
+"""`proreus data list | fetch | clean`: what a data folder holds, getting public data, cleaning raw logs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.table import Table
 
-from proreus.cli import data_clean
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli import data_clean, data_fetch
+from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.data_list import print_datasets
 from proreus.model.errors import UsageError, unknown_name
-from proreus.model.files import write_atomically
-from proreus.reading.catalogue import data_dir, holds, known
-from proreus.worlds import registered, world
+from proreus.reading.catalogue import data_dir
 
-ACTIONS = ("list", "clean")
+ACTIONS = ("list", "fetch", "clean")
 
 
 @dataclass(frozen=True)
@@ -26,38 +23,25 @@ class DataArguments:
     """Flags of `proreus data list`."""
 
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """The folder of datasets; or set PROREUS_DATA."""
+    """The folder of datasets; or set PROREUS_DATA. Default: where proreus data fetch puts them."""
     common: Common = field(default_factory=Common)
 
 
 def run(words: Sequence[str]) -> int:
-    """List the datasets, or clean a log."""
-    example = "Example: proreus data list --data DIR (and see proreus data clean --help)"
+    """List the datasets, fetch some, or clean a log."""
+    example = "Example: proreus data list --data DIR (and see proreus data fetch|clean --help)"
     if not words or words[0].startswith("-"):
         parse(DataArguments, "proreus data list", words, example)
         raise UsageError(f"say what to do with the data: {', '.join(ACTIONS)}")
     action, *rest = words
-    if action not in ACTIONS:
-        raise unknown_name("action", action, ACTIONS)
-    if action == "clean":
-        return data_clean.run(rest)
-    arguments = parse(DataArguments, f"proreus data {action}", rest, example)
-    prepare(arguments.common)
-    folder = data_dir(arguments.data)
-    table = Table(
-        title="datasets" + (f" in {folder}" if folder else " (no data folder given)"), title_justify="left"
-    )
-    for column in ("world", "name", "here", "what", "licence"):
-        table.add_column(column)
-    rows = []
-    for of_world in registered():
-        datasets = world(of_world).datasets
-        for name, found in known(datasets, folder).items():
-            here = holds(datasets, name, folder)
-            about = {"what": found.what, "licence": found.licence}
-            rows.append({"name": name, "here": here, **about, "world": of_world})
-            table.add_row(of_world, name, "yes" if here else "no", *about.values())
-    new_console().print(table)
-    if arguments.common.json is not None:
-        write_atomically(arguments.common.json, (json.dumps({"datasets": rows}, indent=2) + "\n").encode())
-    return 0
+    match action:
+        case "fetch":
+            return data_fetch.run(rest)
+        case "clean":
+            return data_clean.run(rest)
+        case "list":
+            arguments = parse(DataArguments, "proreus data list", rest, example)
+            prepare(arguments.common)
+            return print_datasets(data_dir(arguments.data), arguments.common)
+        case _:
+            raise unknown_name("action", action, ACTIONS)

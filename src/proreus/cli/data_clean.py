@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 import time
@@ -16,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
-from proreus.model.files import write_atomically
+from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.output import new_console, write_json
 from proreus.reading.cleaning.clean import REQUESTS_FILE, WINDOWS_FILE, clean
 from proreus.reading.cleaning.options import CleaningOptions
 from proreus.reading.cleaning.report import Report
@@ -54,7 +53,7 @@ def run(words: Sequence[str]) -> int:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-        disable=not sys.stderr.isatty(),
+        disable=arguments.common.quiet or not sys.stderr.isatty(),
     )
     with bar:
         task = bar.add_task("cleaning", total=None)
@@ -66,7 +65,7 @@ def run(words: Sequence[str]) -> int:
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu_begin
-    console = new_console()
+    console = new_console(arguments.common)
     console.print(_table(report))
     written = WINDOWS_FILE + (f" and {REQUESTS_FILE}" if arguments.requests else "")
     console.print(
@@ -75,9 +74,8 @@ def run(words: Sequence[str]) -> int:
         f" wrote {written} to {arguments.out}",
         soft_wrap=True,
     )
-    if arguments.common.json is not None:
-        account = {**report.as_json(), "seconds": seconds, "cpu_seconds": cpu, "peak_mib": _peak_mib()}
-        write_atomically(arguments.common.json, (json.dumps(account, indent=2) + "\n").encode())
+    account = {**report.as_json(), "seconds": seconds, "cpu_seconds": cpu, "peak_mib": _peak_mib()}
+    write_json(arguments.common, account)
     return 0
 
 

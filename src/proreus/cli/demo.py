@@ -9,8 +9,9 @@ from typing import Annotated
 
 import tyro
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.compare import Destination, compare_and_write, seeds_from
+from proreus.cli.output import new_console
 from proreus.compare.comparison import CompareRequest
 from proreus.worlds import world
 
@@ -44,7 +45,7 @@ def run(words: Sequence[str]) -> int:
         DemoArguments, "proreus demo", words, "Example: proreus demo --seeds 3 --out reports/demo"
     )
     prepare(arguments.common)
-    console = new_console()
+    console = new_console(arguments.common)
     console.print(
         "Pods with shared and whole GPUs arrive at a 120-node cluster until demand is 130 % of it; "
         "then pods queue, leave and evict each other on 20 ordinary nodes.\n"
@@ -57,7 +58,7 @@ def run(words: Sequence[str]) -> int:
         seeds=seeds_from(arguments.common.seed, arguments.seeds),
     )
     command = f"proreus demo --seeds {arguments.seeds} --seed {arguments.common.seed} --out {arguments.out}"
-    to = Destination(arguments.out, arguments.common.json, command)
+    to = Destination(arguments.out, arguments.common, command)
     outputs = compare_and_write(request, to, console)
     console.print(f"Open {outputs.report.resolve()} in a browser.", soft_wrap=True)
     return 0

@@ -9,6 +9,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from proreus.cli.encoding import print_in_any_encoding
 from proreus.model.errors import InputError, ProreusError, UsageError, unknown_name
 from proreus.version import __version__
 
@@ -51,8 +52,8 @@ VERBS: dict[str, tuple[str, str, str]] = {
     ),
     "data": (
         "proreus.cli.data",
-        "list the datasets that a data folder holds, clean raw logs",
-        "proreus data list --data DIR",
+        "list datasets, fetch public ones, clean raw logs",
+        "proreus data fetch openb/default",
     ),
     "demo": ("proreus.cli.demo", "compare the strongest rules and open the way to a report", "proreus demo"),
 }
@@ -61,6 +62,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     words = list(sys.argv[1:] if words is None else words)
+    print_in_any_encoding()
     try:
         return _dispatch(words)
     except (UsageError, InputError) as error:
@@ -85,12 +87,16 @@ def _complain(message: str) -> None:
     print("proreus:", " ".join(message.split()), file=sys.stderr)
 
 
-def _dispatch(words: list[str]) -> int:
+def _dispatch(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         _print_help()
         return 0
     if words[0] in ("-V", "--version", "version"):
         print(f"proreus {__version__}")
+        return 0
+    if words[0] == "--completion":
+        made = importlib.import_module("proreus.cli.completion").completion
+        print(made(words[1] if len(words) > 1 else "", VERBS, _dispatch), end="")
         return 0
     verb, *rest = words
     if verb not in VERBS:
@@ -110,7 +116,10 @@ def _print_help() -> None:
         print(f"  {verb:<{width}}  {does}\n  {'':<{width}}    {example}")
     worlds = importlib.import_module("proreus.worlds").registered()
     print(f"\nWorlds: {', '.join(worlds)}. What one has: proreus simulate WORLD --help.")
-    print("Every verb: --help, --seed, --json FILE, --log-level, --log-json. Flags accept - and _ alike.")
+    print(
+        "Every verb: --help, --seed, --json FILE (-: stdout), --quiet, --log-level, --log-json.\n"
+        "Flags accept - and _ alike. Completion: proreus --completion bash|zsh."
+    )
 
 
 if __name__ == "__main__":

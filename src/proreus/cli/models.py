@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import Annotated, Any
 import tyro
 from rich.table import Table
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.output import new_console, write_json
 from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.model.files import write_atomically
 from proreus.serving.models.versions import ModelStore
 
 DEFAULT_NAME = "vector"
@@ -37,24 +36,22 @@ class ModelsArguments:
 
 def run(words: Sequence[str]) -> int:
     """Look at versions, or change which one is live."""
-    actions = (*ACTIONS, *_ELSEWHERE)
     if not words or words[0].startswith("-"):
         parse(ModelsArguments, "proreus models list", words, _EXAMPLE)
-        raise UsageError(f"say what to do with the models: {', '.join(actions)}")
+        raise UsageError(f"say what to do with the models: {', '.join(NAMES)}")
     action, *rest = words
     if action in _ELSEWHERE:
         code: int = importlib.import_module(_ELSEWHERE[action]).run(rest)
         return code
     if action not in ACTIONS:
-        raise unknown_name("action", action, actions)
+        raise unknown_name("action", action, NAMES)
     arguments = parse(ModelsArguments, f"proreus models {action}", rest, _EXAMPLE)
     prepare(arguments.common)
     if not arguments.store.is_dir():
         raise InputError("there is no such folder", file=arguments.store)
     store = ModelStore(arguments.store)
     result = ACTIONS[action](store, arguments)
-    if arguments.common.json is not None:
-        write_atomically(arguments.common.json, (json.dumps(result, indent=2) + "\n").encode())
+    write_json(arguments.common, result)
     return 0
 
 
@@ -84,7 +81,7 @@ def _list(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
         for r in records:
             parent = "" if r.parent is None else str(r.parent)
             table.add_row(name, str(r.version), r.state, parent, r.created, f"{r.bytes:,}", r.kind, r.note)
-    new_console().print(table)
+    new_console(arguments.common).print(table)
     return {"models": found}
 
 
@@ -93,7 +90,7 @@ def _show(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
     version = arguments.version or store.current(name)
     record = store.record(name, version)
     store.load(name, version)  # says so where its files are damaged
-    console = new_console()
+    console = new_console(arguments.common)
     for key, value in asdict(record).items():
         console.print(f"{key:>8}  {value}", soft_wrap=True)
     return {"name": name, **asdict(record)}
@@ -104,25 +101,27 @@ def _promote(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
     if arguments.version < 1:
         raise UsageError("--version: say which version becomes live")
     store.promote(name, arguments.version)
-    return _now_live(store, name)
+    return _now_live(store, name, arguments)
 
 
 def _rollback(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
     name = _name(store, arguments)
     store.rollback(name)
-    return _now_live(store, name)
+    return _now_live(store, name, arguments)
 
 
-def _now_live(store: ModelStore, name: str) -> dict[str, Any]:
+def _now_live(store: ModelStore, name: str, arguments: ModelsArguments) -> dict[str, Any]:
     record = store.record(name, store.current(name))
-    new_console().print(f"{name}: version {record.version} is live")
+    new_console(arguments.common).print(f"{name}: version {record.version} is live")
     return {"name": name, "live": record.version}
 
 
 def _gc(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
     name = _name(store, arguments)
     removed = store.gc(name, arguments.keep)
-    new_console().print(f"{name}: {len(removed)} versions removed, {len(store.versions(name))} kept")
+    new_console(arguments.common).print(
+        f"{name}: {len(removed)} versions removed, {len(store.versions(name))} kept"
+    )
     return {"name": name, "removed": removed}
 
 
@@ -133,3 +132,4 @@ ACTIONS: dict[str, Callable[[ModelStore, ModelsArguments], dict[str, Any]]] = {
     "rollback": _rollback,
     "gc": _gc,
 }
+NAMES = (*ACTIONS, *_ELSEWHERE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +11,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.output import new_console, write_json
 from proreus.compare.statistics import estimate
 from proreus.model.decision import action_count
 from proreus.model.errors import UsageError
-from proreus.model.files import write_atomically
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import SHIPPED, VectorModel, load_vector_model
@@ -60,15 +59,14 @@ def run(words: Sequence[str]) -> int:
         complaint = model.accepts(actions, actions)
         if complaint is not None:
             raise UsageError(f"--model {arguments.model}: {complaint}")
-    console = new_console()
+    console = new_console(arguments.common)
     result: dict[str, Any] = {"model": arguments.model}
     if arguments.jobs is not None and arguments.nodes is not None:
         result["jobs"] = _play(
             console, model, compile_workload(read_workload(arguments.nodes, arguments.jobs))
         )
     result["generated"] = _compare(console, model, Course(nodes), arguments)
-    if arguments.common.json is not None:
-        write_atomically(arguments.common.json, (json.dumps(result, indent=2) + "\n").encode())
+    write_json(arguments.common, result)
     return 0
 
 

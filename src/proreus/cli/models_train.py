@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Annotated
 
 import tyro
 
-from proreus.cli.arguments import Common, new_console, parse, prepare
+from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.output import new_console, waiting, write_json
 from proreus.cli.training import interrupt_noted
-from proreus.model.files import write_atomically
 from proreus.worlds.pods.traces.k8ssim import read_nodes
 from proreus.worlds.pods.training.vector.course import Course
 from proreus.worlds.pods.training.vector.train import VectorRunConfig, train_vector
@@ -43,20 +42,19 @@ def run(words: Sequence[str]) -> int:
     config = VectorRunConfig(
         updates=arguments.updates, episodes=arguments.episodes, seed=arguments.common.seed
     )
-    console = new_console()
+    console = new_console(arguments.common)
     result: dict[str, object] = {}
-    with interrupt_noted() as interrupted, console.status("compiling kernels, first update") as status:
+    with interrupt_noted() as interrupted, waiting(console, "compiling kernels, first update") as tell:
         for report in train_vector(arguments.out, (name, Course(nodes)), config, interrupted.is_set):
             said = f"update {report.update} of {config.updates}: {report.decisions:,} decisions"
             said += f", reward {report.reward:.3f}, entropy {report.figures['entropy']:.2f}"
-            status.update(said)
+            tell(said)
             if report.validation is not None:
                 held_out = ", ".join(f"{what} {gain:+.1f} %" for what, gain in report.validation.items())
                 console.print(f"{said}; held out: {held_out}{' (best so far)' if report.is_best else ''}")
                 result = {"decisions": report.decisions, "validation": report.validation}
     console.print(f"best checkpoint: {arguments.out / 'best'}", soft_wrap=True)
-    if arguments.common.json is not None:
-        write_atomically(arguments.common.json, (json.dumps(result, indent=2) + "\n").encode())
+    write_json(arguments.common, result)
     if interrupted.is_set():
         raise KeyboardInterrupt(f"interrupted: the best so far is in {arguments.out / 'best'}")
     return 0

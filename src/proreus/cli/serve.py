@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import sys
@@ -17,8 +16,8 @@ from typing import Annotated, Literal
 import tyro
 
 from proreus.cli.arguments import Common, parse_named, prepare
-from proreus.model.errors import UsageError
-from proreus.model.files import write_atomically
+from proreus.cli.output import new_console, write_json
+from proreus.model.errors import UsageError, needs_extra
 from proreus.serving.hosts import is_loopback
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
@@ -27,6 +26,11 @@ LEARNER = "proreus.worlds.pods.training.vector.recorded_ppo:improve"
 """What improves the model; named, not imported: the learner's process imports it."""
 _REST_PORT, _GRPC_PORT = 5000, 50051
 _M_MMAP_THRESHOLD = -3
+_EXAMPLES = {
+    "rest": "proreus serve rest --host 127.0.0.1 --port 5000 --state_dim 14 --action_dim 16",
+    "grpc": "proreus serve grpc --host 127.0.0.1 --port 50051 --state_dim 14 --action_dim 16",
+    "all": "proreus serve all --port 5000 --grpc_port 50051 --state_dim 14 --action_dim 16 --policy runs/x",
+}
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ class ServeArguments:
     grpc_port: int = _GRPC_PORT
     """With `all`: the gRPC port."""
     model: Annotated[str, tyro.conf.arg(metavar="PATH|NAME[@VERSION]")] = ""
-    """A checkpoint's folder, or a model of the store; without it the one that comes with the package."""
+    """What answers /predict: a checkpoint of `proreus models train`, or a model of the store; without it the
+    one that comes with the package. A run of `proreus train` goes to --policy."""
     store: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/models")
     """Where versions and experience are kept."""
     deterministic: bool = False
@@ -114,7 +119,8 @@ class ServeArguments:
     stochastic: bool = False
     """Draw actions from the policy, by a hash of the state: the default."""
     policy: str = "learned"
-    """The policy behind /v1/decide, by its name in the catalogue or the path of a checkpoint."""
+    """The policy behind /v1/decide: a name, the path of a run or checkpoint of `proreus train`, or
+    file.py:Class."""
     learn: bool = True
     """Learn from what /update reports; without it experience is logged only."""
     device: Literal["cpu", "cuda", "auto"] = "cpu"
@@ -134,10 +140,10 @@ class ServeArguments:
 
 def run(words: Sequence[str]) -> int:
     """Serve until told to end."""
+    asked = words[0] if words and words[0] in DOORS else DOORS[0]
     description = (
         f"Doors: {', '.join(DOORS)} (both in one process). "
-        f"Policies of /v1/decide: {', '.join(POLICIES.names)}.\n\n"
-        "Example: proreus serve rest --host 127.0.0.1 --port 5000 --state_dim 14 --action_dim 16"
+        f"Policies of /v1/decide: {', '.join(POLICIES.names)}.\n\nExample: {_EXAMPLES[asked]}"
     )
     door, arguments = parse_named(ServeArguments, "serve", ("door", DOORS), words, description)
     prepare(arguments.common)
@@ -146,12 +152,12 @@ def run(words: Sequence[str]) -> int:
         from proreus.cli.serve_options import serving_options
         from proreus.serving.running import RunningService
     except ImportError as error:
-        raise UsageError(f"serve needs the extra serve (pip install 'proreus[serve]'): {error}") from error
+        raise UsageError(f"serve {needs_extra('serve')} ({error})") from error
     if arguments.device == "cuda":
-        print("proreus: note: deciding and learning online take the CPU; a GPU is not used", file=sys.stderr)
+        _say(arguments, "note: deciding and learning online take the CPU; a GPU is not used")
     options = serving_options(arguments, LEARNER if arguments.learn else "")
     _give_back_large_blocks()
-    print("proreus: loading (the first start compiles for a minute)", file=sys.stderr, flush=True)
+    _say(arguments, "loading (the first start compiles for a minute)")
     with _told_to_end() as ending:
         service = RunningService(options)
         ending.loaded()
@@ -161,7 +167,7 @@ def run(words: Sequence[str]) -> int:
             _announce(ready, arguments)
             ending.wait()
         finally:
-            print("proreus: draining", file=sys.stderr, flush=True)
+            _say(arguments, "draining")
             service.stop(arguments.limits.drain_seconds)
     return 0
 
@@ -194,17 +200,24 @@ def _open(service: object, door: str, arguments: ServeArguments) -> dict[str, ob
 
 def _announce(ready: dict[str, object], arguments: ServeArguments) -> None:
     how = "deterministic" if arguments.deterministic else "stochastic"
+    console = new_console(arguments.common)
     for name in ("rest", "grpc"):
         place = ready.get(name)
         if isinstance(place, dict):
-            print(f"{name}: {place['host']}:{place['port']}")
-    print(
+            console.print(f"{name}: {place['host']}:{place['port']}", soft_wrap=True, highlight=False)
+    console.print(
         f"model: {ready['model']}@{ready['version']} ({ready['kind']}), "
         f"{(arguments.action_dim - 2) // 2} nodes, {how}",
-        flush=True,
+        soft_wrap=True,
+        highlight=False,
     )
-    if arguments.common.json is not None:
-        write_atomically(arguments.common.json, (json.dumps(ready, indent=2) + "\n").encode())
+    write_json(arguments.common, ready)
+
+
+def _say(arguments: ServeArguments, text: str) -> None:
+    """How far the service is, on stderr."""
+    if not arguments.common.quiet:
+        print(f"proreus: {text}", file=sys.stderr, flush=True)
 
 
 def check_host(arguments: ServeArguments) -> None:

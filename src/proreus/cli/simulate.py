@@ -15,8 +15,9 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from proreus.cli.arguments import Common, new_console, prepare
+from proreus.cli.arguments import Common, prepare
 from proreus.cli.explain import explanation_table
+from proreus.cli.output import new_console, waiting, write_json
 from proreus.cli.watching import screen
 from proreus.cli.worlds import parse_in_world, tuning_for, world_in
 from proreus.compare.results import Simulated, measures_table
@@ -61,13 +62,13 @@ def run(words: Sequence[str]) -> int:
     policy = catalogue.make(chosen, tuning, common.seed)
     if arguments.explain and not isinstance(policy, Explains):
         raise UsageError(f"--explain: policy {chosen!r} gives no reasons")
-    console = new_console()
-    with console.status(f"reading {scenario.name}"):
+    console = new_console(common)
+    with waiting(console, f"reading {scenario.name}"):
         work = scenario.load(common.seed)
     if arguments.export is not None and scenario.start(work, common.seed).outcome().export is None:
         raise UsageError(f"--export: the world {world.name!r} has nothing to export")
     if arguments.explain:
-        with console.status(f"looking for {arguments.explain}"):
+        with waiting(console, f"looking for {arguments.explain}"):
             _explain(world, scenario.start(work, common.seed), policy.fresh(common.seed), arguments, console)
     if arguments.watch > 0:
         _watch(scenario, world.shown(work), policy, arguments, console)
@@ -77,8 +78,7 @@ def run(words: Sequence[str]) -> int:
     if played.remark:
         console.print(played.remark)
     _write(played.outcome, arguments, console)
-    if common.json is not None:
-        write_atomically(common.json, (json.dumps(result.to_json(), indent=2) + "\n").encode())
+    write_json(common, result.to_json())
     return 0
 
 

@@ -6,7 +6,6 @@ Each algorithm has flags of its own: the settings of its learner, which is impor
 from __future__ import annotations
 
 import argparse
-import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -15,9 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
+from rich.console import Console
 
-from proreus.cli.arguments import Output, new_console, parse_named, prepare
+from proreus.cli.arguments import parse_named, prepare
 from proreus.cli.compare import scenario_names
+from proreus.cli.output import Output, new_console, write_json
 from proreus.cli.training import interrupt_noted, interrupted_and_saved, kept_work_named, shown
 from proreus.cli.worlds import world_in
 from proreus.contract.own import read_back, scenario_named
@@ -35,7 +36,6 @@ from proreus.learning.learner import (
 from proreus.learning.runs import read_settings
 from proreus.learning.settings import FORMER_NAMES
 from proreus.model.errors import InputError, UsageError
-from proreus.model.files import write_atomically
 from proreus.workers.processes import Workers
 from proreus.worlds import registered
 
@@ -63,10 +63,10 @@ def run(words: Sequence[str]) -> int:
     arguments = _parsed(learner, world, words)
     prepare(arguments.output)
     task = _task(learner, world, arguments)
-    summary = _watch(learner, task)
-    new_console().print(f"best checkpoint: {task.folder / 'best'}", soft_wrap=True)
-    if arguments.output.json is not None:
-        write_atomically(arguments.output.json, (json.dumps(summary, indent=2) + "\n").encode())
+    console = new_console(arguments.output)
+    summary = _watch(learner, task, console)
+    console.print(f"best checkpoint: {task.folder / 'best'}", soft_wrap=True)
+    write_json(arguments.output, summary)
     return 0
 
 
@@ -198,9 +198,9 @@ def _scenarios(world: World, arguments: Any) -> tuple[Scenario, ...]:
     return tuple(scenario_named(world, workload, name) for name in names)
 
 
-def _watch(learner: Learner, task: Task) -> Mapping[str, Any]:
+def _watch(learner: Learner, task: Task, console: Console) -> Mapping[str, Any]:
     """Follow a learner to its end, or until Ctrl-C; the result as JSON."""
-    console, summary = new_console(), dict[str, Any]()
+    summary = dict[str, Any]()
     evolves = isinstance(learner, EvolutionLearner)
     if evolves:
         population = task.configs[0].population

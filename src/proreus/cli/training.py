@@ -39,6 +39,7 @@ def shown(console: Console, what: str) -> Iterator[Show]:
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
     with bar:
         task = bar.add_task("compiling kernels", total=None)

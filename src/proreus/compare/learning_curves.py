@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,18 +34,43 @@ def _place(entry: Mapping[str, Any]) -> float:
     return float(entry["update"] if "update" in entry else entry["generation"] + 1)
 
 
-def curves_figure(journals: Mapping[str, Journal]) -> Figure:
-    """Held-out gains, and what the runs trained on, side by side."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    judged, training = figure.subplots(1, 2)
+def curves_figure(journals: Mapping[str, Journal], gain: str = "") -> Figure:
+    """Held-out gains, and what the runs trained on, side by side; `gain`: what is held out, with its unit.
+
+    An evolution strategy's fitness and a learner's return are different things: each has a plot of its own.
+    """
+    kinds = {name: _trains_on(journal) for name, journal in journals.items()}
+    shown = list(dict.fromkeys(kinds.values()))
+    figure = Figure(figsize=(5 * (1 + len(shown)), 4), layout="constrained")
+    judged, *training = figure.subplots(1, 1 + len(shown))
     for name, journal in journals.items():
-        for axes, points, marker in ((judged, held_out(journal), "o-"), (training, trained(journal), "-")):
+        beside = training[shown.index(kinds[name])]
+        for axes, points, marker in ((judged, held_out(journal), "o-"), (beside, trained(journal), ".-")):
             if points:
                 axes.plot(*zip(*points, strict=True), marker, label=name, markersize=3, linewidth=1.4)
     judged.axhline(0.0, color="grey", linewidth=0.8)
-    judged.set_title("Held out: gain over the strongest rule")
-    training.set_title("Training: mean fitness or return")
-    for axes in (judged, training):
-        axes.set_xlabel("generation or update")
-        axes.legend()
+    judged.set_title("Held out")
+    judged.set_ylabel(gain or "gain over the strongest rule")
+    judged.set_xlabel(" or ".join(dict.fromkeys(kind.step for kind in shown)))
+    for axes, kind in zip(training, shown, strict=True):
+        axes.set_title("Training")
+        axes.set_ylabel(kind.figure)
+        axes.set_xlabel(kind.step)
+    for axes in (judged, *training):
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend()
     return figure
+
+
+@dataclass(frozen=True)
+class _TrainsOn:
+    """What a run counts, and what it is rewarded with."""
+
+    step: str
+    figure: str
+
+
+def _trains_on(journal: Journal) -> _TrainsOn:
+    if any("fitness" in entry for entry in journal):
+        return _TrainsOn("generation", "mean fitness of the population, as held out")
+    return _TrainsOn("update", "mean return of an episode, in rewards")

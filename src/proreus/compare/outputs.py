@@ -9,9 +9,13 @@ from pathlib import Path
 from proreus.compare.comparison import Comparison
 from proreus.compare.exports import per_seed_csv, rows_csv, rows_json
 from proreus.compare.machine import describe_machine
-from proreus.compare.plots import render_plots
 from proreus.compare.report.page import Circumstances, render_report
+from proreus.model.errors import WorkError
 from proreus.model.files import make_folder, write_atomically
+
+COMMAND = "command.txt"
+"""What was run: the same command again replaces its report, another one keeps it."""
+_OURS = ("report.html", "rows.csv", "rows.json", "per_seed.csv", "plots", COMMAND)
 
 
 @dataclass(frozen=True)
@@ -23,10 +27,14 @@ class Outputs:
     rows_json: Path
     per_seed_csv: Path
     plots: tuple[Path, ...]
+    earlier: Path | None = None
+    """Where the report of another run is kept that stood here before."""
 
 
 def write_outputs(comparison: Comparison, folder: Path, command: str) -> Outputs:
     """Write every file; each is there in full or not at all. `command` is what the report says was run."""
+    from proreus.compare.plots import render_plots  # Matplotlib, which takes half a second to load
+
     about = Circumstances(command, datetime.now().astimezone(), describe_machine())
     plots = {folder / "plots" / name: content for name, content in render_plots(comparison).items()}
     outputs = Outputs(
@@ -35,8 +43,10 @@ def write_outputs(comparison: Comparison, folder: Path, command: str) -> Outputs
         rows_json=folder / "rows.json",
         per_seed_csv=folder / "per_seed.csv",
         plots=tuple(plots),
+        earlier=_keep_earlier(folder, command),
     )
     make_folder(folder / "plots")
+    write_atomically(folder / COMMAND, f"{command}\n".encode())
     write_atomically(outputs.rows_json, rows_json(comparison))
     write_atomically(outputs.rows_csv, rows_csv(comparison))
     write_atomically(outputs.per_seed_csv, per_seed_csv(comparison))
@@ -44,3 +54,25 @@ def write_outputs(comparison: Comparison, folder: Path, command: str) -> Outputs
         write_atomically(path, content)
     write_atomically(outputs.report, render_report(comparison, about).encode())
     return outputs
+
+
+def _keep_earlier(folder: Path, command: str) -> Path | None:
+    """Move the report of another run aside, into a folder of its own; None: there was none."""
+    if not (folder / "report.html").exists():
+        return None
+    try:
+        if (folder / COMMAND).exists() and (folder / COMMAND).read_text().strip() == command:
+            return None
+        numbers = (int(path.name.rpartition("-")[2]) for path in folder.glob("earlier-*") if _numbered(path))
+        kept = folder / f"earlier-{max(numbers, default=0) + 1}"
+        kept.mkdir()
+        for name in _OURS:
+            if (folder / name).exists():
+                (folder / name).rename(kept / name)
+    except OSError as error:
+        raise WorkError(f"{folder}: the earlier report cannot be kept: {error.strerror}") from error
+    return kept
+
+
+def _numbered(path: Path) -> bool:
+    return path.name.rpartition("-")[2].isdecimal()

@@ -1,4 +1,7 @@
-"""What a run and a comparison came to, as values for notebooks: rows, a table as text, a frame, a plot."""
+"""What a run and a comparison came to, as values for notebooks: rows, a table as text, a frame, a plot.
+
+Matplotlib takes half a second to load, so that is done by whoever draws.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.exports import row_cells
-from proreus.compare.learning_curves import curves_figure
 from proreus.compare.outputs import Outputs, write_outputs
-from proreus.compare.plots import ranking_figure, series_figure
+from proreus.compare.report.summary import findings
 from proreus.compare.tables import scenario_tables
 from proreus.contract.world import Played, World
 from proreus.learning.runs import read_journal
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cells = dict[str, Any]
+NOTEBOOK_WIDTH = 300
 
 
 def measures_table(title: str, world: World, found: Mapping[str, float]) -> Table:
@@ -78,6 +81,8 @@ class Simulated:
         """How the run went, in the world's first quantities."""
         if self.played.picture is None:
             raise UsageError("this run was not recorded: simulate(..., record=True)")
+        from proreus.compare.plots import series_figure
+
         return series_figure(f"{self.policy} on {self.scenario}", self.world, self.played.picture.recording)
 
     def to_json(self) -> Cells:
@@ -113,6 +118,27 @@ class Compared:
             for one in self.comparison.results
         ]
 
+    @property
+    def differences(self) -> list[Cells]:
+        """One for each scenario and policy: how far it is from the leader, paired by seed, as the report."""
+        found = [findings(self.comparison, scenario) for scenario in self.comparison.request.scenarios]
+        return [
+            {
+                "scenario": one.scenario.name,
+                "measure": one.standing.measure,
+                "policy": policy,
+                "leader": one.standing.policies[0],
+                "mean": difference.estimate.mean,
+                "low": difference.estimate.low,
+                "high": difference.estimate.high,
+                "n": difference.estimate.n,
+                "significant": difference.significant,
+            }
+            for one in found
+            if one.standing is not None
+            for policy, difference in one.differences.items()
+        ]
+
     def to_pandas(self) -> Any:
         """`rows` as a DataFrame; pandas is imported for it alone."""
         return frame_of(self.rows)
@@ -123,6 +149,8 @@ class Compared:
         name = scenario or next(iter(known))
         if name not in known:
             raise UsageError(f"scenario {name!r} is not in this comparison: {', '.join(known)}")
+        from proreus.compare.plots import ranking_figure
+
         return ranking_figure(self.comparison, known[name])
 
     def report(self, folder: Path | str, command: str = "") -> Outputs:
@@ -130,7 +158,7 @@ class Compared:
         return write_outputs(self.comparison, Path(folder), command or "proreus.compare(...) in Python")
 
     def __repr__(self) -> str:
-        return as_text(scenario_tables(self.comparison))
+        return as_text(scenario_tables(self.comparison, NOTEBOOK_WIDTH))
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,6 +185,8 @@ class Trained:
 
     def plot(self) -> Figure:
         """The learning curve: held out, and in training."""
+        from proreus.compare.learning_curves import curves_figure
+
         return curves_figure({self.folder.name: self.rows})
 
     def __repr__(self) -> str:
@@ -177,9 +207,9 @@ def frame_of(rows: Sequence[Cells]) -> Any:
     return pandas.DataFrame(rows)
 
 
-def as_text(tables: Sequence[Table], width: int = 300) -> str:
+def as_text(tables: Sequence[RenderableType]) -> str:
     """Tables as plain text, each as wide as it needs: a notebook scrolls, and a figure cut short is none."""
-    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False)
+    console = Console(file=io.StringIO(), width=NOTEBOOK_WIDTH, color_system=None, markup=False, emoji=False)
     for table in tables:
         console.print(table)
     text = console.file.getvalue()  # type: ignore[attr-defined]

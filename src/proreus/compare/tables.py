@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from proreus.compare.comparison import Comparison
+from proreus.compare.layout import Sheet, laid_out
 from proreus.compare.ranking import among_best, standing, telling_measures
 from proreus.compare.statistics import Row
 from proreus.compare.wording import NOTHING, decimals_for, half_width, number, with_unit
 from proreus.contract.scenario import Scenario
 
 
-def scenario_tables(comparison: Comparison) -> list[Table]:
-    """One table per scenario: a row per policy, the best first."""
-    return [_table(comparison, scenario) for scenario in comparison.request.scenarios]
+def scenario_tables(comparison: Comparison, width: int) -> list[RenderableType]:
+    """For each scenario a row per policy, the best first; for a terminal of so many columns."""
+    scenarios = comparison.request.scenarios
+    return [part for scenario in scenarios for part in laid_out(_sheet(comparison, scenario), width)]
 
 
-def _table(comparison: Comparison, scenario: Scenario) -> Table:
+def _sheet(comparison: Comparison, scenario: Scenario) -> Sheet:
     order = standing(comparison, scenario)
     policies = comparison.request.policies if order is None else order.policies
     seeds = len(comparison.request.seeds)
     measures = comparison.world.measures
-    table = Table(
-        title=Text(f"{scenario.name}, {seeds} seed{'s' if seeds > 1 else ''}", style="bold"),
-        caption=_caption(measures[order.measure].in_short if order else "", seeds),
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("policy", no_wrap=True)
-    columns = []
+    head, columns = ["policy"], []
     for measure in telling_measures(comparison, scenario):
         rows = comparison.rows_for(scenario, measure)
         unit = "%" if rows[0].unit.startswith("%") else rows[0].unit
-        table.add_column(with_unit(measures[measure].in_short, unit), justify="right", no_wrap=True)
+        head.append(with_unit(measures[measure].in_short, unit))
         columns.append(_cells(rows, among_best(comparison, scenario, measure)))
-    for policy in policies:
-        cells = [column.get(policy, Text(NOTHING, style="dim")) for column in columns]
-        table.add_row(Text(policy), *cells)
-    return table
+    return Sheet(
+        title=f"{scenario.name}, {seeds} seed{'s' if seeds > 1 else ''}",
+        head=tuple(head),
+        rows=tuple(
+            (policy, *(column.get(policy, Text(NOTHING, style="dim")) for column in columns))
+            for policy in policies
+        ),
+        caption=_caption(measures[order.measure].in_short if order else "", seeds),
+    )
 
 
 def _cells(rows: tuple[Row, ...], best: frozenset[str]) -> dict[str, Text]:
@@ -52,9 +52,7 @@ def _cells(rows: tuple[Row, ...], best: frozenset[str]) -> dict[str, Text]:
     }
 
 
-def _caption(measure: str, seeds: int) -> Text:
+def _caption(measure: str, seeds: int) -> str:
     interval = "± 95 % interval" if seeds > 1 else "one seed, so no interval"
     by = f"sorted by {measure}; " if measure else ""
-    return Text(
-        f"{by}{interval}; green: best, or not significantly different from it (paired by seed)", style="dim"
-    )
+    return f"{by}{interval}; green: best, or not significantly different from it (paired by seed)"

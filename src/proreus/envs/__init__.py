@@ -1,4 +1,4 @@
-"""Gymnasium views of the worlds. Importing this package registers the ids of every registered world.
+"""Gymnasium views of the worlds. `import proreus` registers the ids of every registered world through it.
 
 `gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
 `"proreus/Rebalance-v0"` a `DeployEnv`: the classes are here too, loaded when they are asked for. A world that

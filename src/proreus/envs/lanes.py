@@ -3,7 +3,7 @@
 A world names a function that makes its lanes in its `Registered` value, and has an environment; or a class of
 one's own builds on `LanesEnv`.
 
->>> import gymnasium, proreus.envs
+>>> import gymnasium, proreus
 >>> env = gymnasium.make("proreus/Toy-v0", scenario="busy")
 >>> observation, info = env.reset(seed=1)
 """
@@ -15,21 +15,23 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, Literal, TypeAlias
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from proreus.contract.lanes import Choices, Lanes
-from proreus.kernels.arrays import Bool
-from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.environment import WorldEnv, own_reward
+from proreus.kernels.arrays import I64, Bool
+from proreus.model.errors import UsageError, unknown_name
 
 Observed: TypeAlias = dict[str, Any]
 """`rows` [R, F], `context` [G] and `action_mask` [K]."""
-Illegal = Literal["raise", "first"]
+Illegal = Literal["first", "raise"]
 _MOST = np.float32(1e6)
+_MOST_ROWS, _MOST_FEATURES = 40, 12
+"""Of a picture."""
 
 
-class LanesEnv(gymnasium.Env[Observed, np.int64]):
+class LanesEnv(WorldEnv):
     """One lane, one action per step.
 
     `reset(seed=s)` begins what `Lanes.reset(s)` begins, and without a seed the episode that the lane goes on
@@ -37,26 +39,22 @@ class LanesEnv(gymnasium.Env[Observed, np.int64]):
     `own` terms. After the last action of an episode nothing is to be decided: the observation is zeros.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  # as Gymnasium declares it
-
     def __init__(
         self,
         lanes: Lanes | str,
         *,
         seed: int | None = None,
         render_mode: str | None = None,
-        illegal: Illegal = "raise",
+        illegal: Illegal = "first",
         **settings: Any,
     ) -> None:
         """`lanes`: a batch of one, or "module:function" that makes it from the `settings`.
 
-        `illegal`: an illegal action raises, or counts as the first legal one where there are no masks.
+        `illegal`: an illegal action counts as the first legal one, or raises. A `reward` that is a function
+        takes the place of the world's.
         """
-        if illegal not in ("raise", "first"):
-            raise unknown_name("illegal", str(illegal), ("raise", "first"))
-        if render_mode is not None:
-            raise UsageError(f"render_mode: {render_mode!r}, and lanes are not drawn")
-        self.render_mode, self._illegal, self._first_seed = render_mode, illegal, seed
+        own = own_reward(settings)
+        super().__init__(seed=seed, render_mode=render_mode, illegal=(illegal, "first"), reward=own)
         self.lanes: Lanes = _made(lanes, settings) if isinstance(lanes, str) else lanes
         if len(self.lanes) != 1:
             raise UsageError(f"an environment has one lane, not {len(self.lanes)}")
@@ -71,43 +69,53 @@ class LanesEnv(gymnasium.Env[Observed, np.int64]):
                 "action_mask": spaces.MultiBinary(legal.size),
             }
         )
-        self._begun, self._over = False, True
+        self._over, self._cut, self._illegal, self._own = True, False, False, 0.0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observed, dict[str, Any]]:
         """Begin an episode."""
-        first = not self._begun
-        if seed is None and first:
-            seed = self._first_seed
-        super().reset(seed=seed)
-        if seed is not None:
-            self._choices = self.lanes.reset(seed)
+        first = not self._has_begun
+        wanted = self._first_seed if seed is None and first else seed
+        if wanted is not None:
+            self._choices = self.lanes.reset(wanted)
         elif first or not self._over:  # else the lane has begun its next episode by itself
             self._choices = self.lanes.reset(int(self.np_random.integers(2**31)))
-        self._begun, self._over = True, False
-        return self._observed(), {"action_mask": self.action_masks(), "illegal": False, "own": 0.0}
+        return super().reset(seed=seed, options=options)
 
-    def step(self, action: np.int64 | int) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
-        """Take an action."""
+    def _begin(self, options: dict[str, Any]) -> None:
+        self._over, self._cut, self._illegal, self._own = False, False, False, 0.0
+
+    def _act(self, action: int) -> float:
         if self._over:
             raise UsageError("reset the environment before its first step, and after an episode")
-        legal, chosen = self._choices.legal[0], int(action)
-        illegal = not (0 <= chosen < legal.size and legal[chosen])
-        if illegal:
-            if self._illegal == "raise":
-                raise IllegalDecision(f"action {chosen} is masked")
-            chosen = int(np.argmax(legal))
-        steps = self.lanes.step(np.array([chosen]))
-        self._choices, self._over = steps.choices, bool(steps.ended[0])
-        info = {"action_mask": self.action_masks(), "illegal": illegal, "own": float(steps.own[0])}
-        truncated = steps.truncated is not None and bool(steps.truncated[0])
-        return self._observed(), float(steps.rewards[0]), self._over and not truncated, truncated, info
+        legal = self._choices.legal[0]
+        self._illegal = not (0 <= action < legal.size and legal[action])
+        if self._illegal:
+            self._refuse(f"action {action} is masked")
+            action = int(np.argmax(legal))
+        steps = self.lanes.step(np.array([action]))
+        self._choices, self._over, self._own = steps.choices, bool(steps.ended[0]), float(steps.own[0])
+        self._cut = steps.truncated is not None and bool(steps.truncated[0])
+        return float(steps.rewards[0])
+
+    def _now(self) -> tuple[Observed, bool, bool, dict[str, Any]]:
+        info = {"illegal": self._illegal, "own": self._own}
+        return self._observed(), self._over and not self._cut, self._cut, info
 
     def action_masks(self) -> Bool:
         """bool[K]: the legal actions now, under the name that sb3-contrib looks for."""
         legal: Bool = self._choices.legal[0].copy()
         return np.ones_like(legal) if self._over else legal
+
+    def _lines(self) -> list[str]:
+        """What can be chosen: lanes show rows of features, and which are legal."""
+        if self._over:
+            return ["the episode is over"]
+        legal = np.flatnonzero(self._choices.legal[0])
+        head = f"{legal.size} of {self._choices.legal[0].size} actions are legal: {_listed(legal)}"
+        rows = self._choices.rows[0][:_MOST_ROWS]
+        return [head, *(" ".join(f"{value:8.3g}" for value in row[:_MOST_FEATURES]) for row in rows)]
 
     def _observed(self) -> Observed:
         seen = {
@@ -116,6 +124,11 @@ class LanesEnv(gymnasium.Env[Observed, np.int64]):
             "action_mask": self._choices.legal[0].astype(np.int8),
         }
         return {name: np.zeros_like(array) for name, array in seen.items()} if self._over else seen
+
+
+def _listed(numbers: I64) -> str:
+    shown = ", ".join(map(str, numbers[:_MOST_ROWS].tolist()))
+    return f"{shown}, ..." if numbers.size > _MOST_ROWS else shown
 
 
 def _made(reference: str, settings: dict[str, Any]) -> Lanes:

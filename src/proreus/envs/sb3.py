@@ -1,8 +1,8 @@
 """Adapter to Stable-Baselines3: vector environments that its algorithms, and sb3-contrib's, take as they are.
 
 Needs the extra `sb3`; nothing else imports this module. `MaskablePPO` finds the masks by the method
-`action_masks` of the environments; for algorithms without masks (`DQN`, `PPO`) pass `illegal="delay"`
-(pods) or `illegal="first_fit"` (virtual machines).
+`action_masks` of the environments; for algorithms without masks (`DQN`, `PPO`) an illegal action counts as a
+harmless one.
 """
 
 from __future__ import annotations

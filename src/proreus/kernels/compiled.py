@@ -23,6 +23,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.caching import CacheImpl, CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 
+from proreus.kernels.places import can_be_written, place_for
+
 if sys.platform != "win32":
     import fcntl
 
@@ -107,16 +109,17 @@ def _outside(folder: Path) -> tuple[str, str]:
 @lru_cache(maxsize=64)
 def _folder(group: str, digest: str) -> Path | None:
     """A folder of that name, made now; those of older versions of the group's code are dropped."""
-    root = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "proreus" / "machine-code" / group
+    folder = place_for(group, digest)
+    if folder is None or not can_be_written(folder):
+        return folder
     try:
-        (root / digest).mkdir(parents=True, exist_ok=True)
-        os.utime(root / digest)
-        older = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[_KEEP:]
-    except OSError:
-        return None  # a read-only home: Numba falls back to its own choice of place
+        os.utime(folder)
+        older = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[_KEEP:]
+    except OSError:  # another process is tidying up as well
+        return folder
     for path in older:
         shutil.rmtree(path, ignore_errors=True)
-    return root / digest
+    return folder
 
 
 def compiled(function: Kernel, home: Path | None = None) -> Kernel:
@@ -131,7 +134,8 @@ def compiled(function: Kernel, home: Path | None = None) -> Kernel:
     dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
     if hasattr(dispatcher, "_cache"):  # under NUMBA_DISABLE_JIT it is the function itself
         folder = folder_of(home or Path(function.__code__.co_filename))
-        dispatcher._cache = _OneWriter(_KernelCache(function, folder))
+        with contextlib.suppress(RuntimeError):  # Numba finds no place for its code: it is compiled anew
+            dispatcher._cache = _OneWriter(_KernelCache(function, folder))
     return cast(Kernel, dispatcher)
 
 
@@ -156,6 +160,10 @@ def _locator_in(folder: Path) -> type:
             super().__init__(function, file)
             self._cache_path = str(folder / self.get_suitable_cache_subpath(file))
 
+        def ensure_cache_path(self) -> None:
+            if can_be_written(folder):
+                super().ensure_cache_path()
+
     return InFolder
 
 
@@ -173,12 +181,13 @@ class _OneWriter:
         return getattr(self._cache, name)
 
     def save_overload(self, signature: Any, data: Any) -> None:
-        """As Numba's, under a lock on the folder."""
+        """As Numba's, under a lock on the folder; one that can only be read stays as it is."""
         folder = Path(self._cache.cache_path)
-        with contextlib.suppress(OSError):  # no such folder and none to be made: Numba tells, or does without
+        # Kept or not, the code has been compiled and runs: a folder that is closed or full stops nobody.
+        with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / "lock"):
-            self._cache.save_overload(signature, data)
+            with _locked(folder / "lock"):
+                self._cache.save_overload(signature, data)
 
 
 @contextlib.contextmanager

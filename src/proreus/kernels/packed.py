@@ -9,6 +9,7 @@ shared, not copied, and Python reads the handle's fields as before.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,16 @@ class Handle(structref.StructRefProxy):  # type: ignore[misc]
         if name == "columns":
             raise AttributeError(name)
         return getattr(self.columns, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For `copy` and `pickle`: packed again from copies of the columns."""
+        return pack, (self.columns,)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return self.__reduce__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return pack(copy.deepcopy(self.columns, memo))
 
 
 def packable(columns: type[Columns]) -> type[Columns]:

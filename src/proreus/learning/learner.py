@@ -19,13 +19,13 @@ from proreus.learning.gradient_run import GradientRun, Report, live
 from proreus.learning.runs import SETTINGS, Identity, WrittenScenario, read_settings, scenarios_of
 from proreus.learning.settings import config_from
 from proreus.learning.update import Update
-from proreus.model.errors import InputError, UsageError
+from proreus.model.errors import InputError, UsageError, needs_extra
 from proreus.workers.processes import Workers, pool_of
 
 Scenarios = Sequence[Any]
 Configs = tuple[Any, ...]
 """One of each of a learner's `configs`."""
-_EXTRA, _INSTALL = ("cmaes", "torch"), "needs the extra `learn`: pip install 'proreus[learn]'"
+_EXTRA, _INSTALL = ("cmaes", "torch"), needs_extra("learn")
 _FORMATS = {"loss": ".4f", "kl": ".4f"}
 """Of figures on a terminal; others have two digits."""
 

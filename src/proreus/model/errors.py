@@ -48,6 +48,14 @@ class IllegalDecision(WorkError):
     """A policy returned a decision that the rules forbid; a world never carries it out."""
 
 
+def needs_extra(extra: str) -> str:
+    """What to install, as a clone has it and as an installed package has it."""
+    return (
+        f"needs the extra `{extra}`: pip install -c constraints.txt -e '.[{extra}]' in a clone, "
+        f"or pip install 'proreus[{extra}]'"
+    )
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is in no catalogue, with the nearest known one."""
     names = sorted(known)

@@ -161,7 +161,21 @@ def check_writable(path: Path) -> None:
         raise WorkError(f"{path}: cannot be written: there is no folder {path.parent}")
     if folder:
         raise WorkError(f"{path}: cannot be written: it is a folder")
-    if not os.access(path.parent, os.W_OK):
+    special = path.exists() and not path.is_file()  # a pipe or a device is written to, never replaced
+    if not os.access(path if special else path.parent, os.W_OK):
+        raise WorkError(f"{path}: cannot be written: Permission denied")
+
+
+def check_folder(path: Path) -> None:
+    """Say before the work that no result could be written into this folder, which need not exist yet."""
+    try:
+        nearest = next(one for one in (path, *path.absolute().parents) if one.exists())
+        folder = nearest.is_dir()
+    except OSError as error:
+        raise WorkError(f"{path}: cannot be written: {error.strerror}") from error
+    if not folder:
+        raise WorkError(f"{path}: cannot be written: {nearest} is no folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
         raise WorkError(f"{path}: cannot be written: Permission denied")
 
 

@@ -92,7 +92,7 @@ class Catalogue:
             return found
         if name.endswith(".py"):
             raise UsageError(f"unknown policy {name!r}: say which class or function of it, {name}:NAME")
-        if "/" in name:
+        if "/" in name or Path(name).is_dir():
             raise UsageError(f"unknown policy {name!r}: there is neither a checkpoint nor a training run")
         raise unknown_name("policy", name, self.names)
 

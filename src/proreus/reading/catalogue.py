@@ -1,18 +1,21 @@
-"""Data folders: which files a dataset needs, under which licence, and whether they are here.
+"""Data folders: which files a dataset needs, from where, under which licence, and whether they are here.
 
 Every world lists its own datasets in `traces/datasets.py`; the functions here take such a list. Data is never
-part of the project: the folder is the user's, given with --data or in PROREUS_DATA.
+part of the project: the folder is the user's, given with --data or in PROREUS_DATA, else the one that
+`proreus data fetch` fills.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TypeVar
 
 from proreus.model.errors import InputError, unknown_name
+from proreus.reading.remotes import Remote
 
 VARIABLE = "PROREUS_DATA"
 _HOW = f"point --data or {VARIABLE} at the folder that holds the datasets"
@@ -28,18 +31,69 @@ class Dataset:
     """Relative to the data folder; `*` stands for the member of the family."""
     alternatives: tuple[str, ...] = ()
     """Further places for the file with the `*`."""
+    home: str = ""
+    """Where it is published and described."""
+    remotes: tuple[Remote, ...] = ()
+    """The public files that `proreus data fetch` knows, of every member; none: it is fetched by hand."""
 
 
 AnyDataset = TypeVar("AnyDataset", bound=Dataset)
 
 
 def data_dir(explicit: Path | None) -> Path | None:
-    """The data folder: `explicit` (from --data), else PROREUS_DATA, else None."""
+    """The data folder: `explicit` (from --data), else PROREUS_DATA, else what was fetched, else None."""
     variable = os.environ.get(VARIABLE)
     named = explicit or (Path(variable) if variable else None)
     if named is not None and not _is_folder(named):
         raise InputError(f"no such folder; {_HOW}", file=named)
-    return named
+    usual = user_data_dir()
+    return named or (usual if usual is not None and _is_folder(usual) else None)
+
+
+def user_data_dir() -> Path | None:
+    """Where datasets are fetched to if nothing else is said; None: the user has no home."""
+    named = os.environ.get("XDG_DATA_HOME")
+    try:
+        return (Path(named) if named else Path.home() / ".local" / "share") / "proreus"
+    except RuntimeError:
+        return None
+
+
+def fetch_dir(explicit: Path | None) -> Path:
+    """Where to fetch datasets to; it need not exist yet."""
+    variable = os.environ.get(VARIABLE)
+    found = explicit or (Path(variable) if variable else user_data_dir())
+    if found is None:
+        raise InputError("there is no home to keep data in: name a folder with --data")
+    return found
+
+
+def remotes_of(datasets: Mapping[str, Dataset], name: str) -> tuple[Remote, ...]:
+    """The public files of a dataset, of one member of a family, or of a whole family ("openb")."""
+    whole = name if name in datasets else f"{name}/*"
+    if whole in datasets:
+        patterns = (*datasets[whole].files, *datasets[whole].alternatives)
+        return tuple(one for one in datasets[whole].remotes if any(fnmatch(one.file, at) for at in patterns))
+    pattern, member = _find(datasets, name, None)
+    dataset = datasets[pattern]
+    known = {one.file: one for one in dataset.remotes}
+    needed = []
+    for file in dataset.files:
+        places = (file, *dataset.alternatives) if "*" in file else (file,)
+        found = [known[at] for place in places if (at := place.replace("*", member)) in known]
+        if not found and dataset.remotes:
+            raise unknown_name("dataset", name, _published(pattern, dataset))
+        needed += found[:1]
+    return tuple(needed)
+
+
+def _published(pattern: str, dataset: Dataset) -> Iterator[str]:
+    """The members of a family that are public."""
+    for place in (*dataset.files, *dataset.alternatives):
+        before, star, after = place.partition("*")
+        for one in dataset.remotes if star else ():
+            if one.file.startswith(before) and one.file.endswith(after):
+                yield pattern.replace("*", one.file.removeprefix(before).removesuffix(after))
 
 
 def _is_folder(path: Path) -> bool:
@@ -79,7 +133,7 @@ def dataset_of(datasets: Mapping[str, AnyDataset], name: str, folder: Path | Non
 def folder_for(name: str, folder: Path | None) -> Path:
     """The data folder; an InputError where none was given, as the dataset of that name needs one."""
     if folder is None:
-        raise InputError(f"the dataset {name!r} needs data files; {_HOW}")
+        raise InputError(f"the dataset {name!r} needs data files; {_HOW}, or proreus data fetch {name}")
     return folder
 
 

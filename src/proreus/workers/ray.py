@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from proreus.model.errors import ProreusError, UsageError, WorkError
+from proreus.model.errors import ProreusError, UsageError, WorkError, needs_extra
 from proreus.workers.processes import Workers
 
 LOCAL = "local"
@@ -28,7 +28,7 @@ _ANSWER_SECONDS = 5.0
 def ray_cluster(workers: Workers) -> Iterator[int]:
     """Connect to the cluster that `workers.ray` names, or start one here; yields the number of its CPUs."""
     if importlib.util.find_spec("ray") is None:
-        raise UsageError("--ray needs the extra `ray`: pip install 'proreus[ray]'")
+        raise UsageError(f"--ray {needs_extra('ray')}")
     address = workers.ray
     # Read by Ray when it is imported or started: it tells nobody that it is used, and logs errors only.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -13,10 +13,13 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from proreus.calling import make_callable
-from proreus.contract.world import World
 from proreus.model.errors import unknown_name
+
+if TYPE_CHECKING:
+    from proreus.contract.world import World
 
 GROUP = "proreus.worlds"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 import proreus.envs
+from proreus.api import make_scenario
 from proreus.model.decision import Place
 from proreus.model.errors import IllegalDecision, InputError, UsageError
 from proreus.model.workload import Workload
@@ -158,7 +160,8 @@ def test_the_vector_of_document_000() -> None:
 
 
 def test_an_illegal_action_raises_and_changes_nothing() -> None:
-    env = PodsEnv(Workload("w", (node("n", cpu=1000),), (pod("p", cpu=2000), pod("q", cpu=500))))
+    workload = Workload("w", (node("n", cpu=1000),), (pod("p", cpu=2000), pod("q", cpu=500)))
+    env = PodsEnv(workload, illegal="raise")
     _, info = env.reset()
     assert info["pod"] == "p"
     with pytest.raises(IllegalDecision, match="masked"):
@@ -170,7 +173,7 @@ def test_an_illegal_action_raises_and_changes_nothing() -> None:
 
 def test_an_illegal_action_can_count_as_a_delay() -> None:
     workload = Workload("w", (node("n", cpu=1000),), (pod("p", cpu=2000), pod("q", cpu=500)))
-    env = PodsEnv(workload, illegal="delay")
+    env = PodsEnv(workload)
     env.reset()
     _, reward, over, _, info = env.step(0)
     assert (reward, over, info["pod"], info["illegal"]) == (0.0, False, "q", True)
@@ -334,3 +337,14 @@ def test_bad_uses_are_named() -> None:
     env.decide(Place(0))
     with pytest.raises(IllegalDecision):
         env.step(2)
+
+
+def test_scenarios_of_the_command_line_and_of_python_are_taken(tmp_path: Path) -> None:
+    named, made = PodsEnv("gpu@6"), PodsEnv(cast(Any, make_scenario("pods", "gpu@6")))
+    assert named.node_count == made.node_count == 6
+    np.testing.assert_array_equal(named.reset(seed=2)[0]["nodes"], made.reset(seed=2)[0]["nodes"])
+    (tmp_path / "k8ssim").mkdir()
+    with pytest.raises(InputError, match=r"nodes_500\.yaml: no such file"):
+        PodsEnv("k8ssim/large", data=tmp_path)
+    with pytest.raises(UsageError, match="'gup'"):
+        PodsEnv("gup")

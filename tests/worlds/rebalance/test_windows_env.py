@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ pytest.importorskip("gymnasium", reason="needs the extra learn")
 import gymnasium
 from gymnasium.utils.env_checker import check_env
 
+from proreus.api import make_scenario
 from proreus.envs import REBALANCE
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.worlds.rebalance.windows.encoding import FEATURES
 from proreus.worlds.rebalance.windows.env import DeployEnv
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
+from proreus.worlds.rebalance.windows.traces.tables import EvenSpread, read_requests
 
 TINY: dict[str, Any] = {
     "generator": {"nodes": 3, "pods": 6, "windows": 60},
@@ -124,3 +127,20 @@ def test_maskable_ppo_learns_on_it() -> None:
     model.learn(64)
     after = list(model.policy.parameters())
     assert any((a != b).any() for a, b in zip(after, before, strict=True))
+
+
+def test_a_cleaned_folder_is_read_as_its_requests(tmp_path: Path) -> None:
+    (tmp_path / "requests.csv").write_text("time,pod,cpu,mem\n0,a,1,1\n10,b,2,1\n400,a,1,2\n")
+    whole, file = (read_requests(path, EvenSpread(2)) for path in (tmp_path, tmp_path / "requests.csv"))
+    assert whole.deployment.pod_names == file.deployment.pod_names == ("a", "b")
+    assert whole.windows == file.windows
+
+
+def test_a_scenario_made_in_python_is_taken() -> None:
+    scenario: Any = make_scenario("rebalance", "windows/parallel", budget=2)
+    env = DeployEnv(scenario, horizon=4)
+    assert (env.options.service, env.options.budget) == ("parallel", 2)
+    env.reset(seed=1)
+    named = DeployEnv("windows/parallel", horizon=4, budget=2)
+    named.reset(seed=1)
+    np.testing.assert_array_equal(env.step(500)[0]["nodes"], named.step(500)[0]["nodes"])

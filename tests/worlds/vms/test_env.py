@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ pytest.importorskip("gymnasium", reason="needs the extra `learn`")
 import gymnasium
 from gymnasium.utils.env_checker import check_env
 
+from proreus.api import make_scenario
 from proreus.envs import VIRTUAL_MACHINES
-from proreus.model.errors import IllegalDecision, UsageError
+from proreus.model.errors import IllegalDecision, InputError, UsageError
 from proreus.worlds.vms.env import SchedEnv
 from proreus.worlds.vms.model import VmTrace
 from proreus.worlds.vms.play import play_runs
@@ -159,12 +161,12 @@ def test_a_wrong_option_of_reset_is_named(options: dict[str, Any], told: str) ->
 
 
 def test_illegal_actions_raise_or_count_as_first_fit() -> None:
-    strict = SchedEnv("recovering", trace=TRACE, servers=1)
+    strict = SchedEnv("recovering", trace=TRACE, servers=1, illegal="raise")
     strict.reset(0)
     for action in (2, -3, 99):
         with pytest.raises(IllegalDecision):
             strict.step(action)
-    mild = SchedEnv("recovering", trace=TRACE, servers=1, illegal="first_fit")
+    mild = SchedEnv("recovering", trace=TRACE, servers=1)
     mild.reset(0)
     _, _, _, _, info = mild.step(99)
     assert info["illegal"] and info["action"] == 0
@@ -245,3 +247,10 @@ def test_stable_baselines_learns_on_it() -> None:
     assert any((old != new).any() for old, new in zip(before, masked.policy.parameters(), strict=True))
     free = DQN("MlpPolicy", tiny(illegal="first_fit"), learning_starts=20, buffer_size=500, seed=0)
     free.learn(100)
+
+
+def test_scenarios_of_the_command_line_and_of_python_are_taken(tmp_path: Path) -> None:
+    named, made = SchedEnv("recovering@3"), SchedEnv(cast(Any, make_scenario("vms", "recovering@3")))
+    assert named.N == made.N == 3
+    with pytest.raises(InputError, match=r"Huawei-East-1-lt\.csv: no such file"):
+        SchedEnv("huawei/recovering", data=tmp_path)

@@ -28,6 +28,9 @@ from proreus.contract.world import Picture, World
 # The page may use what is in it and nothing else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
+_FEW = 5
+"""Policies whose figures find room beside each other; of more, intervals stand below the means."""
+
 _HOW_TO_READ = (
     "Every policy met the same workload in each seed. ± is half of the 95 % Student-t interval of the mean "
     "over seeds. Differences between policies are paired: they are taken seed by seed, so they can be "
@@ -52,7 +55,7 @@ def render_report(comparison: Comparison, about: Circumstances) -> str:
     found = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
     title = f"Proreus comparison: {', '.join(scenario.name for scenario in comparison.request.scenarios)}"
     sections = "".join(_section(comparison, place, one) for place, one in enumerate(found))
-    body = f"{_summary(found)}{sections}{_reading(comparison.world)}"
+    body = f"{_contents(found)}{_summary(found)}{sections}{_reading(comparison.world)}"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -97,6 +100,16 @@ def _seeds_listed(seeds: Sequence[int]) -> str:
     if len(seeds) > 3 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
         return f"{seeds[0]} to {seeds[-1]}"
     return ", ".join(map(str, seeds))
+
+
+def _contents(found: Sequence[Findings]) -> str:
+    """The way to each scenario, always in sight; of one there is nothing to find."""
+    if len(found) < 2:
+        return ""
+    links = "".join(
+        f'<a href="#scenario-{place}">{escape(one.scenario.name)}</a>' for place, one in enumerate(found)
+    )
+    return f'<nav class="contents" aria-label="Scenarios"><a href="#in-short">In short</a>{links}</nav>'
 
 
 def _summary(found: Sequence[Findings]) -> str:
@@ -195,9 +208,11 @@ def _measures_table(comparison: Comparison, one: Findings, order: Sequence[str])
             lines.append(_measure_line(rows, order, best, (known[name].in_words, style)))
         if name == main and one.differences:
             lines.append(_difference_line(one, order))
+    style = "measures many" if len(order) > _FEW else "measures"
     return (
-        '<div class="scroll"><table class="measures"><thead><tr><th scope="col">Measure</th>'
-        f"{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        f'<div class="scroll wide" tabindex="0"><table class="{style}">'
+        f'<thead><tr><th scope="col">Measure</th>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+        '</div><p class="note more" hidden>More policies to the right: scroll the table.</p>'
     )
 
 
@@ -235,10 +250,10 @@ def _difference_line(one: Findings, order: Sequence[str]) -> str:
         if difference is None:
             cells.append(f"<td>{NOTHING}</td>")
             continue
-        sure = ' <abbr title="significant at 95 %">*</abbr>' if difference.significant else ""
+        sure = '<abbr title="significant at 95 %">*</abbr>' if difference.significant else ""
         cells.append(
-            f"<td>{signed(difference.estimate.mean, decimals)} "
-            f'<span class="half">± {half_width(difference.estimate, decimals)}</span>{sure}</td>'
+            f"<td>{signed(difference.estimate.mean, decimals)}{sure} "
+            f'<span class="half">± {half_width(difference.estimate, decimals)}</span></td>'
         )
     unit = "points" if unit.startswith("%") else unit
     return (

@@ -26,7 +26,7 @@ def player(element: str, replays: Mapping[str, Replay], policies: Sequence[str],
     place = escape(next(iter(replays.values())).stage.place)
     return (
         f"<h3>Replay <small>seed {seed}</small></h3>"
-        f'<p class="note">How the {place}s fill and what moves, frame by frame: play it, draw the slider, '
+        f'<p class="note">How the {place}s fill and what moves, frame by frame: play it, drag the slider, '
         "or step with the arrow keys.</p>"
         '<noscript><p class="note">The replay needs JavaScript, which is off.</p></noscript>'
         f'<div class="replay" id="{element}" hidden>'

@@ -48,12 +48,30 @@ def overall(found: list[Findings]) -> str:
         return "No scenario has a policy that is ahead of all others."
     first, *others = sorted(counts.items(), key=lambda pair: -pair[1])
     if first[1] == len(found):
-        return f"{first[0]} has the best mean in all {len(found)} scenarios."
+        return f"{first[0]} has the best mean in all {len(found)} scenarios, {_how_surely(found)}."
     parts = [f"{first[0]} has the best mean in {first[1]} of {len(found)} scenarios"]
     parts += [f"{policy} in {count}" for policy, count in others]
     if len(leaders) < len(found):
         parts.append("and elsewhere nobody is ahead alone")
-    return f"No policy leads everywhere: {', '.join(parts)}."
+    sure = sum(_is_sure(one) for one in found)
+    leads = f"{sure or 'none'} of these leads {'is' if sure < 2 else 'are'} significant"
+    return f"No policy leads everywhere: {', '.join(parts)}; {leads}."
+
+
+def _how_surely(found: list[Findings]) -> str:
+    """In how many scenarios the leader is ahead of the second for sure."""
+    sure = sum(_is_sure(one) for one in found)
+    if sure == len(found):
+        return "each time significantly ahead of the second"
+    if sure == 0:
+        return "but nowhere significantly ahead of the second"
+    return f"significantly ahead of the second in {sure} of them"
+
+
+def _is_sure(one: Findings) -> bool:
+    ranked = () if one.standing is None else one.standing.ranked
+    difference = one.differences.get(ranked[1].policy) if len(ranked) > 1 else None
+    return difference is not None and difference.significant
 
 
 def _sole_leader(one: Findings) -> str | None:

@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 
 from proreus.model.errors import InputError, UsageError
-from proreus.policies.checkpoint import CARD, load_checkpoint
+from proreus.policies.checkpoint import CARD, is_checkpoint, load_checkpoint, read_card
 from proreus.serving.models.versions import ModelStore
-from proreus.worlds.pods.policies.vector.model import SHIPPED, VECTOR_ENCODING, model_of
+from proreus.worlds.pods.policies.vector.model import SHIPPED, VECTOR_ENCODING, check_vector_kind, model_of
 
 DEFAULT_NAME = "vector"
 _PINNED = re.compile(r"(?P<name>[^@/\\]+)@(?P<version>[0-9]{1,18})")
@@ -44,7 +44,10 @@ def _made_live(store: ModelStore, wanted: str) -> str:
     if path.exists() or "/" in wanted or wanted.startswith("."):
         if not path.is_dir():
             raise InputError(f"no checkpoint: a folder with {CARD} is needed", file=path)
-        return _added(store, path.resolve().name, path, f"from {path}", always=True)
+        folder = path / "best" if is_checkpoint(path / "best") and not is_checkpoint(path) else path
+        if is_checkpoint(folder):
+            check_vector_kind(read_card(folder / CARD), folder)
+        return _added(store, path.resolve().name, folder, f"from {path}", always=True)
     known = ", ".join(sorted({*store.names(), *SHIPPED}))
     raise UsageError(
         f"--model {wanted}: neither a model in {store.folder} (known: {known}) nor the folder of a checkpoint"

@@ -2,7 +2,7 @@
 
 A thin view: `PodsWorld` runs, `encoding` describes each decision, `rewards` says what it was worth.
 
->>> import gymnasium, proreus.envs
+>>> import gymnasium, proreus
 >>> env = gymnasium.make("proreus/Pods-v0", scenario="small", reward="completion", max_episode_steps=1000)
 >>> observation, info = env.reset(seed=1)
 """
@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from proreus.environment import OwnReward, WorldEnv, own_reward
 from proreus.kernels.arrays import F64, I64, Bool
 from proreus.model.decision import Decision, Delay, Place, action_count, from_action
-from proreus.model.errors import IllegalDecision, InputError, UsageError, unknown_name
+from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, GIB
 from proreus.model.workload import Workload
@@ -43,10 +44,10 @@ from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.traces.generate import PRESETS, generate
 
 Encoding = Literal["features", "vector", "document000"]
-Illegal = Literal["raise", "delay"]
-Source: TypeAlias = str | Workload | Callable[[int], Workload]
-"""A scenario's name as the command line has it, one workload for every episode, or a function from a seed to
-a workload."""
+Illegal = Literal["delay", "raise"]
+Source: TypeAlias = str | PodScenario | Workload | Callable[[int], Workload]
+"""A scenario's name as the command line has it, a scenario (`proreus.make_scenario`), one workload for every
+episode, or a function from a seed to a workload."""
 Observed: TypeAlias = Any
 """What the observation space of the chosen encoding holds: a dict of arrays, or one vector."""
 
@@ -66,9 +67,10 @@ class PodsSettings:
     """"features": a dict of features per legal node, context and action mask, for learners that score nodes;
     "vector" (its old name: "document000"): the k8s simulator's 2N + 2 numbers, the mask is in `info`."""
     reward: Reward = "allocation"
-    """"allocation": the share of GPUs (or CPU) put to use; "completion": minus time in the system."""
-    illegal: Illegal = "raise"
-    """What an illegal action does: raise IllegalDecision, or count as a delay where there are no masks."""
+    """"allocation": the share of GPUs (or CPU) put to use; "completion": minus time in the system. The
+    environment takes a function of your own as well: reward(env, worth, info)."""
+    illegal: Illegal = "delay"
+    """What an illegal action does: count as a delay, or raise IllegalDecision."""
     work_conserving: bool = False
     """Mask delay and reject wherever a node can take the pod: a smaller problem, and what rules do."""
     generator: Mapping[str, Any] = field(default_factory=dict)
@@ -86,14 +88,14 @@ class PodsKeywords(TypedDict, total=False):
     """The fields of `PodsSettings` as keyword arguments, so that `gymnasium.make` can pass them."""
 
     encoding: Encoding
-    reward: Reward
+    reward: Reward | OwnReward
     illegal: Illegal
     work_conserving: bool
     generator: Mapping[str, Any]
     world: PodsOptions | None
 
 
-class PodsEnv(gymnasium.Env[Observed, np.int64]):
+class PodsEnv(WorldEnv):
     """Place (0..N-1), preempt (N..2N-1), delay (2N) or reject (2N+1) one pod per step.
 
     Each episode is a run of a workload, another one for each episode where `scenario` allows it. The
@@ -101,48 +103,50 @@ class PodsEnv(gymnasium.Env[Observed, np.int64]):
     whether the last action was `illegal`; after the last decision, the run's `measures`.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # as Gymnasium declares it
-
     def __init__(
         self,
         scenario: Source = "small",
         *,
         seed: int | None = None,
         render_mode: str | None = None,
+        data: Path | str | None = None,
         **settings: Unpack[PodsKeywords],
     ) -> None:
-        self.settings = PodsSettings(**settings)
-        self.render_mode = render_mode
-        self._make = _workload_maker(scenario, self.settings.generator)
-        self._options = self.settings.world or _usual_options(scenario)
-        self._first_seed = seed
+        """`data`: the folder of datasets, as --data; else PROREUS_DATA or what was fetched."""
+        given: dict[str, Any] = {**settings}
+        own = own_reward(given)
+        self.settings = PodsSettings(**given)
+        illegal = (self.settings.illegal, "delay")
+        super().__init__(seed=seed, render_mode=render_mode, illegal=illegal, reward=own)
+        found = _named(scenario, data) if isinstance(scenario, str) else scenario
+        self._make = _workload_maker(found, self.settings.generator)
+        self._options = self.settings.world or _usual_options(found)
         self._fixed: Compiled | None = None
-        if isinstance(scenario, Workload):
-            self._fixed = compile_workload(scenario)
+        if isinstance(found, Workload):
+            self._fixed = compile_workload(found)
         # The spaces are sized by a workload, before any seed is known: every episode has as many nodes.
-        sample = scenario if isinstance(scenario, Workload) else self._make(0)
+        sample = found if isinstance(found, Workload) else self._make(0)
         self.node_count = len(sample.nodes)
         self.action_space = spaces.Discrete(action_count(self.node_count))
         self.observation_space = _space(self.settings.encoding, self.node_count)
         self._episode: _Episode | None = None
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observed, dict[str, Any]]:
-        """Start a run; the seed determines it and, through the generator of this env, the runs after it."""
-        if seed is None and self._episode is None:
-            seed = self._first_seed
-        super().reset(seed=seed)
+    def _begin(self, options: dict[str, Any]) -> None:
         self._episode = _Episode(self._next_workload(), self._options, self.settings)
         if self._episode.observation is None:
             raise InputError(f"the workload {self._episode.workload.name} has no pod to decide about")
-        return self._episode.observed(), self._episode.info()
 
-    def step(self, action: np.int64 | int) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+    def _act(self, action: int) -> float:
         """Decide about the pod at hand and run on to the next one."""
         episode = self._running()
-        reward = episode.decide(int(action))
-        return episode.observed(), reward, episode.observation is None, False, episode.info()
+        if not episode.allows(action):
+            self._refuse(f"action {action} ({from_action(action, self.node_count)}) is masked")
+            return episode.apply(Delay(), instead_of_illegal=True)
+        return episode.decide(action)
+
+    def _now(self) -> tuple[Observed, bool, bool, dict[str, Any]]:
+        episode = self._running()
+        return episode.observed(), episode.observation is None, False, episode.info()
 
     def action_masks(self) -> Bool:
         """bool[2N + 2]: the legal actions now, under the name that sb3-contrib looks for."""
@@ -152,9 +156,8 @@ class PodsEnv(gymnasium.Env[Observed, np.int64]):
         """What the current run has come to so far."""
         return self._running().world.outcome()
 
-    def render(self) -> str | None:
-        """The moment in words, in render mode "ansi"."""
-        return self._running().describe() if self.render_mode == "ansi" else None
+    def _lines(self) -> list[str]:
+        return self._running().describe()
 
     @property
     def observation(self) -> PodObservation | None:
@@ -163,9 +166,7 @@ class PodsEnv(gymnasium.Env[Observed, np.int64]):
 
     def decide(self, decision: Decision) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
         """`step` with the decision of a policy, its choice of devices included."""
-        episode = self._running()
-        reward = episode.apply(decision)
-        return episode.observed(), reward, episode.observation is None, False, episode.info()
+        return self._stepped(self._running().apply(decision))
 
     def _running(self) -> _Episode:
         if self._episode is None:
@@ -208,18 +209,17 @@ class _Episode:
             return
         self.mask = legal_actions(self.observation, work_conserving=self.settings.work_conserving)
 
+    def allows(self, action: int) -> bool:
+        """Whether a flat action is legal; an IllegalDecision where there is no such action."""
+        from_action(action, len(self.workload.nodes))
+        return bool(self.mask[action])
+
     def decide(self, action: int) -> float:
-        """Carry out a flat action; what it was worth."""
-        nodes = len(self.workload.nodes)
-        decision = from_action(action, nodes)
-        illegal = not self.mask[action]
-        if illegal:
-            if self.settings.illegal == "raise":
-                raise IllegalDecision(f"action {action} ({decision}) is masked")
-            decision = Delay()
-        elif isinstance(decision, Place):
+        """Carry out a legal flat action; what it was worth."""
+        decision = from_action(action, len(self.workload.nodes))
+        if isinstance(decision, Place):
             decision = Place(decision.node, int(self._devices[decision.node]))
-        return self.apply(decision, instead_of_illegal=illegal)
+        return self.apply(decision)
 
     def apply(self, decision: Decision, *, instead_of_illegal: bool = False) -> float:
         """Carry out a decision; what it was worth."""
@@ -248,7 +248,6 @@ class _Episode:
     def info(self) -> dict[str, Any]:
         """What is known beside the observation."""
         found: dict[str, Any] = {
-            "action_mask": self.mask,
             "now": float(self.world.run.clock[0]),
             "illegal": self._was_illegal,
         }
@@ -258,11 +257,11 @@ class _Episode:
             found["pod"] = self.observation.subject.name
         return found
 
-    def describe(self) -> str:
+    def describe(self) -> list[str]:
         """The moment in words: the pod, then one line per node."""
         observation = self.observation
         if observation is None:
-            return f"{self.workload.name}: the run is over at {self.world.run.clock[0]:g} s"
+            return [f"{self.workload.name}: the run is over at {self.world.run.clock[0]:g} s"]
         asks = observation.subject.spec
         lines = [
             f"{self.workload.name} at {observation.now:g} s: {observation.subject.name} asks for "
@@ -275,7 +274,7 @@ class _Episode:
                 verdict = "after eviction"
             free = observation.state.free[n, COL_CPU]
             lines.append(f"  {node.name:<16} {free:>8}m of {node.allocatable.cpu:>8}m CPU free  {verdict}")
-        return "\n".join(lines)
+        return lines
 
 
 @dataclass(frozen=True)
@@ -332,26 +331,52 @@ class _Judge:
         return lost
 
 
-def _workload_maker(scenario: Source, generator: Mapping[str, Any]) -> Callable[[int], Workload]:
-    if isinstance(scenario, str) and scenario in PRESETS:
-        preset = scenario
-        return lambda seed: generate(preset, seed, **generator)
-    if generator:
+@dataclass(frozen=True)
+class _Maker:
+    """From a seed to a workload; a value, so that environments can be copied and sent to other processes."""
+
+    source: PodScenario | Callable[[int], Workload]
+    generator: Mapping[str, Any]
+
+    def __call__(self, seed: int) -> Workload:
+        """The workload of that seed."""
+        if not isinstance(self.source, PodScenario):
+            return self.source(seed)
+        if self.generator:
+            return generate(self.source.name, seed, **self.generator)
+        return self.source.source.load(seed)
+
+
+def _workload_maker(
+    scenario: PodScenario | Workload | Callable[[int], Workload], generator: Mapping[str, Any]
+) -> Callable[[int], Workload]:
+    if generator and not (isinstance(scenario, PodScenario) and scenario.name in PRESETS):
         raise UsageError("generator options need a scenario that is a preset of the generator")
     if isinstance(scenario, Workload):
-        fixed = scenario
-        return lambda seed: fixed
-    return _named(scenario).source.load if isinstance(scenario, str) else scenario
+        return _Always(scenario)
+    return _Maker(scenario, generator)
 
 
-def _usual_options(scenario: Source) -> PodsOptions:
+@dataclass(frozen=True)
+class _Always:
+    """One workload for every episode."""
+
+    workload: Workload
+
+    def __call__(self, seed: int) -> Workload:
+        """The same."""
+        return self.workload
+
+
+def _usual_options(scenario: object) -> PodsOptions:
     """Where pods never leave, one that finds no room is dropped, as in the published experiment."""
-    return _named(scenario).options if isinstance(scenario, str) else PodsOptions()
+    return scenario.options if isinstance(scenario, PodScenario) else PodsOptions()
 
 
-def _named(name: str) -> PodScenario:
-    """The scenario of that name; its files lie in the folder of PROREUS_DATA."""
-    return parse_scenario(name, None if name.partition("@")[0] in PRESETS else data_dir(None))
+def _named(name: str, data: Path | str | None) -> PodScenario:
+    """The scenario of that name; its files lie in the data folder."""
+    folder = Path(data) if data is not None else None
+    return parse_scenario(name, None if name.partition("@")[0] in PRESETS else data_dir(folder))
 
 
 def _space(encoding: Encoding, nodes: int) -> spaces.Space[Any]:

@@ -5,7 +5,7 @@ request takes, `avail` where it may go; an action is server * 2 + NUMA node, -1 
 best fit. For many at once use `worlds.vms.training.lanes.BatchedVms`, which learners step without
 Gymnasium.
 
->>> import gymnasium, proreus.envs
+>>> import gymnasium, proreus
 >>> env = gymnasium.make("proreus/VirtualMachines-v0", scenario="recovering", servers=20)
 >>> observation, info = env.reset(seed=1, options={"start": 500})
 """
@@ -18,12 +18,12 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from proreus.environment import OwnReward, WorldEnv, own_reward
 from proreus.kernels.arrays import F32, Bool
-from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
@@ -44,7 +44,7 @@ from proreus.worlds.vms.state.servers import UNITS, first_place, tightest_place
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import Split, read_trace, run_end, split_range
 
-Illegal = Literal["raise", "first_fit"]
+Illegal = Literal["first_fit", "raise"]
 Rows = Literal["machines", "events"]
 Observed: TypeAlias = dict[str, Any]
 _GENERATED_MACHINES = 20_000
@@ -70,9 +70,10 @@ class SchedSettings:
     full: Full | None = None
     """A machine that fits nowhere ends the episode, is rejected or waits; None: as the scenario has it."""
     reward: Reward | None = None
-    """What a placement is worth: 1, its cores as a share, or -log(1 + wait); None: as the scenario has it."""
-    illegal: Illegal = "raise"
-    """What an illegal action does: raise IllegalDecision, or count as first fit where there are no masks."""
+    """What a placement is worth: 1, its cores as a share, or -log(1 + wait); None: as the scenario has it.
+    The environment takes a function of your own as well: reward(env, worth, info)."""
+    illegal: Illegal = "first_fit"
+    """What an illegal action does: count as first fit, or raise IllegalDecision."""
     rows: Rows = "machines"
     """What a start counts: machines, or rows of the event table as in VMAgent."""
     part: Split = "train"
@@ -95,9 +96,8 @@ class SchedSettings:
             if getattr(self, name) not in known:
                 raise unknown_name(name, str(getattr(self, name)), known)
 
-    def options(self, scenario: str) -> VmsOptions:
+    def options(self, options: VmsOptions) -> VmsOptions:
         """The world's options: the scenario's with these changes."""
-        options = _named(scenario).options
         if self.servers is not None:
             options = with_servers(options, self.servers)
         changes: dict[str, Any] = {
@@ -118,14 +118,14 @@ class SchedKeywords(TypedDict, total=False):
     double: str
     allow_release: bool | None
     full: Full | None
-    reward: Reward | None
+    reward: Reward | OwnReward | None
     illegal: Illegal
     rows: Rows
     part: Split
     limit: int
 
 
-class SchedEnv(gymnasium.Env[Observed, np.int64]):
+class SchedEnv(WorldEnv):
     """Place one virtual machine per step; observations are dicts of `obs`, `feat` and `avail`.
 
     `info` has `action_mask` (the same as `avail`), the time `now`, how long the machine has `waited`, the
@@ -133,28 +133,33 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
     episode came to.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
-
     def __init__(
         self,
-        scenario: str = "recovering",
+        scenario: str | VmScenario = "recovering",
         *,
         trace: VmTrace | Path | str | None = None,
         seed: int | None = None,
         render_mode: str | None = None,
+        data: Path | str | None = None,
         **settings: Unpack[SchedKeywords],
     ) -> None:
-        """`trace`: machines, or the file that holds them; None: generated ones, the same in every episode."""
+        """`trace`: machines, or the file that holds them; None: generated ones, the same in every episode.
+
+        `data`: the folder of datasets, as --data; else PROREUS_DATA or what was fetched.
+        """
+        given: dict[str, Any] = {**settings}
+        own = own_reward(given)
         known = [field.name for field in fields(SchedSettings)]
-        for name in settings:
+        for name in given:
             if name not in known:
                 raise unknown_name("setting", name, known)
-        self.settings = SchedSettings(**settings)
-        self.options = self.settings.options(scenario)
-        self.trace = _trace_of(_named(scenario).file if trace is None else trace)
+        self.settings = SchedSettings(**given)
+        illegal = (self.settings.illegal, "first_fit")
+        super().__init__(seed=seed, render_mode=render_mode, illegal=illegal, reward=own)
+        found = _checked(_named(scenario, data) if isinstance(scenario, str) else scenario)
+        self.options = self.settings.options(found.options)
+        self.trace = _trace_of(found.file if trace is None else trace)
         self.world = VmsWorld(compile_trace(self.trace, self.options.double), self.options)
-        self.render_mode = render_mode
-        self._first_seed = seed
         self._last = -1
         self._illegal = False
         count = self.options.server_count
@@ -170,7 +175,6 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
             }
         )
         self._observation: VmObservation | None = None
-        self._begun = False
 
     def reset(
         self,
@@ -180,30 +184,30 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
         options: dict[str, Any] | None = None,
     ) -> tuple[Observed, dict[str, Any]]:
         """Start an episode at a row of the trace: `start`, options={"start": row}, or drawn by the seed."""
-        if seed is None and not self._begun:
-            seed = self._first_seed
-        super().reset(seed=seed)
-        for name in options or {}:
+        told = {**(options or {}), **({} if start is None else {"start": start})}
+        return super().reset(seed=seed, options=told)
+
+    def _begin(self, options: dict[str, Any]) -> None:
+        for name in options:
             if name != "start":
                 raise unknown_name("option of reset", str(name), ("start",))
-        if start is None and options is not None:
-            start = options.get("start")
+        start = options.get("start")
         machine = self._drawn_start() if start is None else self._machine_at(_whole("start", start, least=0))
         self.world.begin(machine, self._limit(machine))
-        self._begun, self._last, self._illegal = True, -1, False
+        self._last, self._illegal = -1, False
         self._observation = self.world.next_decision()
         if self._observation is None:
             raise UsageError(f"start {machine}: the machine there fits on no server, even an empty one")
-        return self._observed(), self._info()
 
-    def step(self, action: np.int64 | int) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+    def _act(self, action: int) -> float:
         """Place the machine at hand; -1 leaves the choice to first fit, -2 to best fit."""
-        observation = self._at_hand()
-        place = self._place(int(action), observation)
-        reward = self.world.apply(place)
-        self._last = place
+        self._last = self._place(action, self._at_hand())
+        reward = self.world.apply(self._last)
         self._observation = self.world.next_decision()
-        return self._observed(), reward, self._observation is None, False, self._info()
+        return reward
+
+    def _now(self) -> tuple[Observed, bool, bool, dict[str, Any]]:
+        return self._observed(), self._observation is None, False, self._info()
 
     @property
     def avail(self) -> Bool:
@@ -238,13 +242,11 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
         mask = self.avail
         return mask if mask.any() else np.ones_like(mask)
 
-    def render(self) -> str | None:
-        """The servers as bars, in render mode "ansi"."""
-        if self.render_mode != "ansi":
-            return None
+    def _lines(self) -> list[str]:
+        """The servers as bars."""
         servers = self.world.lanes.servers
         lines = server_lines(servers.capacity, servers.free[0], self.world.figures().servers, self._last)
-        return "\n".join([self._headline(), *lines])
+        return [self._headline(), *lines]
 
     def _headline(self) -> str:
         figures = self.world.figures()
@@ -266,18 +268,18 @@ class SchedEnv(gymnasium.Env[Observed, np.int64]):
         if action == BEST_FIT_ACTION:
             return int(tightest_place(observation.servers, observation.flavours, 0, observation.flavour))
         legal = 0 <= action < 2 * self.N and bool(observation.avail[action])
-        if action == FIRST_FIT_ACTION or (not legal and self.settings.illegal == "first_fit"):
-            self._illegal = action != FIRST_FIT_ACTION
-            return int(first_place(observation.servers, 0, observation.flavour))
-        if not legal:
-            raise IllegalDecision(f"action {action}: the machine does not fit there")
-        return action
+        if legal:
+            return action
+        if action != FIRST_FIT_ACTION:
+            self._refuse(f"action {action}: the machine does not fit there")
+            self._illegal = True
+        return int(first_place(observation.servers, 0, observation.flavour))
 
     def _observed(self) -> Observed:
         return {"obs": self.obs, "feat": self.req, "avail": self.avail.astype(np.int8)}
 
     def _info(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"action_mask": self.avail, "action": self._last, "illegal": self._illegal}
+        found: dict[str, Any] = {"action": self._last, "illegal": self._illegal}
         figures = self.world.figures()
         found["now"] = float(self.trace.arrival[figures.start]) + figures.duration
         if self._observation is None:
@@ -324,11 +326,17 @@ def _whole(name: str, value: object, least: int) -> int:
     return int(value)
 
 
-def _named(name: str) -> VmScenario:
-    """The scenario of that name, as the command line has it; a dataset lies in the folder of PROREUS_DATA."""
-    scenario = parse_vm_scenario(name, data_dir(None) if "/" in name else None)
+def _named(name: str, data: Path | str | None) -> VmScenario:
+    """The scenario of that name, as the command line has it; a dataset lies in the data folder."""
+    folder = Path(data) if data is not None else None
+    return parse_vm_scenario(name, data_dir(folder) if "/" in name else None)
+
+
+def _checked(scenario: VmScenario) -> VmScenario:
     if scenario.load_factor > 1:
-        raise UsageError(f"scenario {name!r}: an episode has the load of the trace itself, without x")
+        raise UsageError(
+            f"scenario {scenario.name!r}: an episode has the load of the trace itself, without x"
+        )
     return scenario
 
 

@@ -71,6 +71,15 @@
     });
   }
 
+  // Says that a table goes on to the right, for as long as it does.
+  function hint(scroll) {
+    const note = scroll.nextElementSibling;
+    const look = () => { note.hidden = scroll.scrollLeft + scroll.clientWidth >= scroll.scrollWidth - 4; };
+    scroll.addEventListener("scroll", look, { passive: true });
+    window.addEventListener("resize", look);
+    look();
+  }
+
   function legend(group) {
     for (const button of group.querySelectorAll("button")) {
       const lines = group.querySelectorAll(`.charts [data-policy="${button.dataset.policy}"]`);
@@ -78,13 +87,15 @@
         const shown = button.getAttribute("aria-pressed") !== "true";
         button.setAttribute("aria-pressed", String(shown));
         for (const line of lines) line.classList.toggle("off", !shown);
+        fade(shown);
       });
+      // What is hidden cannot be brought forward: hovering over it leaves the others as they are.
       const fade = (on) => {
         for (const line of group.querySelectorAll(".charts [data-policy]")) {
           line.classList.toggle("faded", on && line.dataset.policy !== button.dataset.policy);
         }
       };
-      button.addEventListener("pointerenter", () => fade(true));
+      button.addEventListener("pointerenter", () => fade(button.getAttribute("aria-pressed") === "true"));
       button.addEventListener("pointerleave", () => fade(false));
     }
   }
@@ -373,6 +384,7 @@
   for (const [id, chart] of Object.entries(data.charts)) followCurve(document.getElementById(id), chart);
   for (const [id, heat] of Object.entries(data.heats)) drawHeat(document.getElementById(id), heat);
   for (const [id, replays] of Object.entries(data.replays)) player(document.getElementById(id), replays);
+  document.querySelectorAll(".wide").forEach(hint);
   document.querySelectorAll(".curves").forEach(legend);
   document.querySelectorAll(".heats").forEach(chooser);
 })();

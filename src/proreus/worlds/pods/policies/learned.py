@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from proreus.kernels.arrays import F32
-from proreus.model.errors import InputError, UsageError
+from proreus.model.errors import InputError, UsageError, needs_extra
 from proreus.policies.checkpoint import Checkpoint
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS
@@ -52,9 +52,7 @@ def scorer_parameters(checkpoint: Checkpoint, folder: Path) -> F32:
 def q_policy(name: str, checkpoint: Checkpoint, folder: Path, *, preempts: bool) -> PodPolicy:
     """The policy of a checkpoint that values actions; torch is imported for it alone."""
     if importlib.util.find_spec("torch") is None:
-        raise UsageError(
-            f"{folder}: a policy of kind 'q' needs the extra `learn`: pip install 'proreus[learn]'"
-        )
+        raise UsageError(f"{folder}: a policy of kind 'q' {needs_extra('learn')}")
     try:
         network = importlib.import_module("proreus.policies.networks.q").network_of(
             checkpoint.tensors, _SIZES

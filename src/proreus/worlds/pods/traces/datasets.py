@@ -10,7 +10,7 @@ from types import MappingProxyType
 from proreus.model.errors import InputError
 from proreus.model.workload import Workload
 from proreus.reading.catalogue import Dataset, dataset_of, files_of
-from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb
+from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb, remotes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +63,10 @@ def _alibaba2025(files: tuple[Path, ...], seed: int) -> Workload:
     return Workload("alibaba2025", alibaba2025.dlrm_nodes(pods), pods)
 
 
+_OPENB_HOME = "https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2023"
+_K8SSIM_HOME = (
+    "https://github.com/LINC-BIT/k8sSimulator, in the fork https://github.com/realdacongjun/k8sSimulator"
+)
 _OPENB_LICENCE = "Alibaba: study and research; the same files are Apache-2.0 in hkust-adsl's repository"
 _K8SSIM_LICENCE = "no licence file at its root; the simulator in it is Apache-2.0"
 
@@ -73,6 +77,8 @@ DATASETS: MappingProxyType[str, PodDataset] = MappingProxyType(
             licence=_OPENB_LICENCE,
             files=("openb/openb_node_list_gpu_node.csv", "openb/openb_pod_list_*.csv"),
             read=_openb_experiment,
+            home=_OPENB_HOME,
+            remotes=remotes.OPENB,
         ),
         **{
             f"openb-mix/cpu{round(100 * factor)}": PodDataset(
@@ -80,6 +86,8 @@ DATASETS: MappingProxyType[str, PodDataset] = MappingProxyType(
                 licence=_OPENB_LICENCE,
                 files=("openb/openb_node_list_gpu_node.csv", "openb/openb_pod_list_default.csv"),
                 read=_openb_mix(factor),
+                home=_OPENB_HOME,
+                remotes=remotes.OPENB,
             )
             for factor in (2.0, 2.5, 3.0)
         },
@@ -88,24 +96,32 @@ DATASETS: MappingProxyType[str, PodDataset] = MappingProxyType(
             licence=_OPENB_LICENCE,
             files=("openb/openb_node_list_gpu_node.csv", "openb/openb_pod_list_*.csv"),
             read=_openb_trace,
+            home=_OPENB_HOME,
+            remotes=remotes.OPENB,
         ),
         "k8ssim/large": PodDataset(
             what="the k8s simulator's large test: 350 tasks on 500 nodes",
             licence=_K8SSIM_LICENCE,
             files=("k8ssim/nodes_500.yaml", "k8ssim/wsl_large_test.yaml"),
             read=_k8ssim,
+            home=_K8SSIM_HOME,
+            remotes=remotes.K8SSIM,
         ),
         "k8ssim/mrp": PodDataset(
             what="the k8s simulator's small test: 11 tasks on the edge and cloud nodes of one laboratory",
             licence=_K8SSIM_LICENCE,
             files=("k8ssim/nodes_7-0.yaml", "k8ssim/wsl_test_mrp-2.yaml"),
             read=_k8ssim,
+            home=_K8SSIM_HOME,
+            remotes=remotes.K8SSIM,
         ),
         "gavel/*": PodDataset(
             what="training jobs derived from Philly with measured V100 speeds; unmeasured jobs are left out",
             licence="MIT",
             files=("gavel/simulation_throughputs.json", "gavel/msr_seed0/*.trace"),
             read=_gavel,
+            home="https://github.com/stanford-futuredata/gavel",
+            remotes=remotes.GAVEL,
             alternatives=("gavel/physical_cluster/*.trace",),
         ),
         "alibaba2025": PodDataset(
@@ -113,6 +129,8 @@ DATASETS: MappingProxyType[str, PodDataset] = MappingProxyType(
             licence="Alibaba: study and research",
             files=("alibaba_gpu_v2025/disaggregated_DLRM_trace.csv",),
             read=_alibaba2025,
+            home="https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2025",
+            remotes=remotes.DLRM,
         ),
     }
 )

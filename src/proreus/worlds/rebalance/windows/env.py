@@ -4,7 +4,7 @@ A step is one move, pod * nodes + node, or to stop (the last action), which serv
 "nodes" of an observation is VMAgent's: for every node a row of its own and one per pod, four numbers
 each. "moves" has features of every move that mean the same whatever the number of pods and nodes.
 
->>> import gymnasium, proreus.envs
+>>> import gymnasium, proreus
 >>> env = gymnasium.make("proreus/Rebalance-v0", scenario="parallel", horizon=12)
 >>> observation, info = env.reset(seed=1)
 """
@@ -12,20 +12,21 @@ each. "moves" has features of every move that mean the same whatever the number 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from proreus.environment import WorldEnv, own_reward
 from proreus.kernels.arrays import Bool
-from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.rebalance.windows.encoding import FEATURES, encode_moves
 from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
-from proreus.worlds.rebalance.windows.scenarios import parse_window_scenario
+from proreus.worlds.rebalance.windows.scenarios import WindowScenario, parse_window_scenario
 from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
 from proreus.worlds.rebalance.windows.simulation.screen import node_lines
 from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
@@ -34,11 +35,10 @@ from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, gene
 Observed: TypeAlias = Any
 """A dict of arrays: nodes, moves, action_mask."""
 Part = Literal["train", "valid", "test"]
-Illegal = Literal["raise", "stop"]
 _MOST = np.float32(1e6)
 
 
-class DeployEnv(gymnasium.Env[Observed, np.int64]):
+class DeployEnv(WorldEnv):
     """Move one pod per step, or stop and let the next window be served.
 
     `scenario` is "serial" or "parallel" (generated requests, others in every episode), a name as the command
@@ -47,24 +47,28 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
     window; `info` has `action_mask`, the `window`, and in the end the `measures`.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  # as Gymnasium declares it
-
     def __init__(
         self,
-        scenario: str | RequestWindows = "serial",
+        scenario: str | WindowScenario | RequestWindows = "serial",
         *,
         seed: int | None = None,
         render_mode: str | None = None,
         horizon: int = 36,
+        data: Path | str | None = None,
         **settings: Any,
     ) -> None:
-        self.render_mode, self._first_seed, self._horizon = render_mode, seed, horizon
+        """`data`: the folder of datasets, as --data; else PROREUS_DATA or what was fetched."""
         if horizon < 1:
             raise UsageError(f"horizon: {horizon} is not at least 1")
-        self._part, self._illegal = _choices(settings)
+        own = own_reward(settings)
+        self._part, illegal = _choices(settings)
+        super().__init__(seed=seed, render_mode=render_mode, illegal=(illegal, "stop"), reward=own)
+        self._horizon = horizon
         if isinstance(scenario, str) and scenario.partition("/")[2] not in ("", "serial", "parallel"):
-            recorded = parse_window_scenario(scenario, data_dir(None))
-            scenario, settings = recorded.windows(0), {"service": recorded.options.service, **settings}
+            scenario = parse_window_scenario(scenario, data_dir(None if data is None else Path(data)))
+        if isinstance(scenario, WindowScenario):
+            settings = {**_options_of(scenario), **settings}
+            scenario = scenario.options.service if scenario.file is None else scenario.windows(0)
         self.options, self._config = _world_of(scenario, settings)
         self._fixed = scenario if isinstance(scenario, RequestWindows) else None
         sample = self._fixed.deployment if self._fixed else generate_windows(self._config, 0).deployment
@@ -81,14 +85,9 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
         )
         self._world: WindowsWorld | None = None
         self._outcomes: list[NDArray[np.float64]] = []
+        self._illegal = False
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observed, dict[str, Any]]:
-        """Start an episode; the seed determines it and, through the generator of this env, those after it."""
-        if seed is None and self._world is None:
-            seed = self._first_seed
-        super().reset(seed=seed)
+    def _begin(self, options: dict[str, Any]) -> None:
         drawn = int(self.np_random.integers(2**31))
         windows = self._fixed or generate_windows(self._config, drawn)
         first, last = part_of_windows(self._part, windows.windows)
@@ -97,24 +96,27 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
         if self._world is None or self._fixed is None:
             self._world = WindowsWorld(windows, self.options)
         self._world.begin(begin, begin + length)
-        self._outcomes = []
-        return self._observed(), self._info(illegal=False)
+        self._outcomes, self._illegal = [], False
 
-    def step(self, action: np.int64 | int) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+    def _act(self, action: int) -> float:
         """Move a pod, or stop."""
-        world, chosen = self._running(), int(action)
-        stop = self.pod_count * self.node_count
-        illegal = not (0 <= chosen <= stop and world.mask()[chosen])
-        if illegal:
-            if self._illegal == "raise":
-                raise IllegalDecision(f"action {chosen} is masked")
-            chosen = stop
-        if chosen == stop:
-            reward = world.stop()
-            self._outcomes.append(world.outcome())
-        else:
-            reward = world.move(*divmod(chosen, self.node_count))
-        return self._observed(), reward, world.over, False, self._info(illegal=illegal)
+        world, stop = self._running(), self.pod_count * self.node_count
+        self._illegal = not (0 <= action <= stop and world.mask()[action])
+        if self._illegal:
+            self._refuse(f"action {action} is masked")
+            action = stop
+        if action != stop:
+            return world.move(*divmod(action, self.node_count))
+        reward = world.stop()
+        self._outcomes.append(world.outcome())
+        return reward
+
+    def _now(self) -> tuple[Observed, bool, bool, dict[str, Any]]:
+        world = self._running()
+        found: dict[str, Any] = {"window": world.window, "illegal": self._illegal}
+        if world.over:
+            found["measures"] = measures_of(np.array(self._outcomes), self.options.weights)
+        return self._observed(), world.over, False, found
 
     def action_masks(self) -> Bool:
         """bool[pods * nodes + 1]: the legal actions now, under the name that sb3-contrib looks for."""
@@ -125,13 +127,11 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
         """The world of the episode."""
         return self._running()
 
-    def render(self) -> str | None:
-        """The pods on their nodes, in render mode "ansi"."""
-        if self.render_mode != "ansi":
-            return None
+    def _lines(self) -> list[str]:
+        """The pods on their nodes."""
         world = self._running()
         moved = np.flatnonzero(world.hosting.moved).tolist()
-        return "\n".join([f"before window {world.window}", *node_lines(world, moved)])
+        return [f"before window {world.window}", *node_lines(world, moved)]
 
     def _running(self) -> WindowsWorld:
         if self._world is None:
@@ -146,13 +146,6 @@ class DeployEnv(gymnasium.Env[Observed, np.int64]):
             "moves": moves.astype(np.float32),
             "action_mask": world.mask().astype(np.int8),
         }
-
-    def _info(self, *, illegal: bool) -> dict[str, Any]:
-        world = self._running()
-        found: dict[str, Any] = {"action_mask": world.mask(), "window": world.window, "illegal": illegal}
-        if world.over:
-            found["measures"] = measures_of(np.array(self._outcomes), self.options.weights)
-        return found
 
 
 def node_table(world: WindowsWorld) -> NDArray[np.float32]:
@@ -175,12 +168,19 @@ def node_table(world: WindowsWorld) -> NDArray[np.float32]:
 
 
 def _choices(settings: dict[str, Any]) -> tuple[str, str]:
-    part, illegal = settings.pop("part", "train"), settings.pop("illegal", "raise")
+    part, illegal = settings.pop("part", "train"), settings.pop("illegal", "stop")
     if part not in PARTS:
         raise unknown_name("part", str(part), PARTS)
-    if illegal not in ("raise", "stop"):
-        raise unknown_name("illegal", str(illegal), ("raise", "stop"))
     return part, illegal
+
+
+def _options_of(scenario: WindowScenario) -> dict[str, Any]:
+    """What a scenario changes, as keyword arguments."""
+    options = {one.name: getattr(scenario.options, one.name) for one in fields(scenario.options)}
+    config = {one.name: getattr(scenario.config, one.name) for one in fields(scenario.config)}
+    usual = WindowsConfig()
+    changed = {name: value for name, value in config.items() if value != getattr(usual, name)}
+    return {**options, "generator": changed} if scenario.file is None and changed else options
 
 
 def _world_of(

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir, files_of
-from proreus.reading.cleaning.clean import REQUESTS_FILE, WINDOWS_FILE
 from proreus.worlds.rebalance.windows.model import RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
 from proreus.worlds.rebalance.windows.simulation.world import RewardWeights, WindowsOptions, WindowsWorld
@@ -26,13 +25,12 @@ from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, gene
 from proreus.worlds.rebalance.windows.traces.layout import read_layout
 from proreus.worlds.rebalance.windows.traces.tables import (
     EvenSpread,
+    cleaned_file,
     read_huawei_stream,
     read_monitor,
     read_requests,
 )
 
-CLEANED = (REQUESTS_FILE, WINDOWS_FILE)
-"""What `proreus data clean` writes, the finer of them first."""
 _SEEDS_APART = 1_000_000
 """Generated windows to train or validate on come from seeds this far away from those of the test."""
 
@@ -172,8 +170,7 @@ def with_requests(scenario: WindowScenario, file: Path, layout: Path | None, nod
     """The scenario with requests of one's own, on nodes of one's own or on so many equal ones."""
     if scenario.file is not None:
         raise UsageError(f"--requests is your own: choose a generated scenario, not {scenario.name!r}")
-    if file.is_dir():  # as cleaning leaves it; whole windows where it was told to leave the requests out
-        file = next((file / name for name in CLEANED if (file / name).is_file()), file / CLEANED[0])
+    file = cleaned_file(file)
     config = replace(scenario.config, nodes=nodes)
     name = f"{scenario.name}:{file.name}"
     return replace(scenario, name=name, source="requests", file=file, layout=layout, config=config)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from proreus.kernels.arrays import F32, F64, I64, Bool
 from proreus.kernels.compiled import compiled
 from proreus.model.errors import InputError
-from proreus.policies.checkpoint import CARD, WEIGHTS, Card, Checkpoint, load_checkpoint
+from proreus.policies.checkpoint import CARD, WEIGHTS, Card, Checkpoint, load_checkpoint, read_card
 from proreus.workers.cores import available_cores
 from proreus.worlds.pods.policies.vector import mlp as vector_mlp
 from proreus.worlds.pods.policies.vector import scorer as vector_scorer
@@ -301,8 +301,20 @@ def checkpoint_of(model: VectorModel, algorithm: str, **card: Any) -> Checkpoint
     return Checkpoint(about, model.tensors)
 
 
+def check_vector_kind(card: Card, path: Path) -> None:
+    """A policy that decides about pods by name is no model over vectors, and is served elsewhere."""
+    if card.encoding != VECTOR_ENCODING and not card.kind.startswith("vector"):
+        raise InputError(
+            f"a {card.kind!r} policy for {card.world!r} does not answer /predict: "
+            f"serve it to /v1/decide with --policy {path}",
+            file=path / CARD,
+            field="kind",
+        )
+
+
 def load_vector_model(path: Path) -> VectorModel:
     """The model of the checkpoint in folder `path`; an InputError says which file is wrong and how."""
+    check_vector_kind(read_card(path / CARD), path)
     checkpoint = load_checkpoint(path, VECTOR_ENCODING)
     return model_of(checkpoint.card.kind, checkpoint.tensors, path)
 

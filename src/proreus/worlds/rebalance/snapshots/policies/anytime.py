@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.model.errors import UsageError
+from proreus.model.errors import UsageError, needs_extra
 from proreus.worlds.rebalance.snapshots.policies.assembling import Effort, assemble
 from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
@@ -68,8 +68,8 @@ class Found:
         """What is proven, in a sentence."""
         if self.bound is None:
             told = (
-                f"{self.pieces:,} pieces by annealing alone; how many there could be is not known without "
-                "the extra `solve`: pip install 'proreus[solve]'"
+                f"{self.pieces:,} pieces by annealing alone; to know how many there could be "
+                f"{needs_extra('solve')}"
             )
         elif self.proven:
             told = f"proven: no plan of {budget} migrations leaves more than {self.bound:,} pieces"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proreus.model.errors import UsageError, WorkError
+from proreus.model.errors import UsageError, WorkError, needs_extra
 
 _THREADS = 2  # one number for the whole process: HiGHS refuses to run with another one later
 
@@ -22,7 +22,7 @@ def needed_highs() -> Any:
     """The module, or one line that says what to install."""
     highs = highs_module()
     if highs is None:
-        raise UsageError("the exact solver needs the extra `solve`: pip install 'proreus[solve]'")
+        raise UsageError(f"the exact solver {needs_extra('solve')}")
     return highs
 
 

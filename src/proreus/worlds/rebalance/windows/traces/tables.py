@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.model.errors import UsageError
+from proreus.reading.cleaning.clean import REQUESTS_FILE, WINDOWS_FILE
 from proreus.reading.lifetimes import read_lifetimes
 from proreus.reading.table import Row, read_filled_table
 from proreus.reading.textfile import read_lines
 from proreus.worlds.rebalance.windows.model import WINDOW, Deployment, RequestWindows, round_robin, windows_of
 
+CLEANED = (REQUESTS_FILE, WINDOWS_FILE)
+"""What `proreus data clean` writes, the finer of them first."""
 _NODES, _PODS, _TOTAL, _STANDING = 10, 50, 100.0, 5.0
 """Of VMAgent's DeployEnv: ten nodes of 100/100, five pods on each, which ask for 5/5 at rest."""
 _MONITOR_NODE = (4.0, 8.0)
@@ -60,11 +63,20 @@ class EvenSpread:
         )
 
 
+def cleaned_file(path: Path) -> Path:
+    """The file itself; of a folder that cleaning wrote the requests, or where there are none the windows."""
+    if not path.is_dir():
+        return path
+    return next((path / name for name in CLEANED if (path / name).is_file()), path / CLEANED[0])
+
+
 def read_requests(path: Path, deployment: Deployment | EvenSpread) -> RequestWindows:
     """The requests of a table, for the pods of a deployment, or for its own pods on equal nodes.
 
-    The table is one of requests, or of windows: `window_start,pod,cpu,mem,requests`, as cleaning writes both.
+    The table is one of requests, or of windows: `window_start,pod,cpu,mem,requests`, as cleaning writes both;
+    or the folder that cleaning wrote.
     """
+    path = cleaned_file(path)
     moment = "window_start" if _is_of_windows(path) else "time"
     rows = read_filled_table(
         path, required=(moment, "pod", "cpu", "mem"), optional=("requests", "window_start", "time")

@@ -1,0 +1,44 @@
+"""`proreus data list`: every dataset of every world, whether it is here, its licence and its address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from proreus.cli.output import Output, new_console, write_json
+from proreus.compare.layout import named_lines
+from proreus.reading.catalogue import Dataset, holds, known
+from proreus.worlds import registered, world
+
+
+def print_datasets(folder: Path | None, output: Output) -> int:
+    """A paragraph for each dataset, or family of them; JSON has a row for each member."""
+    console = new_console(output)
+    where = f"datasets in {folder}" if folder else "datasets (no data folder: see proreus data fetch --help)"
+    console.print(Text(where, style="bold"), soft_wrap=True)
+    rows: list[dict[str, Any]] = []
+    for of_world in registered():
+        datasets = world(of_world).datasets
+        members: dict[str, list[str]] = {}
+        for name, found in known(datasets, folder).items():
+            here = holds(datasets, name, folder)
+            about = {"what": found.what, "licence": found.licence, "address": found.home}
+            rows.append({"name": name, "here": here, **about, "world": of_world})
+            key = next(key for key, one in datasets.items() if one is found)
+            members.setdefault(key, []).extend([name] if here else [])
+        for key, here_now in members.items():
+            _print(console, of_world, key, datasets[key], here_now)
+    write_json(output, {"datasets": rows})
+    return 0
+
+
+def _print(console: Console, of_world: str, name: str, found: Dataset, here: list[str]) -> None:
+    state = ", ".join(here) if here and "*" in name else "yes" if here else "no"
+    fetched = "proreus data fetch" if found.remotes else "by hand"
+    console.print(Text.assemble((name, "bold"), f"  ({of_world})"), soft_wrap=True)
+    source = f"{found.home} ({fetched})"
+    told = [("what", found.what), ("licence", found.licence), ("from", source), ("here", state)]
+    console.print(named_lines(told))
