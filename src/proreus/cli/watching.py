@@ -22,7 +22,7 @@ def screen(console: Console, rate: float) -> Iterator[Show]:
         last: deque[Sequence[str]] = deque(maxlen=1)
         yield last.append
         for lines in last:
-            console.print(_text(lines))
+            console.print(_text(lines), soft_wrap=True)
         return
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
 
