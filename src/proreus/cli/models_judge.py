@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from proreus.cli.arguments import Common, new_console, parse, prepare
-from proreus.compare.statistics import estimate
 from proreus.model.decision import action_count
 from proreus.model.errors import UsageError
+from proreus.model.estimate import estimate
 from proreus.model.files import write_atomically
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
