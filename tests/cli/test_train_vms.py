@@ -18,7 +18,7 @@ from tests.cli.processes import PROC, started, wait_for
 from tests.cli.runner import Ended, Proreus, assert_refused
 from tests.cli.train_cases import weights
 
-SMALL = ("--scenario", "recovering@2", "--limit", "60", "--validation-starts", "4", "--hidden", "8")
+SMALL = ("--scenario", "recovering@2", "--limit", "400", "--validation-starts", "4", "--hidden", "8")
 ALGORITHMS = {
     "qmix": (
         *("--steps", "64", "--lanes", "4", "--chunk", "8", "--n-step", "4", "--updates", "2"),
