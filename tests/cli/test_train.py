@@ -29,7 +29,7 @@ def test_ddqn_from_training_to_comparison(proreus: Proreus, tmp_path: Path) -> N
     assert (summary["algorithm"], summary["steps"], list(summary["validation"])) == ("ddqn", 400, ["gpu@5"])
     assert list((tmp_path / "run/tensorboard").glob("events.out.tfevents.*"))
     assert proreus("curve", "run", "--json", "curve.json").code == 0
-    assert [x for x, _ in json.loads((tmp_path / "curve.json").read_text())["curves"]["run"]] == [2, 4]
+    assert [x for x, _ in json.loads((tmp_path / "curve.json").read_text())["curves"]["run"]] == [0, 2, 4]
     shown = proreus("simulate", "pods", "--scenario", "gpu@5", "--policy", "run")
     assert (shown.code, shown.err) == (0, "") and "run on gpu@5" in shown.out
     flags = ["--scenario", "gpu@5", "--policies", "fgd,run", "--seeds", "2", "--processes", "1"]

@@ -54,11 +54,13 @@ class Case:
     def _of_toys(self) -> tuple[str, ...]:
         return (self.length, "4" if self.algorithm == "es" else "1024")
 
-    def lasting(self, share: float) -> tuple[list[str], int]:
-        """(the words for a share of its length, which is whole generations and updates; that length)."""
+    def lasting(self, *, long: bool) -> tuple[list[str], int]:
+        """(the words for its length or for two fifths of it, which end with a judgement; that length)."""
         words = self.words
         place = words.index(self.length) + 1
-        length = int(int(words[place]) * share) if self.algorithm != "es" else 2 * int(2 * share)
+        whole = 4 if self.algorithm == "es" else int(words[place])
+        short = 2 if self.algorithm == "es" else whole * 2 // 5
+        length = whole if long else short
         return [*words[:place], str(length), *words[place + 1 :]], length
 
     def __str__(self) -> str:
@@ -73,13 +75,13 @@ every_learner = pytest.mark.parametrize("case", CASES, ids=str)
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Path]:
-    """The run of a learner, half as long as it could be; trained once."""
+    """The run of a learner, shorter than it could be; trained once."""
     known: dict[Case, Path] = {}
 
     def train(case: Case) -> Path:
         if case not in known:
             known[case] = tmp_path_factory.mktemp(str(case)) / "run"
-            assert main([*case.lasting(0.5)[0], "--out", str(known[case])]) == 0
+            assert main([*case.lasting(long=False)[0], "--out", str(known[case])]) == 0
         return known[case]
 
     return train
@@ -122,18 +124,18 @@ def test_a_run_that_is_done_can_be_made_longer(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained(case), run)
-    (_, half), (words, whole) = case.lasting(0.5), case.lasting(1.0)
+    (_, short), (words, whole) = case.lasting(long=False), case.lasting(long=True)
     before = _files(run)
     again = proreus("train", case.world, "--resume", "run")
     assert again.code == 0 and "run is done" in again.out and case.length in again.out
     assert _files(run) == before
     assert_refused(
-        proreus("train", case.world, "--resume", "run", case.length, str(half - 1)), 2, "name more"
+        proreus("train", case.world, "--resume", "run", case.length, str(short - 1)), 2, "name more"
     )
     longer = proreus("train", case.world, "--resume", "run", case.length, str(whole))
-    assert longer.code == 0 and f"goes on to {whole:,} in place of {half:,}" in longer.out
+    assert longer.code == 0 and f"goes on to {whole:,} in place of {short:,}" in longer.out
     settings = json.loads((run / "settings.json").read_text())
-    assert settings["config"][case.length[2:]] == whole and settings["former_lengths"] == [half]
+    assert settings["config"][case.length[2:]] == whole and settings["former_lengths"] == [short]
     assert "run is done" in proreus("train", case.world, "--resume", "run").out
     assert proreus(*words, "--out", "unbroken").code == 0
     told, unbroken = read_journal(run), read_journal(tmp_path / "unbroken")
