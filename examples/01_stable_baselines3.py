@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import get_action_masks
 from stable_baselines3 import DQN
@@ -110,6 +111,12 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--reward", choices=("allocation", "completion"), default="allocation")
     parser.add_argument("--episodes", type=int, default=10, help="held-out workloads")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="of torch: networks this small are many times slower on several",
+    )
     parser.add_argument("--logs", type=Path, default=Path("logs"), help="TensorBoard folder")
     parser.add_argument("--save", type=Path, default=None, help="folder for the trained models")
     parser.add_argument(
@@ -124,6 +131,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
 def main(words: list[str] | None = None) -> dict[str, list[float]]:
     """Train, evaluate, print the table; returns the figures in it."""
     arguments = parse(words)
+    torch.set_num_threads(arguments.threads)
     settings: dict[str, Any] = {
         "scenario": arguments.scenario,
         "encoding": arguments.encoding,

@@ -22,8 +22,9 @@ from proreus.compare.trials import Progress
 from proreus.contract.own import read_back, scenario_named
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import Hear, World
-from proreus.learning.learner import Learner, Task, learn, learner_at, resumed
+from proreus.learning.learner import Learner, learner_at
 from proreus.learning.runs import read_settings
+from proreus.learning.task import Task, learn, resumed
 from proreus.model.errors import UsageError, unknown_name
 from proreus.policies.catalogue import AnyPolicy
 from proreus.policies.checkpoint import CARD, is_checkpoint, read_card
@@ -143,7 +144,8 @@ def train(
 ) -> Trained:
     """Learn a policy, judged on work that training never sees; `settings` as the command line has them.
 
-    The run is kept in `out` (default: runs/WORLD) and goes on with `resume`, after an interruption too.
+    The run is kept in `out` (default: runs/WORLD) and goes on with `resume`: after an interruption, or, with
+    more `steps` (`generations`) in all than it has behind it, beyond its end.
     """
     found, workers = world_of(world), Workers(processes, ray)
     algorithm = algo or next(iter(found.learners), "")
@@ -154,7 +156,8 @@ def train(
     learner = learner_at(found.learners[algorithm])
     learner.check(workers)
     if resume:
-        task = resumed(learner, Path(resume), workers, lambda entry: read_back(found, entry, None))
+        _configs(learner, settings)  # refuses unknown ones
+        task = resumed(learner, Path(resume), workers, lambda entry: read_back(found, entry, None), settings)
     else:
         asked = _listed(scenarios, "load") or [*found.lessons]
         chosen = tuple(make_scenario(world, one) if isinstance(one, str) else one for one in asked)

@@ -105,7 +105,7 @@ def test_an_evolution_that_loses_a_ray_worker_goes_on_without_ray(
     words = command(*EVOLUTION, "--ray", "local", "--processes", "2", "--out", "out")
     lost = alone(tmp_path / "ray", KILLING, "run_candidate", "3", *words)
     assert_refused(lost, 1, "a Ray worker was lost in training", "go on with --resume out")
-    monkeypatch.setattr("proreus.learning.learner.pool_of", lambda *_, **__: nullcontext(InlinePool()))
+    monkeypatch.setattr("proreus.learning.task.pool_of", lambda *_, **__: nullcontext(InlinePool()))
     run = tmp_path / "ray/out"
     assert 3 <= len(read_journal(run)) < 30
     assert proreus("train", "pods", "--resume", str(run)).code == 0

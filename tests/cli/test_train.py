@@ -13,8 +13,13 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
-from tests.cli.runner import Proreus, assert_refused, openb_files
+from tests.cli.runner import PODS, Proreus, assert_refused, openb_files
 from tests.cli.train_cases import DDQN, PPO, weights
+
+CROWDED = PODS.splitlines(keepends=True)[0] + "".join(
+    f"p-{k},{1000 + 500 * (k % 5)},1024,{k % 2},{500 * (k % 2)},{k},\n" for k in range(14)
+)
+"""More than the nodes of `openb_files` can take: what fits depends on where they are put."""
 
 
 def test_ddqn_from_training_to_comparison(proreus: Proreus, tmp_path: Path) -> None:
@@ -24,7 +29,7 @@ def test_ddqn_from_training_to_comparison(proreus: Proreus, tmp_path: Path) -> N
     assert (summary["algorithm"], summary["steps"], list(summary["validation"])) == ("ddqn", 400, ["gpu@5"])
     assert list((tmp_path / "run/tensorboard").glob("events.out.tfevents.*"))
     assert proreus("curve", "run", "--json", "curve.json").code == 0
-    assert [x for x, _ in json.loads((tmp_path / "curve.json").read_text())["curves"]["run"]] == [2, 4]
+    assert [x for x, _ in json.loads((tmp_path / "curve.json").read_text())["curves"]["run"]] == [0, 2, 4]
     shown = proreus("simulate", "pods", "--scenario", "gpu@5", "--policy", "run")
     assert (shown.code, shown.err) == (0, "") and "run on gpu@5" in shown.out
     flags = ["--scenario", "gpu@5", "--policies", "fgd,run", "--seeds", "2", "--processes", "1"]
@@ -76,7 +81,7 @@ def test_a_run_that_cannot_begin_leaves_its_name_free(
 
 def test_a_resumed_run_knows_what_it_was_trained_on(proreus: Proreus, tmp_path: Path) -> None:
     """Files of one's own, by relative paths, and pods that wait or are dropped: nothing is said again."""
-    files = openb_files(tmp_path)
+    files = openb_files(tmp_path, pods=CROWDED)
     short = (
         *("--algo", "ppo", "--steps", "64", "--lanes", "2", "--rollout-steps", "8", "--train-seeds", "1"),
         *("--validation-seeds", "1", "--evaluate-every", "1", "--horizon", "40"),
@@ -109,3 +114,33 @@ def test_settings_that_are_none_are_refused(proreus: Proreus, tmp_path: Path) ->
     for change, says in changes:
         file.write_text(json.dumps({**good, **change}))
         assert_refused(proreus("train", "pods", "--resume", "run"), 2, says)
+
+
+@pytest.mark.parametrize("algorithm", ["es", "ppo", "ddqn"])
+def test_work_that_tells_no_policies_apart_is_not_trained_on(
+    algorithm: str, proreus: Proreus, tmp_path: Path
+) -> None:
+    """Three pods that come one after the other find room wherever they are put."""
+    files = openb_files(tmp_path)
+    few = ("--measure", "gpu_allocation_peak") if algorithm == "es" else ("--horizon", "3")
+    ended = proreus("train", "pods", "--algo", algorithm, *files, *few, "--drop-failures", "True")
+    assert_refused(ended, 1, "every candidate scores alike", "openb:pods.csv")
+    assert "the same pods for every seed" in ended.out and "--scenario openb/NAME" in ended.out
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+def test_other_settings_of_a_resumed_run_are_refused(proreus: Proreus) -> None:
+    assert proreus("train", "pods", *PPO, "--out", "run").code == 0
+    assert_refused(proreus("train", "pods", "--resume", "run", "--seed", "5"), 2, "seed 5", "only steps")
+    assert proreus("train", "pods", "--resume", "run", *PPO).code == 0  # the same again
+
+
+def test_ppo_made_longer_is_the_unbroken_run_where_nothing_falls(proreus: Proreus, tmp_path: Path) -> None:
+    level = (*PPO, "--learning-rate-end", "1e-3", "--evaluate-every", "2")
+    assert proreus("train", "pods", *level, "--steps", "512", "--out", "run").code == 0
+    assert proreus("train", "pods", "--resume", "run", "--steps", "1024").code == 0
+    assert proreus("train", "pods", *level, "--steps", "1024", "--out", "unbroken").code == 0
+    for which in ("best", "last"):
+        assert weights(tmp_path / "run", which) == weights(tmp_path / "unbroken", which)
+    state = "state.safetensors"
+    assert (tmp_path / "run" / state).read_bytes() == (tmp_path / "unbroken" / state).read_bytes()

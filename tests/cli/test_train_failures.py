@@ -27,7 +27,7 @@ needs_proc = pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes i
 @pytest.fixture
 def workers_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evolutions in this process need no workers."""
-    monkeypatch.setattr("proreus.learning.learner.pool_of", lambda *_, **__: nullcontext(InlinePool()))
+    monkeypatch.setattr("proreus.learning.task.pool_of", lambda *_, **__: nullcontext(InlinePool()))
 
 
 def ended(process: subprocess.Popen[bytes]) -> Ended:

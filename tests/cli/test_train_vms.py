@@ -18,7 +18,7 @@ from tests.cli.processes import PROC, started, wait_for
 from tests.cli.runner import Ended, Proreus, assert_refused
 from tests.cli.train_cases import weights
 
-SMALL = ("--scenario", "recovering@2", "--limit", "60", "--validation-starts", "4", "--hidden", "8")
+SMALL = ("--scenario", "recovering@2", "--limit", "400", "--validation-starts", "4", "--hidden", "8")
 ALGORITHMS = {
     "qmix": (
         *("--steps", "64", "--lanes", "4", "--chunk", "8", "--n-step", "4", "--updates", "2"),
@@ -47,7 +47,7 @@ def test_from_training_to_comparison(algorithm: str, proreus: Proreus, tmp_path:
     assert list((tmp_path / "run/tensorboard").glob("events.out.tfevents.*"))
     assert json.loads((tmp_path / "run/best/card.json").read_text())["encoding"] == "servers-1"
     assert proreus("curve", "run", "--json", "curve.json").code == 0
-    assert [x for x, _ in json.loads((tmp_path / "curve.json").read_text())["curves"]["run"]] == [1, 2]
+    assert [x for x, _ in json.loads((tmp_path / "curve.json").read_text())["curves"]["run"]] == [0, 1, 2]
     quick = ("--scenario", "recovering@2", "--starts", "2", "--limit", "60")
     shown = proreus("simulate", "vms", *quick, "--policy", "run")
     assert (shown.code, shown.err) == (0, "") and "run on recovering@2" in shown.out

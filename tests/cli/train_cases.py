@@ -23,7 +23,7 @@ PPO = (
 
 def fitness(run: Path) -> list[Any]:
     """What the search learned from."""
-    return [entry["fitness"] for entry in read_journal(run)]
+    return [entry["fitness"] for entry in read_journal(run) if entry["fitness"]]
 
 
 def weights(run: Path, which: str = "best") -> bytes:

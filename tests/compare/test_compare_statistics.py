@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from proreus.compare.statistics import Estimate, estimate, paired_difference, student_t_quantile, summarise
+from proreus.compare.statistics import paired_difference, summarise
+from proreus.model.estimate import Estimate, estimate, student_t_quantile
 from tests.compare.compare_cases import made
 
 

@@ -30,12 +30,13 @@ IDENTITY = Identity(
     config={"sigma": 0.3, "points": (0.0, 1.0)},
     seed=4,
     gain="gain over a rule",
+    length="generations",
 )
 
 
 def folder(path: Path, *, resume: bool = False, identity: Identity = IDENTITY) -> RunFolder:
     """A run's folder."""
-    return RunFolder(path, identity.settings(), resume=resume)
+    return RunFolder(path, identity, resume=resume)
 
 
 def test_tensorboard_reads_what_is_written(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from proreus.contract.episodes import EpisodeLanes
 from proreus.contract.lanes import Arrays
 from proreus.contract.play import step_by_step
 from proreus.kernels.arrays import F64
-from proreus.learning.judge import Judge
+from proreus.learning.judge import Judge, confirming
 from proreus.learning.learner import Configs, EvolutionLearner, GradientLearner
 from proreus.learning.update import Update
 from proreus.policies.catalogue import AnyPolicy
@@ -21,6 +22,8 @@ from tests.toy.model import VERSION, encode
 from tests.toy.policies import POLICIES, SHORTEST, Scored
 from tests.toy.scenarios import SEEDS_APART, ToyScenario, parse
 from tests.toy.simulation import MEASURES
+
+_CHOSEN_ON = 3
 
 
 def lanes(scenario: ToyScenario, count: int) -> EpisodeLanes:
@@ -71,6 +74,10 @@ class ToyGoal:
             gains[scenario.name] = 100.0 * (1.0 - times[0] / min(times[1:]))
         return gains
 
+    def confirm(self, tensors: Arrays) -> dict[str, F64]:
+        """The same for each of the seeds after those."""
+        return _each(self._scenarios, lambda: Scored("", tensors["weights"]), confirming(self._runs, 5))
+
     def tensors(self, mean: F64) -> Arrays:
         """As `policies` reads it back."""
         return {"weights": mean}
@@ -114,21 +121,32 @@ class ToyLessons:
 def _ppo(
     scenarios: Sequence[ToyScenario], configs: Configs, workers: Workers, saved: Arrays | None
 ) -> Iterator[Update]:
-    from proreus.learning.learner_state import one_torch_thread
     from proreus.learning.ppo import ppo
 
-    with one_torch_thread():
-        yield from ppo(configs[0], lanes(scenarios[0], configs[1].lanes), saved)
+    yield from ppo(configs[0], lanes(scenarios[0], configs[1].lanes), saved)
+
+
+def _start(scenarios: Sequence[ToyScenario], configs: Configs) -> Arrays:
+    from proreus.learning.learner_state import first_network, weights_of
+    from proreus.policies.networks.rows import ActorCritic
+
+    seen = lanes(scenarios[0], 1).reset(0)
+    return weights_of(first_network(ActorCritic, configs[0], (seen.rows.shape[2], seen.context.shape[1])))
 
 
 def _judge(scenarios: Sequence[ToyScenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
+    found = _each(scenarios, partial(_actor, tensors), range(_CHOSEN_ON))
+    return {name: float(gains.mean()) for name, gains in found.items()}
+
+
+def _confirm(scenarios: Sequence[ToyScenario], configs: Configs, tensors: Arrays) -> dict[str, F64]:
+    return _each(scenarios, partial(_actor, tensors), confirming(_CHOSEN_ON, 5))
+
+
+def _actor(tensors: Arrays) -> AnyPolicy:
     from proreus.policies.networks.playing import ActorPolicy, actor_of
 
-    def play(scenario: ToyScenario, seed: int, policy: AnyPolicy) -> dict[str, float]:
-        return {"time_in_system": _time(scenario, policy, seed)}
-
-    judge = Judge[ToyScenario, AnyPolicy](play, POLICIES.make, MEASURES)
-    return judge.gains(lambda: ActorPolicy("", actor_of(tensors), encode), scenarios, 3)
+    return ActorPolicy("", actor_of(tensors), encode)
 
 
 def _settings() -> tuple[Any, ...]:
@@ -147,10 +165,21 @@ PPO = GradientLearner(
     about="a network that bids",
     example="--steps 2000",
     needs="torch",
+    start=_start,
     train=_ppo,
     judge=_judge,
+    confirm=_confirm,
     tells=("return", "loss", "entropy"),
 )
+
+
+def _each(scenarios: Sequence[ToyScenario], make: Callable[[], AnyPolicy], seeds: range) -> dict[str, F64]:
+    """Less time in the system than the best rule, by scenario and seed."""
+
+    def play(scenario: ToyScenario, seed: int, policy: AnyPolicy) -> dict[str, float]:
+        return {"time_in_system": _time(scenario, policy, seed)}
+
+    return Judge[ToyScenario, AnyPolicy](play, POLICIES.make, MEASURES).each(make, scenarios, seeds)
 
 
 def _time(scenario: ToyScenario, policy: Any, seed: int) -> float:

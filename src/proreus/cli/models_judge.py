@@ -13,9 +13,9 @@ from rich.table import Table
 
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.output import new_console, write_json
-from proreus.compare.statistics import estimate
 from proreus.model.decision import action_count
 from proreus.model.errors import UsageError
+from proreus.model.estimate import estimate
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import SHIPPED, VectorModel, load_vector_model

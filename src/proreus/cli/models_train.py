@@ -53,6 +53,9 @@ def run(words: Sequence[str]) -> int:
                 held_out = ", ".join(f"{what} {gain:+.1f} %" for what, gain in report.validation.items())
                 console.print(f"{said}; held out: {held_out}{' (best so far)' if report.is_best else ''}")
                 result = {"decisions": report.decisions, "validation": report.validation}
+            if report.improvement is not None:
+                console.print(report.improvement.words, soft_wrap=True)
+                result["improvement"] = report.improvement.to_json()
     console.print(f"best checkpoint: {arguments.out / 'best'}", soft_wrap=True)
     write_json(arguments.common, result)
     if interrupted.is_set():

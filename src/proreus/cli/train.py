@@ -9,7 +9,7 @@ import argparse
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,17 +24,10 @@ from proreus.cli.worlds import world_in
 from proreus.contract.own import read_back, scenario_named
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import World
-from proreus.learning.learner import (
-    EvolutionLearner,
-    GradientLearner,
-    Learner,
-    Task,
-    learn,
-    learner_at,
-    resumed,
-)
+from proreus.learning.learner import EvolutionLearner, GradientLearner, Learner, learner_at
 from proreus.learning.runs import read_settings
 from proreus.learning.settings import FORMER_NAMES
+from proreus.learning.task import Task, configs_of, learn, resumed
 from proreus.model.errors import InputError, UsageError
 from proreus.workers.processes import Workers
 from proreus.worlds import registered
@@ -45,7 +38,8 @@ class TrainArguments:
     """Flags of training in every world."""
 
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Go on with this run: algorithm, scenarios and settings are those it was started with."""
+    """Go on with this run: algorithm, scenarios and settings are those it was started with. A longer length
+    (--steps, --generations; of the whole run) extends it."""
     processes: int = 0
     """Workers on this machine; 0: one per core. Does not change the result."""
     ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
@@ -59,19 +53,26 @@ def run(words: Sequence[str]) -> int:
     world = world_in(words)
     if not world.learners:
         raise UsageError(f"the world {world.name!r} has no learners")
-    learner = learner_at(world.learners[algorithm_of(words, world)])
+    algorithm, folder = algorithm_of(words, world)
+    learner = learner_at(world.learners[algorithm])
+    if folder is not None:  # its settings are the defaults of what is asked for now
+        learner = replace(learner, configs=configs_of(learner, folder))
     arguments = _parsed(learner, world, words)
     prepare(arguments.output)
     task = _task(learner, world, arguments)
     console = new_console(arguments.output)
+    for scenario in task.scenarios:
+        if told := scenario.caution((0, 1)):
+            console.print(f"note: {told}", soft_wrap=True)
     summary = _watch(learner, task, console)
     console.print(f"best checkpoint: {task.folder / 'best'}", soft_wrap=True)
     write_json(arguments.output, summary)
     return 0
 
 
-def algorithm_of(words: Sequence[str], world: World) -> str:
-    """Whose flags these are: the resumed run's algorithm, else that of --algo, else the world's first.
+def algorithm_of(words: Sequence[str], world: World) -> tuple[str, Path | None]:
+    """(whose flags these are: the resumed run's algorithm, else that of --algo, else the world's first; the
+    folder of the resumed run).
 
     A run is resumed in its own world and by its own algorithm.
     """
@@ -82,9 +83,9 @@ def algorithm_of(words: Sequence[str], world: World) -> str:
     try:
         found, _ = parser.parse_known_args(list(words))
     except argparse.ArgumentError:
-        return known[0]  # a flag without its value: the real parser says so
+        return known[0], None  # a flag without its value: the real parser says so
     if not found.resume:
-        return found.algo if found.algo in known else known[0]
+        return found.algo if found.algo in known else known[0], None
     folder = Path(found.resume)
     algorithm = str(read_settings(folder, world.name)["algorithm"])
     if algorithm not in known:
@@ -93,7 +94,7 @@ def algorithm_of(words: Sequence[str], world: World) -> str:
         raise UsageError(
             f"--algo {found.algo}: {folder} is a run of {algorithm} and goes on as such (leave --algo out)"
         )
-    return algorithm
+    return algorithm, folder
 
 
 def _parsed(learner: Learner, world: World, words: Sequence[str]) -> Any:
@@ -186,7 +187,8 @@ def _task(learner: Learner, world: World, arguments: Any) -> Task:
             raise UsageError("--seed is negative")
         return Task(_scenarios(world, arguments), given, workers, arguments.out, resume=False)
     data = arguments.workload.data
-    return resumed(learner, arguments.resume, workers, lambda entry: read_back(world, entry, data))
+    asked = {name: value for config in given for name, value in vars(config).items() if name != "threads"}
+    return resumed(learner, arguments.resume, workers, lambda entry: read_back(world, entry, data), asked)
 
 
 def _scenarios(world: World, arguments: Any) -> tuple[Scenario, ...]:
@@ -213,10 +215,11 @@ def _watch(learner: Learner, task: Task, console: Console) -> Mapping[str, Any]:
         try:
             with closing(learn(learner, task, interrupted.is_set, summary.update)) as progress:
                 for told in progress:
-                    show(told.done, told.total, told.text)
+                    if told.total:
+                        show(told.done, told.total, told.text)
                     if told.line:
                         console.print(told.line, soft_wrap=True)
-                    done = told.done == told.total
+                    done = 0 < told.done == told.total
         except KeyboardInterrupt:
             if isinstance(learner, GradientLearner):
                 raise

@@ -25,8 +25,10 @@ def trained(journal: Journal) -> list[tuple[float, float]]:
     """(generation or update, mean fitness or return while training)."""
     points = []
     for entry in journal:
-        value = float(np.mean(entry["fitness"])) if "fitness" in entry else float(entry.get("return", np.nan))
-        points.append((_place(entry), value))
+        if entry.get("fitness"):
+            points.append((_place(entry), float(np.mean(entry["fitness"]))))
+        elif entry.get("return") is not None:  # no episode had ended, or it is the start
+            points.append((_place(entry), float(entry["return"])))
     return points
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proreus.compare.statistics import Estimate
+from proreus.model.estimate import Estimate
 
 NOTHING = "—"
 """Stands where there is no number to show."""

@@ -31,6 +31,11 @@ class Goal(Protocol):
         """Gain of one vector over the strongest rule by scenario, on work that training never sees."""
         ...
 
+    def confirm(self, tensors: Arrays) -> dict[str, F64]:
+        """Gain of a checkpoint over the strongest rule by scenario, in each of as many held-out episodes as
+        the settings say; others than those of `validate`, for what is chosen there flatters."""
+        ...
+
     def tensors(self, mean: F64) -> Arrays:
         """A vector as a checkpoint keeps it."""
         ...

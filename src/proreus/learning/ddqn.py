@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from proreus.contract.lanes import Arrays, Choices, Lanes
 from proreus.learning.learner_state import (
+    first_network,
     moments_of,
     part_of,
     set_moments,
@@ -39,6 +40,7 @@ from proreus.learning.schedules import linear_decay
 from proreus.learning.update import Pace, Update
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.policies.networks.q import QNetwork, best_legal
+from proreus.policies.networks.threads import few_torch_threads
 
 _RETURNS_REMEMBERED = 20
 
@@ -145,14 +147,12 @@ class DDQNLearner:
         self._losses: list[tuple[float, float]] = []
         self._begin_episode(self._draw_seed())
         sizes = (self._seen["nodes"].shape[1], self._seen["context"].shape[0])
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed)
-            self.network = QNetwork(config.hidden, *sizes).to(config.device)
-            self._target = QNetwork(config.hidden, *sizes).to(config.device)
-        self._target.load_state_dict(self.network.state_dict())
+        self.network = first_network(QNetwork, config, sizes).to(config.device)
+        self._target = first_network(QNetwork, config, sizes).to(config.device)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, fused=True)
         self._replay = PrioritisedReplay(config.capacity, config.priority_exponent, self._seen)
 
+    @few_torch_threads()
     def advance(self) -> None:
         """One decision and, every `update_every` decisions, one update."""
         for transition in self._play(self._choose()):

@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from proreus.contract.lanes import Arrays
+from proreus.learning.best import Best
 from proreus.learning.es import Generation
-from proreus.learning.runs import Identity, RunFolder, judgements, mean_gain
-from proreus.policies.checkpoint import Checkpoint
+from proreus.learning.improvement import Improvement
+from proreus.learning.runs import Identity, RunFolder, mean_gain
+
+START = -1
+"""The generation before the first, in the journal: the start."""
 
 
 class EvolutionRun:
     """The run folder of an evolution: one journal line per generation."""
 
     def __init__(self, path: Path, identity: Identity, *, resume: bool) -> None:
-        self._identity = identity
-        self._folder = RunFolder(path, identity.settings(), resume=resume)
-        self.past_fitness = [entry["fitness"] for entry in self._folder.past]
-        judged = judgements(self._folder.past)
-        self._best = max(map(mean_gain, judged), default=-np.inf)
-        self._validation: dict[str, float] = judged[-1] if judged else {}
-        self._seconds = sum(entry["seconds"] for entry in self._folder.past)
-        self._totals: Counter[str] = sum((Counter(entry["counts"]) for entry in self._folder.past), Counter())
+        self._folder = RunFolder(path, identity, resume=resume)
+        past = self._folder.past
+        self.past_fitness = [entry["fitness"] for entry in past if entry["generation"] != START]
+        """Of the generations that are done."""
+        self.best = Best(self._folder, identity, START)
+        self._seconds = sum(entry["seconds"] for entry in past)
+        self._totals: Counter[str] = sum((Counter(entry["counts"]) for entry in past), Counter())
+
+    def begin(self, tensors: Arrays, validation: dict[str, float], seconds: float) -> None:
+        """Record what the start came to."""
+        self._seconds += seconds
+        entry = {
+            "generation": START,
+            "fitness": [],
+            "sigma": None,
+            "validation": validation,
+            "counts": {},
+            "seconds": seconds,
+        }
+        self.best.begin(tensors, entry)
 
     def add(self, generation: Generation) -> str:
         """Record a generation durably, keep its checkpoint where it is the best, say how it went."""
@@ -37,16 +53,11 @@ class EvolutionRun:
         line = f"generation {generation.number + 1}: fitness {mean:+.3f}, best {best:+.3f}"
         line += f", sigma {generation.sigma:.3f}"
         if validation is not None:
-            self._validation = validation
             scalars |= {f"validation/{name}": value for name, value in validation.items()}
-            gain = mean_gain(validation)
-            line += f", held out {gain:+.3f}"
-            checkpoint = self._checkpoint(generation, validation)
+            line += f", held out {mean_gain(validation):+.3f}"
             # Checkpoints first: what the journal counts as judged must exist.
-            self._folder.save("last", checkpoint)
-            if gain > self._best:
-                self._best = gain
-                self._folder.save("best", checkpoint)
+            spent = (generation.number + 1, self._seconds)
+            if self.best.keep(generation.tensors(), validation, spent):
                 line += " (best so far)"
         entry = {
             "generation": generation.number,
@@ -59,12 +70,16 @@ class EvolutionRun:
         self._folder.record(entry, scalars, generation.number)
         return line
 
+    def end(self, found: Improvement, start: Arrays) -> None:
+        """Keep what the best checkpoint was found to be."""
+        self.best.end(found, start, self._seconds)
+
     def summary(self) -> dict[str, Any]:
         """The result as JSON."""
         return {
             "algorithm": "es",
-            "best_gain": self._best if np.isfinite(self._best) else None,
-            "validation": self._validation,
+            "best_gain": self.best.gain,
+            "validation": self.best.validation,
             **self._totals,
             "seconds": self._seconds,
         }
@@ -72,8 +87,3 @@ class EvolutionRun:
     def close(self) -> None:
         """Close the files."""
         self._folder.close()
-
-    def _checkpoint(self, generation: Generation, validation: Mapping[str, float]) -> Checkpoint:
-        scores = {f"{self._identity.gain}, {name}": value for name, value in validation.items()}
-        card = self._identity.card(scores, generation.number + 1, self._seconds)
-        return Checkpoint(card, generation.tensors())

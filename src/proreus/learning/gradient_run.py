@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,16 @@ from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
 from proreus.contract.lanes import Arrays
-from proreus.learning.runs import JOURNAL, Identity, RunFolder, judgements, mean_gain, read_journal
+from proreus.learning.best import Best
+from proreus.learning.improvement import Improvement
+from proreus.learning.runs import JOURNAL, Identity, RunFolder, read_journal
 from proreus.learning.update import Update
 from proreus.model.errors import InputError
 from proreus.model.files import write_atomically
-from proreus.policies.checkpoint import Checkpoint
 
 STATE = "state.safetensors"
+START = 0
+"""The update before the first, in the journal: the start."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Report:
     validation: dict[str, float] | None
     """Gain over the strongest rule on held-out seeds, by scenario, where it was judged."""
     is_best: bool
+    start: dict[str, float] | None = None
+    """The same of the start, where it was judged just now: with the first update."""
 
 
 def live(
@@ -47,9 +52,15 @@ def live(
     *,
     every: int,
     stopped: Callable[[], bool],
+    begin: Callable[[Iterable[str]], dict[str, float]],
 ) -> Iterator[Report]:
-    """Live through the updates, or until `stopped` says so between two; all that is learned is kept."""
+    """Live through the updates, or until `stopped` says so between two; all that is learned is kept.
+
+    `begin` judges and records the start; it hears the names of the figures that updates have. It does so once
+    there is an update to record: what cannot be trained on leaves nothing behind.
+    """
     for update in updates:
+        start = None if run.best.began else begin(update.figures)
         validation, is_best = None, False
         if update.number % every == 0 or update.number == update.total:
             tensors = update.tensors()
@@ -57,11 +68,11 @@ def live(
             is_best = run.keep(tensors, validation, update)
         interrupted = update.number < update.total and stopped()
         if interrupted and validation is None:
-            run.keep_last(update.tensors(), {}, update)
+            run.keep_last(update.tensors(), update)
         run.add(update, validation)
         if interrupted or validation is not None:
             run.save_state(update)
-        yield Report(update, validation, is_best)
+        yield Report(update, validation, is_best, start)
         if interrupted:
             return
 
@@ -70,18 +81,17 @@ class GradientRun:
     """The run folder of a gradient-based learner."""
 
     def __init__(self, path: Path, identity: Identity, *, resume: bool) -> None:
-        self.path, self.algorithm, self._identity = path, identity.algorithm, identity
+        self.path, self.algorithm = path, identity.algorithm
         self.saved: Arrays | None = None
         if resume:
             self._forget_after_state(path)
-        self._folder = RunFolder(path, identity.settings(), resume=resume)
+        self._folder = RunFolder(path, identity, resume=resume)
+        self.best = Best(self._folder, identity, START)
         past = self._folder.past
-        judged = judgements(past)
-        self._best = max(map(mean_gain, judged), default=-np.inf)
-        self._validation: dict[str, float] = judged[-1] if judged else {}
         self._begin = time.perf_counter()
         self._before = past[-1]["seconds"] if past else 0.0
-        self._steps = past[-1]["steps"] if past else 0.0
+        self.steps = int(past[-1]["steps"]) if past else 0
+        """Learned from so far."""
 
     def _forget_after_state(self, path: Path) -> None:
         """Read the saved state and cut the journal back to it."""
@@ -97,19 +107,28 @@ class GradientRun:
         kept = [entry for entry in read_journal(path) if entry["update"] <= update]
         write_atomically(journal, "".join(json.dumps(entry) + "\n" for entry in kept).encode())
 
+    def begin(self, tensors: Arrays, validation: dict[str, float], figures: Iterable[str]) -> None:
+        """Record what the start came to; of the figures of an update, it has none but the steps."""
+        entry = {
+            "update": START,
+            **dict.fromkeys(figures),
+            "steps": 0.0,
+            "validation": validation,
+            "seconds": self.seconds,
+        }
+        self.best.begin(tensors, entry)
+
     def add(self, update: Update, validation: dict[str, float] | None) -> None:
         """Record one update durably."""
-        if validation:
-            self._validation = validation
-        self._steps = update.figures["steps"]
+        self.steps = int(update.figures["steps"])
+        finite = {name: value for name, value in update.figures.items() if np.isfinite(value)}
         entry = {
             "update": update.number,
-            **update.figures,
+            **{name: finite.get(name) for name in update.figures},  # JSON knows no NaN
             "validation": validation,
             "seconds": self.seconds,
         }
         judged = {f"validation/{name}": value for name, value in (validation or {}).items()}
-        finite = {name: value for name, value in update.figures.items() if np.isfinite(value)}
         self._folder.record(entry, {**finite, **judged}, update.number)
 
     def save_state(self, update: Update) -> None:
@@ -119,20 +138,15 @@ class GradientRun:
 
     def keep(self, tensors: Arrays, validation: dict[str, float], update: Update) -> bool:
         """Write the latest checkpoint, and the best where this one is; whether it is."""
-        checkpoint = self.keep_last(tensors, validation, update)
-        if mean_gain(validation) <= self._best:
-            return False
-        self._best = mean_gain(validation)
-        self._folder.save("best", checkpoint)
-        return True
+        return self.best.keep(tensors, validation, (int(update.figures["steps"]), self.seconds))
 
-    def keep_last(self, tensors: Arrays, validation: dict[str, float], update: Update) -> Checkpoint:
-        """Write the latest checkpoint, whether it was judged or not."""
-        scores = {f"{self._identity.gain}, {name}": value for name, value in validation.items()}
-        card = self._identity.card(scores, int(update.figures["steps"]), self.seconds)
-        checkpoint = Checkpoint(card, tensors)
-        self._folder.save("last", checkpoint)
-        return checkpoint
+    def keep_last(self, tensors: Arrays, update: Update) -> None:
+        """Write the latest checkpoint, which was not judged."""
+        self.best.keep_last(tensors, {}, (int(update.figures["steps"]), self.seconds))
+
+    def end(self, found: Improvement, start: Arrays) -> None:
+        """Keep what the best checkpoint was found to be."""
+        self.best.end(found, start, self.seconds)
 
     @property
     def seconds(self) -> float:
@@ -143,9 +157,9 @@ class GradientRun:
         """The result as JSON."""
         return {
             "algorithm": self.algorithm,
-            "steps": int(self._steps),
-            "best_gain": self._best if np.isfinite(self._best) else None,
-            "validation": self._validation,
+            "steps": self.steps,
+            "best_gain": self.best.gain,
+            "validation": self.best.validation,
             "seconds": self.seconds,
         }
 

@@ -30,6 +30,11 @@ class Measurable(Protocol):
         ...
 
 
+def confirming(chosen_on: int, count: int) -> range:
+    """Seeds to confirm on: those after the ones that checkpoints are chosen on."""
+    return range(chosen_on, chosen_on + count)
+
+
 S = TypeVar("S", bound=Measurable)
 P = TypeVar("P")
 
@@ -48,15 +53,21 @@ class Judge(Generic[S, P]):
 
     def gains(self, make: Callable[[], P], scenarios: Sequence[S], seeds: int) -> dict[str, float]:
         """Scenario -> mean gain over its strongest rule, in the measure's unit; `make`: one for each run."""
-        held_out, gains = range(seeds), {}
+        return {
+            name: float(np.mean(found)) for name, found in self.each(make, scenarios, range(seeds)).items()
+        }
+
+    def each(self, make: Callable[[], P], scenarios: Sequence[S], seeds: Sequence[int]) -> dict[str, F64]:
+        """Scenario -> gain over the rule that is strongest over these seeds, for each of them."""
+        gains = {}
         for scenario in (scenario.of_part("valid") for scenario in scenarios):
             if scenario not in self._yardsticks:
                 self._yardsticks[scenario] = scenario.yardstick()
             measure, rules = self._yardsticks[scenario]
             sign = 1.0 if self.measures[measure].better == "higher" else -1.0
-            ours = np.array([self.play(scenario, seed, make())[measure] for seed in held_out])
-            over = [sign * (ours - self._of_rule(scenario, held_out, measure, rule)) for rule in rules]
-            gains[scenario.name] = min(float(np.mean(gain)) for gain in over)
+            ours = np.array([self.play(scenario, seed, make())[measure] for seed in seeds])
+            over = [sign * (ours - self._of_rule(scenario, seeds, measure, rule)) for rule in rules]
+            gains[scenario.name] = min(over, key=lambda gain: float(np.mean(gain)))
         return gains
 
     def _of_rule(self, scenario: S, seeds: Sequence[int], measure: str, rule: str) -> F64:

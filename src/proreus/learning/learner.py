@@ -1,33 +1,26 @@
-"""A learner as one value, and a run of it: what `proreus train` does in every world."""
+"""A learner as one value: one entry of a world's `learners`."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, assert_never
+from typing import Any, ClassVar
 
 from proreus.contract.goal import Goal
 from proreus.contract.lanes import Arrays
-from proreus.learning.es import evolve
-from proreus.learning.evolution_run import EvolutionRun
-from proreus.learning.gradient_run import GradientRun, Report, live
-from proreus.learning.runs import SETTINGS, Identity, WrittenScenario, read_settings, scenarios_of
-from proreus.learning.settings import config_from
+from proreus.kernels.arrays import F64
+from proreus.learning.runs import Identity, WrittenScenario
 from proreus.learning.update import Update
-from proreus.model.errors import InputError, UsageError, needs_extra
-from proreus.workers.processes import Workers, pool_of
+from proreus.model.errors import UsageError, needs_extra
+from proreus.workers.processes import Workers
 
 Scenarios = Sequence[Any]
 Configs = tuple[Any, ...]
 """One of each of a learner's `configs`."""
 _EXTRA, _INSTALL = ("cmaes", "torch"), needs_extra("learn")
-_FORMATS = {"loss": ".4f", "kl": ".4f"}
-"""Of figures on a terminal; others have two digits."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +46,9 @@ class Common:
     not_on_ray: str = ""
     """Why it cannot spread over Ray; "": it can."""
 
+    length: ClassVar[str]
+    """The setting, of the first of its configs, that says how long a run is."""
+
     def check(self, workers: Workers) -> None:
         """Refuse workers that it cannot use."""
         if workers.ray and self.not_on_ray:
@@ -70,12 +66,15 @@ class Common:
             config=settings,
             seed=configs[0].seed,
             gain=self.gain,
+            length=self.length,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvolutionLearner(Common):
     """An evolution strategy: its members are rated side by side."""
+
+    length: ClassVar[str] = "generations"
 
     goal: Callable[[Scenarios, Any, Executor], Goal]
     threads: bool
@@ -86,10 +85,16 @@ class EvolutionLearner(Common):
 class GradientLearner(Common):
     """A learner that goes down a gradient, update by update."""
 
+    length: ClassVar[str] = "steps"
+
+    start: Callable[[Scenarios, Configs], Arrays]
+    """The tensors of the policy that it starts from: the best, until one is better."""
     train: Callable[[Scenarios, Configs, Workers, Arrays | None], Iterator[Update]]
     """From the saved state on, where there is one."""
     judge: Callable[[Scenarios, Configs, Arrays], dict[str, float]]
     """Gain of the policy of these tensors by scenario, on work that training never sees."""
+    confirm: Callable[[Scenarios, Configs, Arrays], dict[str, F64]]
+    """The same for each of other held-out episodes, on which nothing is chosen."""
     tells: tuple[str, ...]
     """Figures worth a word on a terminal."""
 
@@ -109,98 +114,3 @@ def learner_at(where: str) -> Learner:
     if learner.needs and importlib.util.find_spec(learner.needs) is None:
         raise UsageError(f"train {learner.world} --algo {learner.algorithm} {_INSTALL}")
     return learner
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a run is asked for."""
-
-    scenarios: Scenarios
-    configs: Configs
-    workers: Workers
-    folder: Path
-    resume: bool
-
-
-def resumed(learner: Learner, folder: Path, workers: Workers, read: Callable[[Any], Any]) -> Task:
-    """The task of the run in that folder, as it was asked for; `read` makes scenarios of their JSON."""
-    past, file = read_settings(folder, learner.world), folder / SETTINGS
-    scenarios = scenarios_of(past, folder, read)
-    if not scenarios:
-        raise InputError("cannot be resumed: names no scenario", file=file, field="scenarios")
-    try:
-        configs = tuple(config_from(past["config"], config) for config in learner.configs)
-    except (TypeError, UsageError) as error:
-        raise InputError(f"cannot be resumed: {error}", file=file, field="config") from error
-    return Task(scenarios, configs, workers, folder, resume=True)
-
-
-@dataclass(frozen=True)
-class Told:
-    """How a run stands."""
-
-    done: int
-    total: int
-    """Generations or updates."""
-    text: str
-    """How it goes."""
-    line: str
-    """What is worth a line of its own; "": nothing."""
-
-
-def learn(
-    learner: Learner, task: Task, stopped: Callable[[], bool], summary: Callable[[Mapping[str, Any]], None]
-) -> Generator[Told, None, None]:
-    """Train to the end; everything learned is kept. `summary` hears the result as JSON.
-
-    A gradient-based learner is saved and ends where `stopped` says so between two updates. An evolution may
-    be interrupted at any moment: its journal is all it needs.
-    """
-    identity = learner.identity(task.scenarios, task.configs)
-    match learner:
-        case EvolutionLearner():
-            evolution = EvolutionRun(task.folder, identity, resume=task.resume)
-            with closing(evolution):
-                yield from _evolve(learner, task, evolution)
-            summary(evolution.summary())
-        case GradientLearner():
-            run = GradientRun(task.folder, identity, resume=task.resume)
-            with closing(run):
-                for report in descend(learner, task, run, stopped):
-                    yield _told(learner, report)
-            summary(run.summary())
-        case _:
-            assert_never(learner)
-
-
-def _evolve(learner: EvolutionLearner, task: Task, run: EvolutionRun) -> Iterator[Told]:
-    config = task.configs[0]
-    runs = config.population * len(task.scenarios)
-    with pool_of(task.workers, runs, threads=learner.threads) as pool:
-        goal = learner.goal(task.scenarios, config, pool)
-        for generation in evolve(config, goal, run.past_fitness):
-            text = f"{generation.seconds:.1f} s a generation"
-            yield Told(generation.number + 1, generation.total, text, run.add(generation))
-
-
-def descend(
-    learner: GradientLearner, task: Task, run: GradientRun, stopped: Callable[[], bool]
-) -> Iterator[Report]:
-    """Update after update, each recorded, judged every so often."""
-
-    def judge(tensors: Arrays) -> dict[str, float]:
-        return learner.judge(task.scenarios, task.configs, tensors)
-
-    updates = learner.train(task.scenarios, task.configs, task.workers, run.saved)
-    yield from live(run, updates, judge, every=task.configs[-1].evaluate_every, stopped=stopped)
-
-
-def _told(learner: GradientLearner, report: Report) -> Told:
-    update = report.update
-    text = f"{update.figures['steps']:,.0f} steps, {update.figures['steps_per_second']:,.0f}/s, "
-    text += ", ".join(f"{name} {update.figures[name]:{_FORMATS.get(name, '.2f')}}" for name in learner.tells)
-    line = ""
-    if report.validation is not None:
-        gains = ", ".join(f"{name} {gain:+.2f}" for name, gain in report.validation.items())
-        line = f"{text}; held out: {gains}{' (best so far)' if report.is_best else ''}"
-    return Told(update.number, update.total, text, line)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from proreus.contract.lanes import Arrays
 from proreus.model.errors import InputError, UsageError
 
+Module = TypeVar("Module", bound=nn.Module)
 _VALUES = "values"  # what of a state is not an array, as JSON
 MOST_REMEMBERED = 8 << 30
 """Bytes of a replay memory: more would not fit most machines."""
@@ -28,6 +28,27 @@ def part_of(arrays: Mapping[str, Any], prefix: str) -> Arrays:
 def under(prefix: str, arrays: Mapping[str, Any]) -> Arrays:
     """Arrays, each under that prefix."""
     return {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
+class _Seeded(Protocol):
+    """What the first weights of a network depend on."""
+
+    @property
+    def seed(self) -> int:
+        """Of the weights."""
+        ...
+
+    @property
+    def hidden(self) -> int:
+        """Width of the layers."""
+        ...
+
+
+def first_network(kind: Callable[[int, int, int], Module], config: _Seeded, sizes: tuple[int, int]) -> Module:
+    """The network that a learner starts from; sizes: features of a row and of the context."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        return kind(config.hidden, *sizes)
 
 
 def weights_of(module: nn.Module) -> Arrays:
@@ -88,14 +109,3 @@ def check_memory(algorithm: str, capacity: int, observation: int, cluster: str) 
             f"{algorithm}: remembering {capacity:,} decisions on {cluster} takes {needed / 2**30:.0f} GiB: "
             f"at most {MOST_REMEMBERED // (2 * observation):,} fit (--capacity)"
         )
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Networks this small are fastest on one thread, and then the result does not depend on the cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

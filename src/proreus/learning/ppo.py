@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from proreus.contract.lanes import Arrays, Choices, Lanes
 from proreus.learning.learner_state import (
+    first_network,
     moments_of,
     part_of,
     set_moments,
@@ -35,6 +36,7 @@ from proreus.learning.returns import Returns, advantages
 from proreus.learning.update import Pace, Update
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.networks.rows import ActorCritic
+from proreus.policies.networks.threads import few_torch_threads
 
 _RETURNS_REMEMBERED = 50
 
@@ -125,10 +127,8 @@ class PPOLearner:
         self._config, self._lanes = config, lanes
         self.steps = 0
         self._seen = lanes.reset(config.seed)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed)
-            sizes = (self._seen.rows.shape[2], self._seen.context.shape[1])
-            self.network = ActorCritic(config.hidden, *sizes).to(config.device)
+        sizes = (self._seen.rows.shape[2], self._seen.context.shape[1])
+        self.network = first_network(ActorCritic, config, sizes).to(config.device)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
         critics = ("critic.", "value.")
         named = list(self.network.named_parameters())
@@ -139,6 +139,7 @@ class PPOLearner:
         self._random = torch.Generator().manual_seed(config.seed)
         self._returns = Returns(len(lanes), _RETURNS_REMEMBERED)
 
+    @few_torch_threads()
     def update(self) -> dict[str, float]:
         """Play a rollout and learn from it; returns in the world's own terms."""
         config, done = self._config, self.steps / self._config.steps

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from proreus.contract.lanes import Arrays, Choices, Lanes
 from proreus.kernels.arrays import F32, I64, Bool
 from proreus.learning.learner_state import (
+    first_network,
     moments_of,
     part_of,
     set_moments,
@@ -40,6 +41,7 @@ from proreus.learning.schedules import linear_decay
 from proreus.learning.update import Pace, Update
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.networks.rows import QMIXNetwork, best_choice
+from proreus.policies.networks.threads import few_torch_threads
 
 _RETURNS_REMEMBERED = 50
 
@@ -139,15 +141,13 @@ class QMIXLearner:
         self._random, self._exploration = (np.random.default_rng(config.seed) for _ in range(2))
         self._seen = lanes.reset(config.seed)
         sizes = (self._seen.rows.shape[2], self._seen.context.shape[1])
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed)
-            self.network = QMIXNetwork(config.hidden, *sizes).to(config.device)
-            self._target = QMIXNetwork(config.hidden, *sizes).to(config.device)
-        self._target.load_state_dict(self.network.state_dict())
+        self.network = first_network(QMIXNetwork, config, sizes).to(config.device)
+        self._target = first_network(QMIXNetwork, config, sizes).to(config.device)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self._memory = Memory(config.capacity, self._seen)
         self._returns = Returns(len(lanes), _RETURNS_REMEMBERED)
 
+    @few_torch_threads()
     def advance(self) -> dict[str, float]:
         """Play a chunk, remember it, take a few steps of the optimiser; returns in the world's own terms.
 

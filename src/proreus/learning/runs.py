@@ -1,10 +1,12 @@
 """The folder of one training run: its settings, its journal, its checkpoints.
 
-RUN/settings.json    what was asked for; a resumed run must ask for the same
-RUN/journal.jsonl    one line per update, appended and synced: what a resumed run replays or continues
-RUN/best/            the checkpoint with the best held-out score so far
-RUN/last/            the latest checkpoint
-RUN/tensorboard/     event files, where TensorBoard is installed
+RUN/settings.json      what was asked for; a resumed run asks for the same, but may be longer
+RUN/journal.jsonl      the start, then one line per update, appended and synced: what a resumed run replays or
+                       continues
+RUN/best/              the checkpoint with the best held-out score so far; the start, until one is better
+RUN/last/              the latest checkpoint
+RUN/improvement.json   how much better the best is than the start, once the run has come to its end
+RUN/tensorboard/       event files, where TensorBoard is installed
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from proreus.model.files import make_folder, read_object, write_atomically
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 
 SETTINGS, JOURNAL, BOARD = "settings.json", "journal.jsonl", "tensorboard"
+IMPROVEMENT = "improvement.json"
 
 
 S = TypeVar("S")
@@ -73,6 +76,8 @@ class Identity:
     seed: int
     gain: str
     """What its held-out scores are, for the cards."""
+    length: str
+    """The setting that says how long it is."""
 
     def settings(self) -> dict[str, Any]:
         """For `settings.json`: all that the result depends on."""
@@ -130,40 +135,61 @@ def scenarios_of(settings: Mapping[str, Any], path: Path, read: Callable[[Any], 
 class RunFolder:
     """Reads and writes the files of one run."""
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], *, resume: bool) -> None:
-        self.path = path
+    def __init__(self, path: Path, identity: Identity, *, resume: bool) -> None:
+        self.path, settings = path, identity.settings()
         self._saved_something = resume
         if resume:
-            self.past = self._resume(settings)
+            self.past = self._resume(settings, identity.length)
         else:
             if (path / SETTINGS).exists():
                 raise UsageError(
                     f"{path} holds a run already: resume it with --resume {path}, or choose another"
                 )
             make_folder(path)
-            write_atomically(
-                path / SETTINGS, (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode()
-            )
+            _write_settings(path, settings)
             self.past = []
         with _writing(path / JOURNAL):
             self._journal = (path / JOURNAL).open("a", encoding="utf-8")
         with _writing(path / BOARD):
             self._board = Board(path / BOARD)
 
-    def _resume(self, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The journal so far; a last line that was cut off by a crash is dropped."""
-        before = read_settings(self.path)
-        if _essence(before) != _essence(json.loads(json.dumps(settings))):
+    def _resume(self, settings: Mapping[str, Any], length: str) -> list[dict[str, Any]]:
+        """The journal so far; a last line that was cut off by a crash is dropped. Another length is noted."""
+        before, now = read_settings(self.path), json.loads(json.dumps(settings))
+        if not _same_but(length, before, now):
             raise UsageError(
                 f"{self.path / SETTINGS} asks for something else: a resumed run keeps its settings"
             )
         entries = read_journal(self.path)
+        self._rewrite_journal(entries)
+        was, will_be = before["config"].get(length), now["config"].get(length)
+        if was != will_be:
+            former = [*before.get("former_lengths", []), was]
+            _write_settings(self.path, {**now, "former_lengths": former})
+        return entries
+
+    def _rewrite_journal(self, entries: Sequence[Mapping[str, Any]]) -> None:
         content = "".join(json.dumps(entry) + "\n" for entry in entries)
         write_atomically(self.path / JOURNAL, content.encode())
-        return entries
+
+    def begin(self, entry: Mapping[str, Any], scalars: Mapping[str, float]) -> None:
+        """The start, as the first line of the journal: of runs that did not judge it, too."""
+        if not self.past:
+            self.record(entry, scalars, 0)
+        else:
+            with _writing(self.path / JOURNAL):
+                self._journal.close()
+                self._rewrite_journal([entry, *self.past])
+                self._journal = (self.path / JOURNAL).open("a", encoding="utf-8")
+        self.past = [dict(entry), *self.past]
+
+    def keep_improvement(self, found: Mapping[str, Any]) -> None:
+        """Write what a run that has come to its end says of its best checkpoint."""
+        write_atomically(self.path / IMPROVEMENT, (json.dumps(found, indent=2) + "\n").encode())
 
     def record(self, entry: Mapping[str, Any], scalars: Mapping[str, float], step: int) -> None:
         """Append one line to the journal, durably, and its scalars to TensorBoard."""
+        (self.path / IMPROVEMENT).unlink(missing_ok=True)  # it was said before this was learned
         with _writing(self.path / JOURNAL):
             self._journal.write(json.dumps(entry) + "\n")
             self._journal.flush()
@@ -196,13 +222,23 @@ class RunFolder:
                 folder.rmdir()
 
 
-def _essence(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without where data lies, for folders may move, and under the names of today."""
-    return {
-        **{name: settings.get(name) for name in ("algorithm", "seed")},
-        "config": current_names(settings["config"]),
-        "scenarios": [(entry.get("name"), entry.get("options")) for entry in settings["scenarios"]],
-    }
+def _write_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    write_atomically(path / SETTINGS, (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode())
+
+
+def _same_but(length: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether two settings differ in nothing but the length: not in where data lies, for folders may move,
+    nor by names that settings had, nor by settings that there were not then."""
+    then, today = current_names(before["config"]), current_names(now["config"])
+    return (
+        all(before.get(name) == now.get(name) for name in ("algorithm", "seed"))
+        and all(name == length or today.get(name) == value for name, value in then.items())
+        and _named(before) == _named(now)
+    )
+
+
+def _named(settings: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    return [(entry.get("name"), entry.get("options")) for entry in settings["scenarios"]]
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
@@ -215,6 +251,19 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
         raise InputError(f"cannot be read: {error.strerror}", file=file) from error
     except ValueError as error:
         raise InputError(f"not a journal: {error}", file=file) from error
+
+
+def done_of(journal: Sequence[Mapping[str, Any]]) -> int:
+    """Generations or steps that a journal tells of."""
+    if not journal:
+        return 0
+    return int(journal[-1]["generation"] + 1 if "generation" in journal[-1] else journal[-1]["steps"])
+
+
+def read_improvement(path: Path) -> dict[str, Any] | None:
+    """What a run says of its best checkpoint; None where it has not come to its end."""
+    file = path / IMPROVEMENT
+    return read_object(file, so="cannot be read") if file.exists() else None
 
 
 def mean_gain(by_scenario: Mapping[str, float]) -> float:

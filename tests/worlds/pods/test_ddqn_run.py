@@ -23,8 +23,8 @@ from safetensors.numpy import load, save
 
 from proreus.learning.ddqn import DDQNConfig
 from proreus.learning.gradient_run import STATE, GradientRun, Report
-from proreus.learning.learner import Task, descend
 from proreus.learning.runs import read_journal
+from proreus.learning.task import Task, descend
 from proreus.model.decision import Delay, Place, Preempt, from_action
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.node import Node
@@ -224,7 +224,7 @@ def test_a_loss_that_is_no_number_loses_nothing(tmp_path: Path) -> None:
     with pytest.raises(WorkError, match="ddqn: the loss is"):
         train(run, config=wild)
     assert make_policy(str(run)).name
-    assert [entry["update"] for entry in read_journal(run)] == [1, 2]
+    assert [entry["update"] for entry in read_journal(run)] == [0, 1, 2]
     with pytest.raises(WorkError, match="ddqn: the loss is"):
         train(run, resume=True, config=wild)
 

@@ -83,10 +83,10 @@ def test_train_resumes_and_its_checkpoint_plays(tmp_path: Path, capsys: pytest.C
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert main(["train", "pods", *flags, "--generations", "3", "--out", str(whole)]) == 0
     assert main(["train", "pods", *flags, "--generations", "3", "--out", str(broken)]) == 0
-    # As if it had been killed while it wrote the third line of its journal.
+    # As if it had been killed while it wrote the fourth line of its journal.
     journal = broken / "journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
-    journal.write_text("".join(lines[:2]) + lines[2][:10])
+    journal.write_text("".join(lines[:3]) + lines[3][:10])
     assert main(["train", "pods", "--processes", "1", "--resume", str(broken)]) == 0
     assert fitness_of(whole) == fitness_of(broken)
     weights = [(run / "best/weights.safetensors").read_bytes() for run in (whole, broken)]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from proreus.learning.gradient_run import STATE, GradientRun, Report
-from proreus.learning.learner import Task, descend
 from proreus.learning.runs import read_journal
+from proreus.learning.task import Task, descend
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.protocol import Explains
 from proreus.workers.processes import Workers

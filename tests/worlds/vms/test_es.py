@@ -90,11 +90,11 @@ def test_a_run_is_kept_resumed_and_played(tmp_path: Path, capsys: pytest.Capture
     assert main((*small, "--generations", "2", "--out", str(run), "--json", str(tmp_path / "r.json"))) == 0
     assert json.loads((tmp_path / "r.json").read_text())["decisions"] > 0
     journal = (run / "journal.jsonl").read_text().splitlines()
-    assert len(journal) == 2
+    assert len(journal) == 3
     card = json.loads((run / "best" / "card.json").read_text())
     assert (card["world"], card["kind"], card["encoding"]) == ("vms", "linear", "vms-1")
     # As if it had been interrupted after the first generation.
-    (run / "journal.jsonl").write_text(journal[0] + "\n")
+    (run / "journal.jsonl").write_text("\n".join(journal[:2]) + "\n")
     assert main(("train", "vms", "--resume", str(run), "--processes", "1")) == 0
     again = [json.loads(line)["fitness"] for line in (run / "journal.jsonl").read_text().splitlines()]
     assert again == [json.loads(line)["fitness"] for line in journal]

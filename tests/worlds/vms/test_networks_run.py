@@ -14,10 +14,11 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra learn")
 
 from proreus.learning.gradient_run import STATE, GradientRun, Report
-from proreus.learning.learner import GradientLearner, Task, descend
+from proreus.learning.learner import GradientLearner
 from proreus.learning.ppo import PPOConfig
 from proreus.learning.qmix import QMIXConfig
 from proreus.learning.runs import read_journal
+from proreus.learning.task import Task, descend
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.policies.checkpoint import load_checkpoint
 from proreus.workers.processes import Workers

@@ -12,6 +12,7 @@ import torch
 
 from proreus.kernels.arrays import F32
 from proreus.policies.networks.rows import ActorCritic, best_choice
+from proreus.policies.networks.threads import few_torch_threads
 
 Encode = Callable[[Any], tuple[F32, F32]]
 """From an observation to (rows [R, F], context [G])."""
@@ -35,6 +36,7 @@ class ActorPolicy:
         self.name = name
         self._network, self._encode = network, encode
 
+    @few_torch_threads()
     def decide(self, observation: Any, /) -> int:
         """The number of the action."""
         rows, context = (torch.from_numpy(array).unsqueeze(0) for array in self._encode(observation))

@@ -28,6 +28,8 @@ FileFormat = Literal["openb", "k8ssim", "manifests", "alibaba2025", "gavel"]
 
 # Nobody leaves in these, so a pod that finds no room is dropped, as in the published experiment.
 _ARRIVALS_ONLY_PRESETS = frozenset({"gpu"})
+_HARDLY_USED = 0.5
+"""Share of the GPUs below which every policy finds room for everything."""
 _ARRIVALS_ONLY_FAMILIES = ("openb/", "openb-mix/")
 _SEEDS_APART = 1_000
 
@@ -212,8 +214,19 @@ class PodScenario:
         return replace(self, part=part)
 
     def caution(self, seeds: Sequence[int]) -> str:
-        """Generated workloads, and experiments that draw the order of arrivals, are another for each seed."""
-        return ""
+        """Generated workloads, and experiments that draw the order of arrivals, are another for each seed;
+        files are the same. Those of openb, as recorded, are not the experiment that was published on them."""
+        if not isinstance(self.source, FromFiles):
+            return ""
+        told = f"{self.name}: the same pods for every seed"
+        peak = openb.recorded_peak(self.source.load(0)) if self.source.format == "openb" else 1.0
+        if peak > _HARDLY_USED:
+            return told if len(seeds) > 1 else ""
+        return (
+            f"{told}, as recorded: they ask for {100 * peak:.1f} % of the GPUs at most. The published "
+            "experiment, which fills the cluster, is --scenario openb/NAME --data DIR, with the files "
+            "openb_pod_list_NAME.csv and openb_node_list_gpu_node.csv in DIR/openb"
+        )
 
     def yardstick(self) -> tuple[str, tuple[str, ...]]:
         """Room for GPUs against FGD, time against best fit."""

@@ -10,6 +10,7 @@ import torch
 from proreus.kernels.arrays import F32
 from proreus.model.decision import Decision, Delay, Place, Preempt, from_action
 from proreus.policies.networks.q import QNetwork, best_legal
+from proreus.policies.networks.threads import few_torch_threads
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.decision import PodsEncoder, legal_actions
@@ -56,7 +57,7 @@ class QPolicy:
         features, devices = encoder.nodes(observation, mask)
         context = encoder.context(observation, mask)
         allowed = torch.from_numpy(mask).unsqueeze(0)
-        with torch.inference_mode():
+        with few_torch_threads(), torch.inference_mode():
             values = self.network(
                 torch.from_numpy(features).unsqueeze(0), torch.from_numpy(context).unsqueeze(0), allowed
             )
@@ -111,7 +112,7 @@ class BiddingQPolicy:
         mask = np.zeros((1, 2 * rows + 2), dtype=np.bool_)
         mask[0, rows if preempting else 0 : 2 * rows if preempting else rows] = True
         allowed = torch.from_numpy(mask)
-        with torch.inference_mode():
+        with few_torch_threads(), torch.inference_mode():
             values = self.network(
                 torch.from_numpy(features).unsqueeze(0), torch.from_numpy(context).unsqueeze(0), allowed
             )

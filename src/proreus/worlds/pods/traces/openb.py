@@ -111,6 +111,15 @@ def openb_experiment(nodes: Sequence[Node], pods: Sequence[Pod], seed: int, load
     return Workload("openb", tuple(nodes[position] for position in order), tuple(arrived))
 
 
+def recorded_peak(workload: Workload) -> float:
+    """The largest share of the GPUs that the pods ask for at a time, arriving and leaving as recorded."""
+    capacity = sum(node.gpu_count for node in workload.nodes) * GPU_WHOLE
+    changes = [(pod.arrival, _gpu_demand(pod)) for pod in workload.pods]
+    changes += [(pod.arrival + pod.duration, -_gpu_demand(pod)) for pod in workload.pods]
+    demand = np.cumsum([change for _, change in sorted(changes)])  # at one moment, those who leave go first
+    return float(demand.max(initial=0)) / capacity if capacity else 0.0
+
+
 def _gpu_demand(pod: Pod) -> int:
     return pod.spec.gpu.count * pod.spec.gpu.milli
 

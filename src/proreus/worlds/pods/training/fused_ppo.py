@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 # A minibatch is always cut into so many chunks, whatever the number of threads.
 _CHUNKS = 16
+# Runs that were saved before there was such an array go on with that of a new learner.
+_LATER = ("latest",)
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,15 @@ class FusedPPOConfig:
     """Of Adam, at the start."""
     learning_rate_end: float = 1e-4
     """At the end; in between it falls linearly."""
-    discount: float = 0.99
-    """Worth of a reward one choice later."""
-    gae_lambda: float = 0.95
+    discount: float = 1.0
+    """Worth of a reward one choice later: all of it, for what a choice spoils shows at the end."""
+    gae_lambda: float = 1.0
     """Lambda of the advantage estimate: 0 trusts the value, 1 trusts what was played."""
     clip: float = 0.2
     """How far the chance of an action may move in one update before the loss ignores it."""
-    entropy: float = 0.01
-    """Weight of the entropy bonus at the start."""
+    entropy: float = 0.0
+    """Weight of the entropy bonus at the start. The highest bid plays, so that what is learned while many
+    bids are open says little."""
     entropy_end: float = 0.0
     """At the end; in between it falls linearly."""
     value_weight: float = 0.5
@@ -207,6 +210,7 @@ class FusedPPO:
         self._order = np.arange(lanes * steps)
         self._counts = np.zeros(2, dtype=np.int64)  # updates, steps of the optimiser
         self._returns = np.array([0.0, 1.0, 1e-4])  # mean, variance and number of the returns seen
+        self._latest = np.array([math.nan])  # mean return of the episodes that ended last
 
         self._threads = Threads(config.threads)
         shared = new_rollout(lanes, steps, batch.nodes)
@@ -232,6 +236,8 @@ class FusedPPO:
         rate = linear(config.learning_rate, config.learning_rate_end, done)
         entropy = linear(config.entropy, config.entropy_end, done)
         ended = self.batch.play(self.params, self._rollouts, self._works, self._threads)
+        if ended.episodes:
+            self._latest[0] = ended.total / ended.episodes
         self._prepare_targets()
         weights = np.array([config.clip, config.value_weight, entropy, 0.0], dtype=np.float32)
         played = time.perf_counter()
@@ -253,7 +259,7 @@ class FusedPPO:
             figures={
                 "steps": float(self.update * size),
                 "steps_per_second": size / seconds,
-                "return": ended.total / ended.episodes if ended.episodes else math.nan,
+                "return": float(self._latest[0]),
                 "entropy": float(log[_ENTROPY]),
                 "kl": float(log[_KL]),
                 "clip_fraction": float(log[_CLIPPED]),
@@ -334,6 +340,8 @@ class FusedPPO:
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Take up what `capture` of an equal learner returned."""
         for name, array in self._changing().items():
+            if name in _LATER and name not in saved:
+                continue
             if name not in saved or saved[name].shape != array.shape:
                 raise WorkError(f"the saved state does not fit: {name}")
             array[...] = saved[name]
@@ -347,6 +355,7 @@ class FusedPPO:
             "order": self._order,
             "counts": self._counts,
             "returns": self._returns,
+            "latest": self._latest,
         }
 
     def close(self) -> None:

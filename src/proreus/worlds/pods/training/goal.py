@@ -16,6 +16,7 @@ import numpy as np
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.es import check_search
+from proreus.learning.judge import confirming
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.pods.encoding.pair import (
@@ -54,8 +55,10 @@ class ESConfig:
     """Also learn how the weights shift with what the workload asks of the cluster."""
     train_seeds: int = 10
     """How many seeds training draws from (1000, 1001, ...)."""
-    validation_seeds: int = 4
+    validation_seeds: int = 8
     """How many seeds the mean is judged on while training (2000, 2001, ...)."""
+    confirm_seeds: int = 30
+    """How many seeds after those say, at the end, how much better the best is than the start."""
     evaluate_every: int = 5
     """Generations between judgements."""
     measure: str = "gpu_allocation_peak"
@@ -65,7 +68,7 @@ class ESConfig:
 
     def __post_init__(self) -> None:
         check_search(self)
-        at_least_one(self, "train_seeds", "validation_seeds")
+        at_least_one(self, "train_seeds", "validation_seeds", "confirm_seeds")
 
 
 def starting_point(config: ESConfig) -> F64:
@@ -102,40 +105,40 @@ class PodsGoal:
 
     def fitness(self, members: Sequence[F64], drawn: list[int]) -> tuple[list[float], dict[str, int]]:
         """Mean gain over the starting rule, per member."""
-        gains = self._gains(members, list(zip(self._train, drawn, strict=True)))
+        scorers = [as_scorer(member, self._usual) for member in members]
+        gains = self._gains(scorers, list(zip(self._train, drawn, strict=True)))
         return [float(np.mean(row)) for row in gains], {}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """Gain of one vector by scenario, on the validation seeds."""
-        count = self._config.validation_seeds
-        cells = [(scenario, seed) for scenario in self._valid for seed in range(count)]
-        gains = self._gains([mean], cells)[0]
-        return {
-            scenario.name: float(np.mean(gains[s * count : (s + 1) * count]))
-            for s, scenario in enumerate(self._valid)
-        }
+        found = self._held_out(as_scorer(mean, self._usual), range(self._config.validation_seeds))
+        return {name: float(np.mean(gains)) for name, gains in found.items()}
+
+    def confirm(self, tensors: Arrays) -> dict[str, F64]:
+        """Gain of a checkpoint by scenario and seed, on the seeds after those."""
+        config, scorer = self._config, LinearScorer(**tensors)
+        return self._held_out(scorer, confirming(config.validation_seeds, config.confirm_seeds))
 
     def tensors(self, mean: F64) -> Arrays:
         """The scorer."""
         return dict(linear_tensors(as_scorer(mean, self._usual)))
 
-    def _gains(self, members: Sequence[F64], cells: Sequence[Cell]) -> list[list[float]]:
+    def _held_out(self, scorer: LinearScorer, seeds: range) -> dict[str, F64]:
+        cells = [(scenario, seed) for scenario in self._valid for seed in seeds]
+        gains = np.array(self._gains([scorer], cells)[0]).reshape(len(self._valid), len(seeds))
+        return {scenario.name: row for scenario, row in zip(self._valid, gains, strict=True)}
+
+    def _gains(self, members: Sequence[LinearScorer], cells: Sequence[Cell]) -> list[list[float]]:
         missing = [cell for cell in cells if cell not in self._rule]
         for cell, value in zip(missing, self._run([(*cell, None) for cell in missing]), strict=True):
             self._rule[cell] = value
         values = iter(self._run([(*cell, member) for member in members for cell in cells]))
         return [[next(values) - self._rule[cell] for cell in cells] for _ in members]
 
-    def _run(self, jobs: Sequence[tuple[PodScenario, int, F64 | None]]) -> list[float]:
+    def _run(self, jobs: Sequence[tuple[PodScenario, int, LinearScorer | None]]) -> list[float]:
         futures = [
-            self._pool.submit(
-                run_candidate,
-                scenario,
-                seed,
-                None if vector is None else as_scorer(vector, self._usual),
-                self._config.measure,
-            )
-            for scenario, seed, vector in jobs
+            self._pool.submit(run_candidate, scenario, seed, scorer, self._config.measure)
+            for scenario, seed, scorer in jobs
         ]
         return [future.result() for future in futures]
 

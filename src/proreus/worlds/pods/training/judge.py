@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from proreus.learning.judge import Judge
+from proreus.kernels.arrays import F64
+from proreus.learning.judge import Judge, confirming
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.pods.play import simulate
@@ -30,13 +31,15 @@ class Lessons:
     """What is rewarded: GPU (else CPU) share placed, or little time in the system."""
     train_seeds: int = 4
     """How many seeds, from 1000 on, the workloads are drawn with."""
-    validation_seeds: int = 3
-    """How many seeds, from 2000 on, the policy is judged on."""
+    validation_seeds: int = 16
+    """How many seeds, from 2000 on, the policy is judged on: fewer choose what was lucky."""
+    confirm_seeds: int = 30
+    """How many seeds after those say, at the end, how much better the best is than the start."""
     evaluate_every: int = 10
     """Updates between judgements; the learner is saved as often."""
 
     def __post_init__(self) -> None:
-        at_least_one(self, "train_seeds", "validation_seeds", "evaluate_every")
+        at_least_one(self, "train_seeds", "validation_seeds", "confirm_seeds", "evaluate_every")
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -55,6 +58,20 @@ def training_workloads(scenarios: Sequence[PodScenario], lessons: Lessons) -> li
 
 def _measured(scenario: PodScenario, seed: int, policy: PodPolicy) -> Mapping[str, float]:
     return simulate(compiled_workload(scenario, seed), policy, scenario.options).measures
+
+
+def gains(
+    make: Callable[[], PodPolicy], scenarios: Sequence[PodScenario], lessons: Lessons
+) -> dict[str, float]:
+    """Mean gain over the strongest rule by scenario, where checkpoints are chosen."""
+    return JUDGE.gains(make, scenarios, lessons.validation_seeds)
+
+
+def confirmed_gains(
+    make: Callable[[], PodPolicy], scenarios: Sequence[PodScenario], lessons: Lessons
+) -> dict[str, F64]:
+    """The same for each of the seeds on which nothing is chosen."""
+    return JUDGE.each(make, scenarios, confirming(lessons.validation_seeds, lessons.confirm_seeds))
 
 
 JUDGE: Judge[PodScenario, PodPolicy] = Judge(_measured, make_policy, MEASURES)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal
 
 from proreus.contract.lanes import Arrays
-from proreus.kernels.arrays import F32
+from proreus.kernels.arrays import F32, F64
 from proreus.learning.learner import Configs, EvolutionLearner, GradientLearner
 from proreus.learning.settings import at_least_one
 from proreus.learning.update import Update
@@ -23,11 +23,12 @@ from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.training.distributed import lanes_of
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig, fused_ppo
 from proreus.worlds.pods.training.goal import START_RULE, ESConfig, PodsGoal
-from proreus.worlds.pods.training.judge import JUDGE, Lessons, training_workloads
+from proreus.worlds.pods.training.judge import Lessons, confirmed_gains, gains, training_workloads
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
 
 _STEEPNESS = 0.5  # small enough for tanh to be nearly linear over the feature's range
-_SHARPNESS = 60.0  # how strongly the first policy follows the rule: near ties stay open
+_SHARPNESS = 300.0  # how strongly the first policy follows the rule: near ties stay open
+_IN_ORDER = 0.01  # among nodes that the rule holds equal, the first in order, as the rule itself has it
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,25 @@ def _train(
     config, lessons = configs
     make = partial(new_batch, tuple(scenarios), config.seed, lessons)
     with lanes_of(make, lessons.lanes, config.rollout_steps, workers) as lanes:
-        initial = initial_parameters(config.seed)
-        if lessons.start == "rule":
-            initial = rule_parameters(initial, gpus="fgd" in scenarios[0].yardstick()[1])
         threads = replace(config, threads=workers.processes)
+        initial = _start(scenarios, configs)["parameters"]
         yield from fused_ppo(threads, lanes, initial=initial, saved=saved)
 
 
+def _start(scenarios: Sequence[PodScenario], configs: Configs) -> Arrays:
+    config, lessons = configs
+    initial = initial_parameters(config.seed)
+    if lessons.start == "rule":
+        initial = rule_parameters(initial, gpus="fgd" in scenarios[0].yardstick()[1])
+    return {"parameters": initial}
+
+
 def _judge(scenarios: Sequence[PodScenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
-    params = tensors["parameters"]
-    return JUDGE.gains(lambda: ScorerPolicy("candidate", params), scenarios, configs[-1].validation_seeds)
+    return gains(partial(ScorerPolicy, "candidate", tensors["parameters"]), scenarios, configs[-1])
+
+
+def _confirm(scenarios: Sequence[PodScenario], configs: Configs, tensors: Arrays) -> dict[str, F64]:
+    return confirmed_gains(partial(ScorerPolicy, "candidate", tensors["parameters"]), scenarios, configs[-1])
 
 
 def new_batch(
@@ -84,8 +94,9 @@ def new_batch(
 def rule_parameters(initial: F32, *, gpus: bool) -> F32:
     """Parameters whose bids follow a rule: FGD's score with GPUs, else best fit (least CPU left).
 
-    Unit 0 of the hidden layer carries the rule alone, nearly linearly; the other units start as they
-    were, with bids near zero, so that learning adds to the rule what it lacks.
+    Unit 0 of the hidden layer carries the rule alone, nearly linearly; the other units bid nothing, so that
+    learning adds to the rule what it lacks. Without an order among equals, of which a rule has many, what is
+    drawn in training would be far from what plays, the highest bid.
     """
     found = initial.copy()
     node, place = part(found, "node"), part(found, "place")
@@ -94,9 +105,10 @@ def rule_parameters(initial: F32, *, gpus: bool) -> F32:
     part(found, "bias")[0] = 0.0
     if gpus:
         node[FGD_SCORE, 0] = _STEEPNESS
-        node[ORDER, 0] = 0.001 * _STEEPNESS
     else:
         node[CPU_LEFT, 0] = -_STEEPNESS
+    node[ORDER, 0] = _IN_ORDER * _STEEPNESS
+    place[:] = 0.0
     place[0] = _SHARPNESS / _STEEPNESS
     return found
 
@@ -123,7 +135,9 @@ PPO = GradientLearner(
     gain="gain over the strongest rule",
     about="a scorer network",
     example="--scenarios gpu@20 --steps 200000 --out runs/p",
+    start=_start,
     train=_train,
     judge=_judge,
+    confirm=_confirm,
     tells=("return", "entropy", "kl"),
 )

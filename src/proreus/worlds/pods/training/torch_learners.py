@@ -7,19 +7,26 @@ episode, which is played again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from proreus.contract.lanes import Arrays
+from proreus.kernels.arrays import F64
 from proreus.learning.ddqn import DDQNConfig, ddqn
 from proreus.learning.learner import Configs, GradientLearner
-from proreus.learning.learner_state import check_device, check_memory, one_torch_thread
+from proreus.learning.learner_state import (
+    check_device,
+    check_memory,
+    first_network,
+    weights_of,
+)
 from proreus.learning.update import Update
-from proreus.policies.networks.q import network_of
+from proreus.policies.networks.q import QNetwork, network_of
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, VERSION
 from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
 from proreus.worlds.pods.scenarios import PodScenario
-from proreus.worlds.pods.training.judge import JUDGE, Lessons, training_workloads
+from proreus.worlds.pods.training.judge import Lessons, confirmed_gains, gains, training_workloads
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, EpisodeLane
 
 _SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
@@ -30,19 +37,27 @@ def _train(
 ) -> Iterator[Update]:
     del workers
     config, lessons = configs
-    with one_torch_thread():
-        check_device("ddqn", config.device)
-        workloads = training_workloads(scenarios, lessons)
-        options = BatchOptions(world=scenarios[0].options)
-        batch = BatchedPods(workloads, len(workloads), 0, lessons.horizon, lessons.reward, options)
-        observation = 4 * (batch.nodes * _SIZES[0] + _SIZES[1]) + 2 * batch.nodes + 2
-        check_memory("ddqn", config.capacity, observation, f"{batch.nodes:,} nodes")
-        yield from ddqn(config, EpisodeLane(batch), saved)
+    check_device("ddqn", config.device)
+    workloads = training_workloads(scenarios, lessons)
+    options = BatchOptions(world=scenarios[0].options)
+    batch = BatchedPods(workloads, len(workloads), 0, lessons.horizon, lessons.reward, options)
+    observation = 4 * (batch.nodes * _SIZES[0] + _SIZES[1]) + 2 * batch.nodes + 2
+    check_memory("ddqn", config.capacity, observation, f"{batch.nodes:,} nodes")
+    yield from ddqn(config, EpisodeLane(batch), saved)
 
 
 def _judge(scenarios: Sequence[PodScenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
-    network = network_of(tensors, _SIZES)
-    return JUDGE.gains(lambda: BiddingQPolicy("candidate", network), scenarios, configs[-1].validation_seeds)
+    make = partial(BiddingQPolicy, "candidate", network_of(tensors, _SIZES))
+    return gains(make, scenarios, configs[-1])
+
+
+def _confirm(scenarios: Sequence[PodScenario], configs: Configs, tensors: Arrays) -> dict[str, F64]:
+    make = partial(BiddingQPolicy, "candidate", network_of(tensors, _SIZES))
+    return confirmed_gains(make, scenarios, configs[-1])
+
+
+def _start(scenarios: Sequence[PodScenario], configs: Configs) -> Arrays:
+    return weights_of(first_network(QNetwork, configs[0], _SIZES))
 
 
 DDQN = GradientLearner(
@@ -56,7 +71,9 @@ DDQN = GradientLearner(
     example="--scenarios gpu@7 --steps 30000 --out runs/q",
     needs="torch",
     not_on_ray="learns decision by decision in one process; es and ppo spread over Ray",
+    start=_start,
     train=_train,
     judge=_judge,
+    confirm=_confirm,
     tells=("return", "loss", "epsilon"),
 )

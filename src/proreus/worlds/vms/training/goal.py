@@ -31,7 +31,14 @@ from proreus.worlds.vms.simulation.columns import VmLanes
 from proreus.worlds.vms.simulation.outcome import trimmed_mean
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions, VmsWorld, with_servers
-from proreus.worlds.vms.training.trace import RULES, TrainingTrace, evenly
+from proreus.worlds.vms.training.trace import (
+    CONFIRMED_EPISODES,
+    RULES,
+    Purpose,
+    TrainingTrace,
+    evenly,
+    held_out,
+)
 
 Aim = Literal["log", "trimmed"]
 
@@ -52,6 +59,8 @@ class VmsESConfig:
     """Runs per member, generation and size."""
     validation_starts: int = 800
     """Runs by which the mean is judged, for each size."""
+    confirm_starts: int = 200
+    """Runs that say, at the end, how much better the best is than the start, for each size; in 20 groups."""
     evaluate_every: int = 5
     """Generations between judgements."""
     goal: Aim = "log"
@@ -61,7 +70,7 @@ class VmsESConfig:
 
     def __post_init__(self) -> None:
         check_search(self)
-        at_least_one(self, "starts", "validation_starts")
+        at_least_one(self, "starts", "validation_starts", "confirm_starts")
         if min(self.servers, default=1) < 1:
             raise UsageError("servers: sizes of at least 1")
 
@@ -97,25 +106,47 @@ class VmsGoal:
     def validate(self, mean: F64) -> dict[str, float]:
         """% less total wait (trimmed mean) than the best rule's, by size, from the validation starts."""
         if not self._validation:
-            starts = evenly(*self._trace.part("valid"), self._config.validation_starts, 0.5)
-            self._validation = [planned_runs(self._work, size, starts) for size in self._sizes]
+            _, self._validation = self._plans("choose", self._config.validation_starts)
             rules = [rule_policy(name) for name in RULES]
             self._best_rule = [min(map(trimmed_mean, wait_times(plan, rules))) for plan in self._validation]
         (waits,), _ = self._waits([mean], self._validation)
         return {
-            f"{size.first_servers} servers": 100.0 * (1.0 - trimmed_mean(found) / max(rule, 1.0))
+            f"{size.first_servers} servers": _less(trimmed_mean(found), rule)
             for size, found, rule in zip(self._sizes, waits, self._best_rule, strict=True)
         }
+
+    def confirm(self, tensors: Arrays) -> dict[str, F64]:
+        """The same for each group of runs on which nothing is chosen."""
+        trace, plans = self._plans("confirm", self._config.confirm_starts)
+        rules = [rule_policy(name) for name in RULES]
+        (waits,), _ = self._waits([tensors["weights"]], plans, trace)
+        gains = {}
+        for plan, ours in zip(plans, waits, strict=True):
+            groups = np.array_split(np.arange(ours.size), min(CONFIRMED_EPISODES, ours.size))
+            best = min(wait_times(plan, rules), key=trimmed_mean)
+            gains[f"{plan.options.first_servers} servers"] = np.array(
+                [_less(trimmed_mean(ours[group]), trimmed_mean(best[group])) for group in groups]
+            )
+        return gains
 
     def tensors(self, mean: F64) -> Arrays:
         """The weights."""
         return {"weights": mean}
 
-    def _waits(self, members: Sequence[F64], plans: Sequence[VmRuns]) -> tuple[list[list[F64]], int]:
+    def _plans(self, purpose: Purpose, count: int) -> tuple[TrainingTrace, list[VmRuns]]:
+        """Held-out runs, for each size of cluster, and the trace that they are on."""
+        trace, first, last = held_out(self._trace, purpose)
+        starts = evenly(first, last, count, 0.5)
+        return trace, [planned_runs(trace.work(size.double), size, starts) for size in self._sizes]
+
+    def _waits(
+        self, members: Sequence[F64], plans: Sequence[VmRuns], trace: TrainingTrace | None = None
+    ) -> tuple[list[list[F64]], int]:
         """(total waits [start] of each member and size, decisions made)."""
+        on = trace or self._trace
         jobs = [
             [
-                self._pool.submit(member_waits, self._trace, plan.options, member, (plan.starts, plan.limits))
+                self._pool.submit(member_waits, on, plan.options, member, (plan.starts, plan.limits))
                 for plan in plans
             ]
             for member in members
@@ -126,6 +157,11 @@ class VmsGoal:
 
     def _aim(self, waits: F64) -> float:
         return float(np.log1p(waits).mean()) if self._config.goal == "log" else trimmed_mean(waits)
+
+
+def _less(ours: float, rule: float) -> float:
+    """By how much, in %."""
+    return 100.0 * (1.0 - ours / max(rule, 1.0))
 
 
 _OF_THREAD = threading.local()

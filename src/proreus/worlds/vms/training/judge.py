@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
+from proreus.kernels.arrays import F64
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.play import play_runs
@@ -18,7 +19,15 @@ from proreus.worlds.vms.simulation.outcome import measures_of
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
-from proreus.worlds.vms.training.trace import RULES, TrainingTrace, evenly, training_trace
+from proreus.worlds.vms.training.trace import (
+    CONFIRMED_EPISODES,
+    RULES,
+    Purpose,
+    TrainingTrace,
+    evenly,
+    held_out,
+    training_trace,
+)
 
 _USUAL_LIMIT = 5_000
 
@@ -34,11 +43,13 @@ class VmsLessons:
     every placement; 0: the scenario's own reward."""
     validation_starts: int = 200
     """Runs by which the policy is judged, from starts of the validation part."""
+    confirm_starts: int = 200
+    """Runs that say, at the end, how much better the best is than the start; in 20 groups."""
     evaluate_every: int = 10
     """Updates between judgements; the learner is saved as often."""
 
     def __post_init__(self) -> None:
-        at_least_one(self, "validation_starts", "evaluate_every")
+        at_least_one(self, "validation_starts", "confirm_starts", "evaluate_every")
         if self.limit < 0:
             raise UsageError(f"limit: {self.limit} is negative")
         if not 0.0 <= self.ending_cost < np.inf:
@@ -73,7 +84,18 @@ class VmsSchool:
 
     def gain(self, policy: VmRulePolicy) -> float:
         """How much better than the best rule, in % (points where machines are turned away)."""
-        ours, rule = self._result(policy), self._best_rule
+        return self._over(self._result(policy, self._held_out), self._best_rule)
+
+    def confirmed_gains(self, policy: VmRulePolicy) -> F64:
+        """The same for each group of runs on which nothing is chosen."""
+        return np.array(
+            [
+                self._over(self._result(policy, group), rule)
+                for group, rule in zip(self._groups, self._best_rules, strict=True)
+            ]
+        )
+
+    def _over(self, ours: float, rule: float) -> float:
         match self.options.full:
             case "wait":
                 return 100.0 * (1.0 - ours / max(rule, 1.0))
@@ -92,19 +114,39 @@ class VmsSchool:
 
     @cached_property
     def _held_out(self) -> VmRuns:
-        starts = evenly(*self.trace.part("valid"), self.lessons.validation_starts, 0.5)
-        return planned_runs(self._work, self.options, starts, self._limit)
+        return self._runs("choose", self.lessons.validation_starts)
+
+    @cached_property
+    def _groups(self) -> tuple[VmRuns, ...]:
+        return grouped(self._runs("confirm", self.lessons.confirm_starts))
+
+    def _runs(self, purpose: Purpose, count: int) -> VmRuns:
+        trace, first, last = held_out(self.trace, purpose)
+        starts = evenly(first, last, count, 0.5)
+        return planned_runs(trace.work(self.options.double), self.options, starts, self._limit)
 
     @cached_property
     def _best_rule(self) -> float:
-        found = [self._result(rule_policy(name)) for name in RULES]
+        found = [self._result(rule_policy(name), self._held_out) for name in RULES]
         return max(found) if self.options.full == "end" else min(found)
 
-    def _result(self, policy: VmRulePolicy) -> float:
+    @cached_property
+    def _best_rules(self) -> list[float]:
+        """What the rule that is best over all groups comes to in each."""
+        found = [[self._result(rule_policy(name), group) for group in self._groups] for name in RULES]
+        return max(found, key=sum) if self.options.full == "end" else min(found, key=sum)
+
+    def _result(self, policy: VmRulePolicy, runs: VmRuns) -> float:
         """Total wait, machines placed or % turned away, as comparisons have it."""
-        figures, _ = play_runs(self._held_out, policy)
+        figures, _ = play_runs(runs, policy)
         deciding = {"wait": "total_wait", "end": "placements", "reject": "rejected"}[self.options.full]
         return measures_of(figures, self.options.full, grows=self.options.growth > 0)[deciding]
+
+
+def grouped(runs: VmRuns) -> tuple[VmRuns, ...]:
+    """Neighbouring runs together: the episodes on which a result is confirmed."""
+    parts = np.array_split(np.arange(runs.starts.size), min(CONFIRMED_EPISODES, runs.starts.size))
+    return tuple(replace(runs, starts=runs.starts[part], limits=runs.limits[part]) for part in parts)
 
 
 @lru_cache(maxsize=2)

@@ -9,15 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from torch import nn
+
 from proreus.contract.lanes import Arrays
+from proreus.kernels.arrays import F64
 from proreus.learning.ddqn import DDQNConfig, ddqn
 from proreus.learning.learner import Configs, GradientLearner
-from proreus.learning.learner_state import check_device, check_memory, one_torch_thread
+from proreus.learning.learner_state import (
+    check_device,
+    check_memory,
+    first_network,
+    weights_of,
+)
 from proreus.learning.ppo import PPOConfig, ppo
 from proreus.learning.qmix import QMIXConfig, qmix
 from proreus.learning.update import Update
 from proreus.model.errors import WorkError
 from proreus.policies.networks.bidder import bidder_of
+from proreus.policies.networks.q import QNetwork
+from proreus.policies.networks.rows import ActorCritic, QMIXNetwork
 from proreus.workers.processes import Workers
 from proreus.worlds.vms.encoding.rows import VERSION
 from proreus.worlds.vms.policies.bidder import SIZES
@@ -47,7 +57,10 @@ class VmsDDQNConfig(DDQNConfig):
 
 
 def _learner(
-    names: tuple[str, str, str], configs: Configs, learn: Callable[..., Iterator[Update]]
+    names: tuple[str, str, str],
+    configs: Configs,
+    network: Callable[[int, int, int], nn.Module],
+    learn: Callable[..., Iterator[Update]],
 ) -> GradientLearner:
     """One of the three: (algorithm, kind of policy, about); `learn` takes a config, lanes, a saved state."""
     algorithm, kind, about = names
@@ -58,22 +71,30 @@ def _learner(
         del workers  # these networks are small: the lanes play in one thread
         config, lessons = asked
         scenario = the_one(scenarios)
-        with one_torch_thread():
-            check_device(algorithm, config.device)
-            if hasattr(config, "capacity"):
-                servers = scenario.options.server_count
-                observation = 4 * (2 * servers * SIZES[0] + SIZES[1]) + 2 * servers
-                check_memory(algorithm, config.capacity, observation, f"{servers:,} servers")
-            count = lessons.lanes if isinstance(lessons, LaneLessons) else 1
-            yield from learn(config, school_of(scenario, lessons).lanes(count), saved)
+        check_device(algorithm, config.device)
+        if hasattr(config, "capacity"):
+            servers = scenario.options.server_count
+            observation = 4 * (2 * servers * SIZES[0] + SIZES[1]) + 2 * servers
+            check_memory(algorithm, config.capacity, observation, f"{servers:,} servers")
+        count = lessons.lanes if isinstance(lessons, LaneLessons) else 1
+        yield from learn(config, school_of(scenario, lessons).lanes(count), saved)
+
+    def start(scenarios: Sequence[VmScenario], asked: Configs) -> Arrays:
+        return weights_of(first_network(network, asked[0], SIZES))
+
+    def policy_of(tensors: Arrays) -> VmRulePolicy:
+        try:
+            return VmRulePolicy("candidate", BIDDING, bidder=bidder_of(kind, tensors, SIZES))
+        except ValueError as error:
+            raise WorkError(f"{algorithm}: {error}; a lower learning rate may help") from error
 
     def judge(scenarios: Sequence[VmScenario], asked: Configs, tensors: Arrays) -> dict[str, float]:
         scenario = the_one(scenarios)
-        try:
-            policy = VmRulePolicy("candidate", BIDDING, bidder=bidder_of(kind, tensors, SIZES))
-        except ValueError as error:
-            raise WorkError(f"{algorithm}: {error}; a lower learning rate may help") from error
-        return {scenario.name: school_of(scenario, asked[-1]).gain(policy)}
+        return {scenario.name: school_of(scenario, asked[-1]).gain(policy_of(tensors))}
+
+    def confirm(scenarios: Sequence[VmScenario], asked: Configs, tensors: Arrays) -> dict[str, F64]:
+        scenario = the_one(scenarios)
+        return {scenario.name: school_of(scenario, asked[-1]).confirmed_gains(policy_of(tensors))}
 
     explores = "entropy" if algorithm == "ppo" else "epsilon"
     return GradientLearner(
@@ -87,8 +108,10 @@ def _learner(
         example=f"--scenario recovering@5 --out runs/{algorithm}",
         needs="torch",
         not_on_ray="learns in one process; es spreads over Ray",
+        start=start,
         train=train,
         judge=judge,
+        confirm=confirm,
         tells=("return", "loss", explores),
     )
 
@@ -96,8 +119,13 @@ def _learner(
 QMIX = _learner(
     ("qmix", "agents", "servers as agents that bid, and a mixer of their values"),
     (QMIXConfig(), LaneLessons()),
+    QMIXNetwork,
     qmix,
 )
 # It scales what it learns from by itself, and was seen to learn more steadily from the scenario's reward.
-PPO = _learner(("ppo", "actor", "a network that bids"), (PPOConfig(), LaneLessons(ending_cost=0.0)), ppo)
-DDQN = _learner(("ddqn", "q", "a network that values every place"), (VmsDDQNConfig(), VmsLessons()), ddqn)
+PPO = _learner(
+    ("ppo", "actor", "a network that bids"), (PPOConfig(), LaneLessons(ending_cost=0.0)), ActorCritic, ppo
+)
+DDQN = _learner(
+    ("ddqn", "q", "a network that values every place"), (VmsDDQNConfig(), VmsLessons()), QNetwork, ddqn
+)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -46,12 +47,12 @@ class TrainingTrace:
         return split_range(part, len(self.trace()))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _generated(trace: TrainingTrace) -> VmTrace:
     return generate_vms(trace.machines, trace.seed, density=trace.density)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _compiled(trace: TrainingTrace, double: DoubleRule) -> Work:
     return compile_trace(trace.trace(), double)
 
@@ -72,6 +73,22 @@ def the_one(scenarios: Sequence[VmScenario]) -> VmScenario:
     if len(scenarios) != 1:
         raise UsageError("train on one scenario of virtual machines at a time")
     return scenarios[0]
+
+
+Purpose = Literal["choose", "confirm"]
+"""What held-out runs are for: checkpoints are chosen on some, and confirmed on others."""
+CONFIRMED_EPISODES = 20
+"""Groups of neighbouring runs, each one episode: single runs overlap with their neighbours."""
+
+
+def held_out(trace: TrainingTrace, purpose: Purpose) -> tuple[TrainingTrace, int, int]:
+    """(trace, [first, last) machine at which runs start): generated machines are confirmed on a trace of
+    their own, a recorded trace on the last third of its validation part."""
+    first, last = trace.part("valid")
+    if trace.file is None:
+        return (trace if purpose == "choose" else replace(trace, seed=trace.seed + 1)), first, last
+    border = last - (last - first) // 3
+    return (trace, first, border) if purpose == "choose" else (trace, border, last)
 
 
 def evenly(first: int, last: int, count: int, offset: float) -> I64:

@@ -15,9 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from proreus.contract.lanes import Arrays
 from proreus.contract.scenario import seed_of
-from proreus.kernels.arrays import F32
+from proreus.kernels.arrays import F32, F64
 from proreus.learning.gradient_run import GradientRun
+from proreus.learning.improvement import Gains, Improvement, improvement, same_weights
+from proreus.learning.judge import confirming
 from proreus.learning.optimiser import linear
 from proreus.learning.runs import Identity, NamedScenario
 from proreus.learning.update import Update
@@ -43,6 +46,8 @@ class VectorRunConfig:
     """How many seeds, from 1000 on, workloads are drawn with."""
     validation_seeds: int = 12
     """How many seeds, from 2000 on, the model is judged on."""
+    confirm_seeds: int = 24
+    """How many seeds after those say, at the end, how much better the best is than the start."""
     judge_every: int = 5
     """Updates between judgements."""
     learning_rate: float = 3e-3
@@ -55,7 +60,8 @@ class VectorRunConfig:
     """Of the first parameters, of the draws and of the order of minibatches."""
 
     def __post_init__(self) -> None:
-        for name in ("updates", "episodes", "train_seeds", "validation_seeds", "judge_every"):
+        counts = ("updates", "episodes", "train_seeds", "validation_seeds", "confirm_seeds", "judge_every")
+        for name in counts:
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1")
         if not 0.0 < self.learning_rate_end <= self.learning_rate:
@@ -75,6 +81,8 @@ class VectorReport:
     validation: dict[str, float] | None
     """Gains in percent over the strongest rule."""
     is_best: bool
+    improvement: Improvement | None = None
+    """Of the best over the start, with the last update."""
 
 
 def train_vector(
@@ -94,12 +102,15 @@ def train_vector(
         config=asdict(config),
         seed=config.seed,
         gain="gain over the strongest rule",
+        length="updates",
     )
     run = GradientRun(folder, identity, resume=False)
     random = np.random.default_rng(config.seed)
     learner = VectorPPO(first_weights(cluster, config.seed), _settings(config))
     decisions = 0
     try:
+        start = {name: tensor.copy() for name, tensor in learner.weights().tensors.items()}
+        run.begin(start, judge(_model(learner), cluster, config.validation_seeds), ())
         for update in range(1, config.updates + 1):
             done = (update - 1) / max(config.updates - 1, 1)
             learner.rate = linear(config.learning_rate, config.learning_rate_end, done)
@@ -120,7 +131,8 @@ def train_vector(
                 validation = judge(_model(learner), cluster, config.validation_seeds)
                 is_best = run.keep(now.tensors(), validation, now)
             run.add(now, validation)
-            yield VectorReport(update, decisions, reward, figures, validation, is_best)
+            improved = _ended(run, start, cluster, config) if update == config.updates else None
+            yield VectorReport(update, decisions, reward, figures, validation, is_best, improved)
             if last:
                 return
     finally:
@@ -130,13 +142,34 @@ def train_vector(
 def judge(model: VectorModel, cluster: Course, seeds: int) -> dict[str, float]:
     """Mean gains in percent over the strongest rule, on validation seeds."""
     held_out = range(_VALIDATION, _VALIDATION + seeds)
-    # Nodes that look the same to a model without a memory are told apart by a draw, or by a mask.
-    ways: tuple[Way, ...] = ("likeliest",) if cluster.nodes else ("drawn", "masked")
     found: dict[str, float] = {}
-    for way in ways:
+    for way in _ways(cluster):
         mean, makespan = gains(model, cluster, held_out, way).mean(axis=0).tolist()
         found |= {f"mean completion, {way}": mean, f"makespan, {way}": makespan}
     return found
+
+
+def _ways(cluster: Course) -> tuple[Way, ...]:
+    """Nodes that look the same to a model without a memory are told apart by a draw, or by a mask."""
+    return ("likeliest",) if cluster.nodes else ("drawn", "masked")
+
+
+def _ended(run: GradientRun, start: Arrays, cluster: Course, config: VectorRunConfig) -> Improvement:
+    """What the best came to on seeds that it was not chosen on; where it is no better, it is the start."""
+    best = run.best.tensors
+    seeds = confirming(_VALIDATION + config.validation_seeds, config.confirm_seeds)
+
+    def confirm(tensors: Arrays) -> Gains:
+        model = model_of(SCORER, tensors, Path())
+        found: dict[str, F64] = {}
+        for way in _ways(cluster):
+            each = gains(model, cluster, seeds, way)
+            found |= {f"mean completion, {way}": each[:, 0], f"makespan, {way}": each[:, 1]}
+        return found
+
+    improved = Improvement() if same_weights(best, start) else improvement(confirm(start), confirm(best))
+    run.end(improved, start)
+    return improved
 
 
 def _settings(config: VectorRunConfig) -> VectorPPOSettings:

@@ -22,6 +22,7 @@ import numpy as np
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.es import check_search
+from proreus.learning.judge import confirming
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.rebalance.windows.encoding import FEATURES
@@ -50,6 +51,8 @@ class MovesESConfig:
     """How many deployments there are to train on, per scenario."""
     validation_seeds: int = 8
     """Deployments on which the mean is judged, per scenario."""
+    confirm_seeds: int = 24
+    """Deployments after those that say, at the end, how much better the best is than the start."""
     stretch: int = 288
     """Windows of a training run, from a random place of the training part on."""
     migration_price: float = 0.5
@@ -66,7 +69,7 @@ class MovesESConfig:
 
     def __post_init__(self) -> None:
         check_search(self)
-        at_least_one(self, "deployments", "train_seeds", "validation_seeds", "stretch")
+        at_least_one(self, "deployments", "train_seeds", "validation_seeds", "confirm_seeds", "stretch")
         if min(self.migration_price, self.excess_price, self.allowance) < 0:
             raise UsageError("neither a price nor the allowance is negative")
 
@@ -101,25 +104,36 @@ class WindowsGoal:
 
     def fitness(self, members: Sequence[F64], drawn: Drawn) -> tuple[list[float], dict[str, int]]:
         """Gain over the hotspot rule in cost, per member, mean over the scenarios."""
-        return [float(row.mean()) for row in self._gains(members, self._train, *drawn)], {}
+        shares = self._shares(members, self._train, *drawn).mean(axis=2)
+        return [float(row.mean()) for row in self._gains(shares)], {}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """Gain by scenario on the validation windows."""
-        gains = self._gains([mean], self._valid, list(range(self._config.validation_seeds)), None)[0]
-        return {scenario.name: float(gain) for scenario, gain in zip(self._valid, gains, strict=True)}
+        shares = self._shares([mean], self._valid, range(self._config.validation_seeds), None).mean(axis=2)
+        return {
+            scenario.name: float(gain)
+            for scenario, gain in zip(self._valid, self._gains(shares)[0], strict=True)
+        }
+
+    def confirm(self, tensors: Arrays) -> dict[str, F64]:
+        """Gain by scenario and deployment, or stretch of a recorded one, after those."""
+        seeds = confirming(self._config.validation_seeds, self._config.confirm_seeds)
+        gains = self._gains(self._shares([tensors["weights"]], self._valid, seeds, None))[0]
+        return {scenario.name: row for scenario, row in zip(self._valid, gains, strict=True)}
 
     def tensors(self, mean: F64) -> Arrays:
         """The weights."""
         return {"weights": mean}
 
-    def _gains(
+    def _shares(
         self,
         members: Sequence[F64],
         scenarios: Sequence[WindowScenario],
         seeds: Sequence[int],
         offset: float | None,
     ) -> F64:
-        """[members, scenarios] cost of the hotspot rule minus that of each member."""
+        """[1 + members, scenarios, seeds, 2]: bad requests in % and migrations a window, of the hotspot rule
+        and of each member."""
         policies = [None, *members]
         for scenario in scenarios:  # here, before threads ask for the same at one time
             for seed in seeds:
@@ -130,12 +144,15 @@ class WindowsGoal:
             for scenario in scenarios
             for seed in seeds
         ]
-        # [policies, scenarios, seeds, 2] bad requests and migrations a window
         shares = np.array([job.result() for job in jobs])
-        means = shares.reshape(len(policies), len(scenarios), len(seeds), 2).mean(axis=2)
-        excess = np.maximum(means[:, :, 1] - self._config.allowance * means[:1, :, 1], 0.0)
+        return shares.reshape(len(policies), len(scenarios), len(seeds), 2)
+
+    def _gains(self, shares: F64) -> F64:
+        """[members, ...] cost of the hotspot rule minus that of each member; shares: [1 + members, .., 2]."""
+        bad, moves = shares[..., 0], shares[..., 1]
+        excess = np.maximum(moves - self._config.allowance * moves[:1], 0.0)
         excess[0] = 0.0  # of the rule itself
-        cost = means[:, :, 0] + self._config.migration_price * means[:, :, 1]
+        cost = bad + self._config.migration_price * moves
         cost += self._config.excess_price * excess
         gains: F64 = cost[:1] - cost[1:]
         return gains
@@ -167,8 +184,11 @@ def _stretch(
     if offset is None:
         if not scenario.file:
             return first, last
-        pieces = config.validation_seeds  # of the part, which the seeds cover together
-        return first + (last - first) * seed // pieces, first + (last - first) * (seed + 1) // pieces
+        # Of a recorded deployment the seeds are stretches: those to choose on cover the first two thirds.
+        border, chosen_on = last - (last - first) // 3, config.validation_seeds
+        if seed < chosen_on:
+            return _piece(first, border, seed, chosen_on)
+        return _piece(border, last, seed - chosen_on, config.confirm_seeds)
     room = last - first - config.stretch
     if room <= 0:
         return first, last
@@ -176,6 +196,11 @@ def _stretch(
     shift = seed / config.train_seeds if scenario.file else 0.0
     first += int((offset + shift) % 1.0 * room)
     return first, first + config.stretch
+
+
+def _piece(first: int, last: int, place: int, pieces: int) -> tuple[int, int]:
+    """One of so many pieces of a range, which cover it together."""
+    return first + (last - first) * place // pieces, first + (last - first) * (place + 1) // pieces
 
 
 def _key(scenario: WindowScenario, seed: int) -> int:
