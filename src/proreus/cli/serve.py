@@ -148,6 +148,13 @@ def run(words: Sequence[str]) -> int:
     door, arguments = parse_named(ServeArguments, "serve", ("door", DOORS), words, description)
     prepare(arguments.common)
     check_host(arguments)
+    with _told_to_end() as ending:
+        _serve(door, arguments, ending)
+    return 0
+
+
+def _serve(door: str, arguments: ServeArguments, ending: _Ending) -> None:
+    """Load, open the doors, and close them when told to."""
     try:
         from proreus.cli.serve_options import serving_options
         from proreus.serving.running import RunningService
@@ -158,18 +165,16 @@ def run(words: Sequence[str]) -> int:
     options = serving_options(arguments, LEARNER if arguments.learn else "")
     _give_back_large_blocks()
     _say(arguments, "loading (the first start compiles for a minute)")
-    with _told_to_end() as ending:
-        service = RunningService(options)
-        ending.loaded()
-        try:
-            service.start()
-            ready = _open(service, door, arguments)
-            _announce(ready, arguments)
-            ending.wait()
-        finally:
-            _say(arguments, "draining")
-            service.stop(arguments.limits.drain_seconds)
-    return 0
+    service = RunningService(options)
+    ending.loaded()
+    try:
+        service.start()
+        ready = _open(service, door, arguments)
+        _announce(ready, arguments)
+        ending.wait()
+    finally:
+        _say(arguments, "draining")
+        service.stop(arguments.limits.drain_seconds)
 
 
 def _give_back_large_blocks() -> None:
