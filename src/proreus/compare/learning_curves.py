@@ -48,5 +48,6 @@ def curves_figure(journals: Mapping[str, Journal]) -> Figure:
     training.set_title("Training: mean fitness or return")
     for axes in (judged, training):
         axes.set_xlabel("generation or update")
-        axes.legend()
+        if axes.get_legend_handles_labels()[1]:  # no episode may have ended in training
+            axes.legend()
     return figure
