@@ -22,7 +22,7 @@ VECTOR = OLD_RUNS / "models-vector" / "finished"
 
 @pytest.mark.parametrize("training", RESUMED, ids=lambda each: each.name)
 def test_an_old_checkpoint_plays_as_it_did(training: Training, proreus: Proreus, tmp_path: Path) -> None:
-    run, world = OLD_RUNS / training.name / "interrupted", training.words[1]
+    run, world = OLD_RUNS / training.name / "interrupted", training.resumes[1]
     found = {}
     for which in (run, run / "last"):
         ended = proreus("simulate", world, *WORK[world], "--policy", str(which), "--json", "r.json")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import tyro
 
+from proreus.contract.metavar import metavar
 from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.model.errors import unknown_name
 from proreus.reading.catalogue import Dataset, data_dir, files_of
@@ -88,7 +88,7 @@ class ToyFlags:
 
     scenario: str = "calm"
     """calm, busy (generated) or jobs (a dataset)."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     jobs: int | None = None
     """How many (default: 60)."""

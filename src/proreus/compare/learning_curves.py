@@ -59,7 +59,7 @@ def curves_figure(journals: Mapping[str, Journal], gain: str = "") -> Figure:
         axes.set_ylabel(kind.figure)
         axes.set_xlabel(kind.step)
     for axes in (judged, *training):
-        if axes.get_legend_handles_labels()[0]:
+        if axes.get_legend_handles_labels()[0]:  # no episode may have ended in training
             axes.legend()
     return figure
 

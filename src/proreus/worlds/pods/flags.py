@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from proreus.contract.metavar import metavar
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.pods.scenarios import FileFormat, FromFiles, PodScenario, parse_scenario
@@ -21,15 +20,15 @@ class PodsFlags:
 
     scenario: str = ""
     """small (the default), medium, large, gpu: generated (gpu@1000: so many nodes); or a dataset."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     format: FileFormat | None = None
     """Read your own files in this format, in place of a scenario."""
-    nodes: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    nodes: Annotated[Path | None, metavar("FILE")] = None
     """With --format: the nodes (openb, k8ssim, manifests)."""
-    pods: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    pods: Annotated[Path | None, metavar("FILE")] = None
     """With --format: the pods or jobs."""
-    throughputs: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    throughputs: Annotated[Path | None, metavar("FILE")] = None
     """With --format gavel: the measured throughputs."""
     drop_failures: bool | None = None
     """Drop a pod that no node can take now (default: as the scenario has it) and do not keep it waiting."""

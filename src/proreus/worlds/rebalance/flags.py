@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
+from proreus.contract.metavar import metavar
 from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
@@ -39,17 +38,17 @@ class RebalanceFlags:
     """windows/serial, windows/parallel (generated), windows/huawei-serial, windows/huawei-parallel,
     windows/monitor (data files); or a snapshot of virtual machines: snapshot, snapshot-small, snapshot-large
     (generated; snapshot@100 has 100 machines), bytedance (data files)."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
-    requests: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    requests: Annotated[Path | None, metavar("FILE")] = None
     """Your own requests: the folder that `proreus data clean` wrote, or a table time,pod,cpu,mem (an empty
     pod is dealt in turn)."""
-    layout: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    layout: Annotated[Path | None, metavar("FILE")] = None
     """Your own nodes and pods, as JSON: {"node1": {"total_cpu": 100, ..., "pods": [...]}}, in the units of
     the requests; without it the pods of --requests are spread over equal nodes."""
     nodes: int | None = None
     """How many such equal nodes (default: 10)."""
-    snapshot: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = field(default=None, metadata=PLAYING)
+    snapshot: Annotated[Path | None, metavar("FILE")] = field(default=None, metadata=PLAYING)
     """Your own snapshot of virtual machines, as JSON in the layout of the public one."""
     strict: bool = field(default=False, metadata=PLAYING)
     """Refuse a snapshot in which a NUMA node lists more free and in use than it has; otherwise what is free

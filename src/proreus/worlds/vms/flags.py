@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-
+from proreus.contract.metavar import metavar
 from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
@@ -24,9 +23,9 @@ class VmsFlags:
     scenario: str = "recovering@20"
     """[huawei/]fading, recovering, recovering-large, expansion, waiting, rejecting; @20 servers, x3 load.
     expansion has 100 servers, which the usual load does not fill: expansion@20 grows."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
-    trace: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = field(default=None, metadata=PLAYING)
+    trace: Annotated[Path | None, metavar("FILE")] = field(default=None, metadata=PLAYING)
     """Your own trace: events (vmid,cpu,memory,time,type) or lifetimes (vmid,cpu,mem,at,lt)."""
     starts: int = field(default=20, metadata=PLAYING)
     """Runs per seed, each from a start of its own."""
@@ -47,7 +46,7 @@ class VmsFlags:
     """Servers to add each time the cluster is too full (default: as the scenario has it)."""
     expand_threshold: float | None = None
     """The share in use above which they are added."""
-    start: Annotated[int | None, tyro.conf.arg(metavar="ROW")] = field(default=None, metadata=PLAYING)
+    start: Annotated[int | None, metavar("ROW")] = field(default=None, metadata=PLAYING)
     """One run, from this machine of the trace (0 is the first), in place of --starts."""
 
     def chosen(self, name: str | None = None) -> VmScenario:
