@@ -1,0 +1,153 @@
+"""The arrays of a run of the world `inference`.
+
+Letters in shape comments: N requests of the trace, S requests that are under way at most (slots), I instances
+at most, C room of an instance's queues, B the largest batch, P pools (three for each model), R rows of the
+log, D schedulers' memories. A *task* is half of a request, 2 * slot + PROMPT_TASK or TOKEN_TASK. Sizes of KV
+memory are bytes, times are seconds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from proreus.kernels.arrays import F64, I32, I64, U64
+from proreus.kernels.packed import packable
+from proreus.worlds.inference.simulation.lists import Lists
+from proreus.worlds.inference.simulation.timing import Timing
+
+
+@packable
+class Trace(NamedTuple):
+    """The work: it never changes, and any number of runs share it."""
+
+    arrival: F64  # [N] never falling
+    prompt: I32  # [N] tokens of the prompt
+    output: I32  # [N] tokens to generate, the first one included
+    model: I32  # [N]
+    service: I32  # [N] class of service
+
+
+@packable
+class Run(NamedTuple):
+    """All that a run knows, and where its log goes."""
+
+    trace: Trace
+    timing: Timing
+    slot: I64  # [S, SLOT_FIELDS]
+    moment: F64  # [S, MOMENTS]
+    unused: I32  # [S] the slots that are free, the next one to be taken last
+    fleet: I64  # [I, FLEET_FIELDS]
+    figure: F64  # [I, FIGURES]
+    finishing: I32  # [I, B] heap of the decoding requests of each batch by the iteration that ends them
+    pending: Lists  # [I, C] tasks that are not in the batch
+    prompts: Lists  # [I, C] slots whose prompt is pending, first come first served
+    blocked: Lists  # [I, C] slots whose decoding was preempted
+    waiting: Lists  # [I, C] slots that are not in the batch, by arrival
+    prefilling: Lists  # [I, C] slots whose prompt is in the batch
+    inbound: Lists  # [I, C] slots whose transfer waits for room on the instance
+    pools: Lists  # [P, I] instances that get work, in order
+    routed: Lists  # [1, S] slots that wait at the router
+    event_at: F64  # [2 I + S] when each actor acts next
+    event_rank: I64  # [2 I + S] who comes first at one moment
+    event_heap: I32  # [2 I + S]
+    event_place: I32  # [2 I + S] where each actor stands in the heap, -1: it does not
+    picked: I32  # [B] working space of a selection
+    option: I64  # [OPTIONS]
+    rate: F64  # [RATES]
+    tally: I64  # [TALLIES]
+    clock: F64  # [1]
+    random: U64  # [1]
+    log: F64  # [R, ROW] of requests that have ended
+    counts: F64  # [WINDOW_COUNTS] what happened since a controller looked last
+
+
+PROMPT_TASK, TOKEN_TASK = range(2)
+NOBODY = -1
+
+# Of `slot`: the request and its numbers; where it stands; the instances it is bound to; the KV memory that it
+# holds; neighbours in the batch, place in the heap of `finishing`, the iteration that ends it, tokens to
+# come; how often its two tasks were passed over; since which start of a batch it waits, as which task;
+# whether its decoding is blocked; whether a selection has it; how often its instance was lost; preemptions;
+# tokens before the next one; tokens of its prompt that are computed.
+(
+    REQUEST, PROMPT, OUTPUT, MODEL, SERVICE, PHASE, PROMPT_AT, TOKEN_AT, KV, NEXT, PREVIOUS, PLACE, FINISH,
+    LEFT, PROMPT_PREEMPTED, TOKEN_PREEMPTED, SINCE, WAITS_AS, BLOCKED, PICKED, LOSSES, PREEMPTIONS,
+    CONTEXT_OF, COMPUTED,
+) = range(24)  # fmt: skip
+SLOT_FIELDS = 24
+
+# Of `moment`.
+ARRIVED, STARTED, FIRST_TOKEN, SHIPPED, DECODING, TO_SHIP, SHIP_RATE, SHIP_SINCE = range(8)
+MOMENTS = 8
+
+# Of `PHASE`: nobody's slot; at the router; its prompt pending or running; its KV waiting for room, moving;
+# its tokens pending or running.
+FREE, AT_ROUTER, PREFILL, TO_MOVE, MOVING, DECODE = range(6)
+
+# Of `fleet`: what the instance is; where it is in its life; KV memory in use and promised, tokens promised;
+# its batch; the contiguous iterations that run.
+(
+    ENGINE, TIMING, OF_MODEL, GPU, GPUS, CAPACITY, WEIGHTS, KV_BYTES, BATCH_LIMIT, TOKEN_LIMIT,
+    PREEMPTION_LIMIT, BLOCK, STATUS, TAG, POOL, NUMBER, BOUND, MEMORY, PLANNED_MEMORY, PLANNED_TOKENS, FIRST,
+    LAST, BATCH, DECODES, BATCH_TOKENS, CONTEXT, ITERATIONS, RUNNING, PAUSING, STARTS, FREE_BLOCKS, PARTIAL,
+) = range(32)  # fmt: skip
+FLEET_FIELDS = 32
+
+# Of `figure`: end of the contiguous iterations that run, seconds of the first one, what each later one takes
+# longer; seconds with a batch, and since when; seconds of prompts; moments of its life.
+(
+    RUN_END, RUN_TIME, RUN_GROWTH, BUSY, BUSY_SINCE, PREFILL_BUSY, ORDERED_AT, ACTIVE_AT, DRAINED_SINCE,
+    STOPPED_AT, GPU_SECONDS, LINK,
+) = range(12)  # fmt: skip
+FIGURES = 12
+
+# Of `ENGINE`: first come first served without limits on tokens; with them, prompts first and preemption;
+# chunked prompts over paged KV memory.
+ORCA, SPLITWISE, CHUNKED = range(3)
+
+# Of `STATUS`, and what a pool is of.
+ABSENT, PROVISIONING, LOADING, WARMING, ACTIVE, DRAINING, STOPPED = range(7)
+PROMPT_POOL, TOKEN_POOL, MIXED_POOL = range(3)
+ROLES = 3
+
+# Of `option`.
+(
+    SCHEDULER, RESERVES, COUNTS_TOKENS, PROMPT_QUEUE_LIMIT, MOST_LOSSES, ROUTER_LIMIT, SHARED_LINKS, MODELS,
+) = range(8)  # fmt: skip
+OPTIONS = 8
+
+# Of `SCHEDULER`.
+(
+    RANDOM, ROUND_ROBIN, JSQ, TOKEN_JSQ, KV_ROUND_ROBIN, KV_JSQ, KV_TOKEN_JSQ, MIXED,
+) = range(8)  # fmt: skip
+
+# Of `rate`: bytes a second that one transfer gets; seconds until a transfer that found no room tries again,
+# 0: it is woken; seconds between two looks at a draining instance, 0: it stops at once.
+LINK_BYTES, RETRY_SECONDS, DRAIN_CHECK = range(3)
+RATES = 3
+
+# Of `tally`: the next request of the trace, actors in the heap, free slots, rows of the log, requests under
+# way, events so far, iterations so far, the most tasks that an instance has had, turns of round robin.
+(
+    NEXT_REQUEST, EVENTS_WAITING, FREE_SLOTS, ROWS, UNDER_WAY, EVENTS, ITERATED, MOST_BOUND, TURN, TOKEN_TURN,
+    NUMBERED,
+) = range(11)  # fmt: skip
+TALLIES = 11
+
+# Of `log`: one row for each request that has ended.
+(
+    L_REQUEST, L_STATUS, L_ARRIVAL, L_STARTED, L_FIRST, L_SHIPPED, L_DECODING, L_ENDED, L_PROMPT_AT,
+    L_TOKEN_AT, L_PROMPT, L_OUTPUT, L_MODEL, L_SERVICE, L_PREEMPTIONS, L_LOSSES,
+) = range(16)  # fmt: skip
+ROW = 16
+
+COMPLETED, REJECTED, LOST = range(3)
+
+# Of `counts`: sums since they were last set to zero.
+(
+    W_ARRIVED, W_PROMPT_TOKENS, W_OUTPUT_TOKENS, W_GENERATED, W_ENDED, W_TTFT, W_WAIT, W_STARTED,
+) = range(8)  # fmt: skip
+WINDOW_COUNTS = 8
+
+# What `advance` stops for.
+TIME_UP, ALL_DONE, NEEDS_SLOTS, NEEDS_QUEUES, LOG_FULL = range(5)
