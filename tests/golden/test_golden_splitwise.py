@@ -21,7 +21,7 @@ from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
 from proreus.worlds.inference.traces.perf_table import read_perf_table
-from proreus.worlds.inference.traces.splitwise import read_splitwise_trace
+from proreus.worlds.inference.traces.readers import read_splitwise
 from tests.real_data import real_data
 
 A100, H100 = "a100-80gb", "h100-80gb"
@@ -74,9 +74,7 @@ def simulated(name: str) -> dict[str, F64]:
     model = language_model("bloom-176b")
     kinds = tuple(InstanceKind(one, model, gpu(one), f"bloom-176b/{one}/8") for one in (A100, H100))
     spec = ClusterSpec(kinds, groups, scheduler, compatibility=SPLITWISE_SIM)
-    cluster = Cluster(
-        spec, read_splitwise_trace(folder / f"{file}.csv"), read_perf_table(data / "perf_model.csv")
-    )
+    cluster = Cluster(spec, read_splitwise(folder / f"{file}.csv"), read_perf_table(data / "perf_model.csv"))
     cluster.advance()
     rows = cluster.rows()
     rows = rows[np.argsort(rows[:, c.L_REQUEST])]

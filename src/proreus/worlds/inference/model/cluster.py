@@ -77,8 +77,11 @@ class Compatibility:
     kv_token_jsq_counts_nothing: bool = False
     """Pending tokens are taken off and never put on, so that one instance gets everything."""
 
+    private_links: bool = False
+    """Every transfer has a link of its own; else those from or to one instance share its link."""
 
-SPLITWISE_SIM = Compatibility(True, True, 1.0, True)
+
+SPLITWISE_SIM = Compatibility(True, True, 1.0, True, True)
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,13 @@ class ClusterSpec:
     groups: tuple[Group, ...]
     scheduler: Scheduler = "mixed_pool"
     link_gigabytes: float = 200.0
-    """GiB a second of a transfer of KV memory."""
+    """GiB a second of the link of an instance, each way."""
     prompt_queue_limit: int = 8192
     """Pending tokens above which `mixed_pool` looks for another instance."""
     router_limit: int = UNLIMITED
     """Requests that may wait at the router while there is no instance."""
+    most_losses: int = 3
+    """Times that a request begins again because its instance was lost, before it is lost too."""
+    drain_check_seconds: float = 0.0
+    """Between two looks at a draining instance; 0: it stops as soon as it is empty."""
     compatibility: Compatibility = field(default_factory=Compatibility)

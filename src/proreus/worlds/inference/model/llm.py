@@ -18,14 +18,15 @@ class LanguageModel:
     kv_heads: int
     head_size: int
     inner: int
-    """Width of the feed-forward layers that one token passes, all its experts together."""
+    """Width of a feed-forward layer, or of an expert."""
     vocabulary: int
     weights: int
     """Bytes."""
     number_size: int = 2
     """Bytes of a number."""
-    active_weights: int = 0
-    """Bytes that one token passes; 0: all of them."""
+    experts: int = 0
+    """Of a layer, where a token passes a few of many."""
+    experts_of_token: int = 0
 
     @property
     def kv_bytes(self) -> int:
@@ -44,9 +45,7 @@ _KNOWN = (
     LanguageModel("llama3-8b", 32, 4096, 32, 8, 128, 14336, 128256, 16_060_522_496),
     LanguageModel("llama3-70b", 80, 8192, 64, 8, 128, 28672, 128256, 141_107_412_992),
     LanguageModel("qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936, 65_524_246_528),
-    LanguageModel(
-        "qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936, 61_064_245_248, active_weights=6_700_000_000
-    ),
+    LanguageModel("qwen3-30b-a3b", 48, 2048, 32, 4, 128, 768, 151936, 61_064_245_248, 2, 128, 8),
 )
 LANGUAGE_MODELS = {model.name: model for model in _KNOWN}
 

@@ -11,6 +11,11 @@ FIRST_TOKENS = 16
 """Knots are 0 and powers of two: chunks and contexts from 16 tokens on, sequences from 1 on."""
 
 
+def knot(place: int, first: int) -> int:
+    """What the knot at that place of an axis stands for."""
+    return 0 if place == 0 else first << (place - 1)
+
+
 class Table(NamedTuple):
     """A published table of one model on one machine: medians over tokens, in seconds."""
 

@@ -19,7 +19,6 @@ from proreus.worlds.inference.simulation.columns import (
     BATCH_LIMIT,
     BATCH_TOKENS,
     BLOCKED,
-    BUSY_SINCE,
     CAPACITY,
     CONTEXT,
     CONTEXT_OF,
@@ -47,18 +46,15 @@ from proreus.worlds.inference.simulation.columns import (
     REQUEST,
     RESERVES,
     SINCE,
-    STARTED,
     STARTS,
     TOKEN_LIMIT,
     TOKEN_PREEMPTED,
     TOKEN_TASK,
-    W_STARTED,
-    W_WAIT,
     WAITS_AS,
     Run,
 )
 from proreus.worlds.inference.simulation.heaps import decode, decode_no_more
-from proreus.worlds.inference.simulation.holding import fits, hold, prompt_need, token_need
+from proreus.worlds.inference.simulation.holding import fits, hold, note_start, prompt_need, token_need
 from proreus.worlds.inference.simulation.iterations import pause, run_batch
 from proreus.worlds.inference.simulation.lists import append, at, insert, remove
 
@@ -121,17 +117,20 @@ def start(run: Run, instance: int, now: float) -> bool:
 
 @compiled
 def _select_orca(run: Run, instance: int) -> tuple[int, int]:
-    """First come first served, until one does not fit."""
+    """First come first served, until one does not fit; who has its memory already passes it by."""
     fleet = run.fleet[instance]
-    room, memory, fresh = fleet[BATCH_LIMIT] - fleet[BATCH], fleet[MEMORY], 0
+    room, memory, fresh, full = fleet[BATCH_LIMIT] - fleet[BATCH], fleet[MEMORY], 0, False
     for place in range(run.waiting.size[instance]):
         if fresh == room:
             break
         slot = at(run.waiting, instance, place)
         task = 2 * slot + run.slot[slot, WAITS_AS]
         need = task_need(run, instance, task)
-        if memory + need > fleet[CAPACITY]:
-            break
+        if (full and need > 0) or memory + need > fleet[CAPACITY]:
+            if not run.option[RESERVES]:
+                break
+            full = True
+            continue
         run.picked[fresh] = task
         memory += need
         fresh += 1
@@ -171,19 +170,23 @@ def _select(run: Run, instance: int) -> tuple[int, int]:
         free = fleet[TOKEN_LIMIT] - chosen[1]
         kept = min(kept, max(free, 0 if chosen[0] else 1))
     size, tokens, memory = chosen[0] + kept, chosen[1] + kept, chosen[2]
+    full = False
     for place in range(run.waiting.size[instance]):  # everybody else
         if size == limit:
             break
         slot = at(run.waiting, instance, place)
-        if run.slot[slot, PICKED]:
-            continue
         task = 2 * slot + run.slot[slot, WAITS_AS]
+        if run.slot[slot, PICKED] or (full and task_need(run, instance, task) > 0):
+            continue
         if _too_many_tokens(run, instance, task, (size, tokens, memory)):
             break
         before = chosen[0]
         chosen = _pick(run, instance, task, (chosen[0], tokens, memory))
         if chosen[0] == before:
-            break
+            if not run.option[RESERVES]:
+                break
+            full = True  # who has its memory already passes it by
+            continue
         size, tokens, memory = size + 1, chosen[1], chosen[2]
     fleet[BATCH_TOKENS] = tokens
     return chosen[0], kept
@@ -257,11 +260,10 @@ def unlink(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled
-def link_last(run: Run, instance: int, slot: int, now: float) -> None:
+def link_last(run: Run, instance: int, slot: int) -> None:
     """Behind the batch."""
     fleet, row = run.fleet[instance], run.slot[slot]
     if fleet[BATCH] == 0:
-        run.figure[instance, BUSY_SINCE] = now
         fleet[FIRST] = slot
     else:
         run.slot[fleet[LAST], NEXT] = slot
@@ -281,12 +283,10 @@ def _enter(run: Run, instance: int, task: int, now: float) -> None:
     if kind == PROMPT_TASK:
         remove(run.prompts, instance, slot)
         row[PROMPT_PREEMPTED] += waited
-        run.moment[slot, STARTED] = now
-        run.counts[W_WAIT] += now - run.moment[slot, ARRIVED]
-        run.counts[W_STARTED] += 1
+        note_start(run, slot, now)
         hold(run, instance, slot, prompt_need(run, instance, slot))
         append(run.prefilling, instance, slot)
-        link_last(run, instance, slot, now)
+        link_last(run, instance, slot)
         return
     row[TOKEN_PREEMPTED] += waited
     if row[BLOCKED]:
@@ -295,7 +295,7 @@ def _enter(run: Run, instance: int, task: int, now: float) -> None:
     else:
         run.moment[slot, DECODING] = now
         hold(run, instance, slot, token_need(run, instance, slot))
-    link_last(run, instance, slot, now)
+    link_last(run, instance, slot)
     row[FINISH] = run.fleet[instance, ITERATIONS] + row[LEFT]
     run.fleet[instance, CONTEXT] += row[CONTEXT_OF]
     row[CONTEXT_OF] -= run.fleet[instance, ITERATIONS]

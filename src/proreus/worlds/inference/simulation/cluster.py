@@ -14,11 +14,15 @@ from proreus.kernels.rng import seeded
 from proreus.model.errors import UsageError, unknown_name
 from proreus.worlds.inference.model.cluster import ROLES as ROLE_NAMES
 from proreus.worlds.inference.model.cluster import UNLIMITED, ClusterSpec, InstanceKind, Role, Scheduler
+from proreus.worlds.inference.model.life import StartUp
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import LayerProfile, Table
 from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.heaps import life_at
 from proreus.worlds.inference.simulation.kernel import advance
+from proreus.worlds.inference.simulation.life import drain, lose
 from proreus.worlds.inference.simulation.lists import append, new_lists, with_room
+from proreus.worlds.inference.simulation.routing import move
 from proreus.worlds.inference.simulation.timing import timing_of
 
 _SLOTS, _QUEUE, _ROWS = 256, 64, 4_096
@@ -39,7 +43,7 @@ _SCHEDULERS: Mapping[Scheduler, tuple[int, float]] = {
 }
 TWO_POOLS = frozenset(name for name in _SCHEDULERS if name.startswith(("kv_", "overlap_"))) | {"mixed_pool"}
 """Schedulers that know prompt and token instances; the others know one pool of instances that do both."""
-_BY_INSTANCE = ("pending", "prompts", "blocked", "waiting", "prefilling", "inbound")
+_BY_INSTANCE = ("pending", "prompts", "blocked", "waiting", "prefilling", "inbound", "leaving", "coming")
 Timings = Mapping[str, Table | LayerProfile]
 
 
@@ -57,6 +61,9 @@ class Cluster:
         self._run = _new_run(spec, trace, max(started, most_instances, 1), len(self._models), seed)
         self._run["timing"] = timing_of([timings[name] for name in self._timings])
         self._rows: list[F64] = []
+        self._flushed = 0
+        self.keeps_rows = True
+        """Whether the rows of all requests are wanted; else memory stays bounded, however long the run."""
         self._pack()
         self._start()
 
@@ -80,8 +87,7 @@ class Cluster:
         """A new instance of that kind, which has done nothing yet."""
         if kind_name not in self._kinds:
             raise unknown_name("kind of instance", kind_name, self._kinds)
-        if (self.spec.scheduler in TWO_POOLS) == (role == "mixed") and self.spec.scheduler != "mixed_pool":
-            raise UsageError(f"scheduler {self.spec.scheduler!r} has no {role} instances")
+        self._check_role(role)
         kind = self._kinds[kind_name]
         fleet, figure = self.run.fleet[instance], self.run.figure[instance]
         fleet[:], figure[:] = 0, 0.0
@@ -93,24 +99,58 @@ class Cluster:
         fleet[c.NUMBER] = self.run.tally[c.NUMBERED]
         self.run.tally[c.NUMBERED] += 1
 
+    def _check_role(self, role: Role) -> None:
+        if (self.spec.scheduler in TWO_POOLS) == (role == "mixed") and self.spec.scheduler != "mixed_pool":
+            raise UsageError(f"scheduler {self.spec.scheduler!r} has no {role} instances")
+
     def _numbers_of(self, kind: InstanceKind) -> dict[int, int]:
         model = kind.model
-        kv = model.kv_bytes_of_all_heads if self.spec.compatibility.kv_of_all_heads else model.kv_bytes
         orca = kind.engine == "orca"
         return {
             c.ENGINE: _ENGINES[kind.engine],
-            c.TIMING: list(self._timings).index(kind.timing),
+            c.TIMING: self._timings[kind.timing],
             c.OF_MODEL: self._models[model.name],
-            c.GPU: [one.name for one in self.spec.kinds].index(kind.name),
+            c.KIND: [one.name for one in self.spec.kinds].index(kind.name),
             c.GPUS: kind.gpus,
             c.CAPACITY: kind.capacity,
             c.WEIGHTS: model.weights,
-            c.KV_BYTES: kv,
+            c.KV_BYTES: self.kv_bytes(kind),
             c.BATCH_LIMIT: kind.batch_limit,
             c.TOKEN_LIMIT: UNLIMITED if orca else kind.token_limit,
             c.PREEMPTION_LIMIT: kind.preemption_limit,
             c.BLOCK: kind.block,
         }
+
+    def order(self, kind_name: str, role: Role, start: StartUp) -> int | None:
+        """An instance that becomes active when it has started; None: there is no room for one more."""
+        status = self.run.fleet[:, c.STATUS]
+        free = np.flatnonzero((status == c.ABSENT) | (status == c.STOPPED))
+        if not free.size:
+            return None
+        instance = int(free[0])
+        self._set_up(instance, kind_name, role)
+        fleet, figure = self.run.fleet[instance], self.run.figure[instance]
+        fleet[c.STATUS], fleet[c.POOL] = c.PROVISIONING, c.NOBODY
+        figure[c.ORDERED_AT] = self.now
+        figure[c.LOADING_SECONDS] = start.loading_seconds(self._kinds[kind_name])
+        figure[c.WARMING_SECONDS] = start.warm_up_seconds
+        life_at(self.run, instance, self.now + start.provision_seconds)
+        return instance
+
+    def drain(self, instance: int) -> None:
+        """No more work for it; it stops when it has none."""
+        drain(self.run, instance, self.now)
+
+    def lose(self, instance: int) -> None:
+        """It is taken away with all that it holds."""
+        lose(self.run, instance, self.now)
+
+    def migrate(self, instance: int, role: Role) -> None:
+        """It changes pools, at once and with what it has."""
+        self._check_role(role)
+        self.run.fleet[instance, c.TAG] = ROLE_NAMES.index(role)
+        if self.run.fleet[instance, c.STATUS] == c.ACTIVE:
+            move(self.run, instance, ROLE_NAMES.index(role))
 
     @property
     def now(self) -> float:
@@ -131,7 +171,9 @@ class Cluster:
                 case c.ALL_DONE:
                     return True
                 case c.LOG_FULL:
-                    self._rows.append(self._written())
+                    self._flushed += int(self.run.tally[c.ROWS])
+                    if self.keeps_rows:
+                        self._rows.append(self._written())
                     self.run.tally[c.ROWS] = 0
                 case c.NEEDS_SLOTS:
                     self._grow_slots()
@@ -140,6 +182,30 @@ class Cluster:
 
     def _written(self) -> F64:
         return np.array(self.run.log[: self.run.tally[c.ROWS]])
+
+    def timing_number(self, kind: InstanceKind) -> int:
+        """Which of the run's timings is that of a kind."""
+        return self._timings[kind.timing]
+
+    def kv_bytes(self, kind: InstanceKind) -> int:
+        """KV memory that a token leaves behind."""
+        model = kind.model
+        return model.kv_bytes_of_all_heads if self.spec.compatibility.kv_of_all_heads else model.kv_bytes
+
+    @property
+    def ended(self) -> int:
+        """Requests that have, however they did."""
+        return int(self.run.tally[c.ROWS]) + self._flushed
+
+    def rows_since(self, count: int) -> F64:
+        """Those behind the first so many."""
+        wanted, kept = self.ended - count, [self._written()]
+        for rows in reversed(self._rows):
+            if sum(map(len, kept)) >= wanted:
+                break
+            kept.insert(0, rows)
+        found = np.concatenate(kept)
+        return found[len(found) - wanted :]
 
     def rows(self) -> F64:
         """[requests that have ended, ROW] in the order of their ends."""
@@ -189,30 +255,32 @@ def _new_run(
     batch = max(kind.batch_limit for kind in spec.kinds)
     actors = 2 * instances + _SLOTS
     tally = np.zeros(c.TALLIES, dtype=np.int64)
-    tally[c.FREE_SLOTS] = _SLOTS
+    tally[c.FREE_SLOTS], tally[c.ROUTING] = _SLOTS, c.NOBODY
     room = max(_QUEUE, 2 * 8)
     return {
         "trace": c.Trace(trace.arrival, trace.prompt, trace.output, trace.model, trace.service),
         "slot": np.zeros((_SLOTS, c.SLOT_FIELDS), dtype=np.int64),
         "moment": np.zeros((_SLOTS, c.MOMENTS)),
-        "unused": np.arange(_SLOTS - 1, -1, -1, dtype=np.int32),
+        "unused": np.arange(_SLOTS - 1, -1, -1, dtype=np.int64),
         "fleet": np.zeros((instances, c.FLEET_FIELDS), dtype=np.int64),
         "figure": np.zeros((instances, c.FIGURES)),
-        "finishing": np.zeros((instances, batch), dtype=np.int32),
+        "finishing": np.zeros((instances, batch), dtype=np.int64),
         **{name: new_lists(instances, room) for name in _BY_INSTANCE},
+        "phases": np.zeros((instances, max(kind.block for kind in spec.kinds)), dtype=np.int64),
         "pools": new_lists(models * c.ROLES, instances + 1),
         "routed": new_lists(1, _SLOTS + 1),
         "event_at": np.zeros(actors),
         "event_rank": np.zeros(actors, dtype=np.int64),
-        "event_heap": np.zeros(actors, dtype=np.int32),
-        "event_place": np.full(actors, c.NOBODY, dtype=np.int32),
-        "picked": np.zeros(batch, dtype=np.int32),
+        "event_heap": np.zeros(actors, dtype=np.int64),
+        "event_place": np.full(actors, c.NOBODY, dtype=np.int64),
+        "picked": np.zeros(batch, dtype=np.int64),
         "option": _options(spec, models),
         "rate": _rates(spec),
         "tally": tally,
         "clock": np.zeros(1),
         "random": seeded(seed),
         "log": np.zeros((_ROWS + 2 * batch, c.ROW)),
+        "spent": np.zeros((len(spec.kinds), c.SPENT)),
         "counts": np.zeros(c.WINDOW_COUNTS),
     }
 
@@ -224,9 +292,10 @@ def _options(spec: ClusterSpec, models: int) -> I64:
     number, _ = _SCHEDULERS[spec.scheduler]
     as_it_was = spec.compatibility.kv_token_jsq_counts_nothing and number == c.KV_TOKEN_JSQ
     option[c.SCHEDULER], option[c.COUNTS_TOKENS] = number, not as_it_was
+    option[c.SHARED_LINKS] = not spec.compatibility.private_links
     option[c.RESERVES] = not spec.compatibility.memory_in_parts
     option[c.PROMPT_QUEUE_LIMIT], option[c.ROUTER_LIMIT] = spec.prompt_queue_limit, spec.router_limit
-    option[c.MODELS] = models
+    option[c.MODELS], option[c.MOST_LOSSES] = models, spec.most_losses
     return option
 
 
@@ -234,4 +303,5 @@ def _rates(spec: ClusterSpec) -> F64:
     rate = np.zeros(c.RATES)
     rate[c.LINK_BYTES] = spec.link_gigabytes * _SCHEDULERS[spec.scheduler][1] * 1024**3
     rate[c.RETRY_SECONDS] = spec.compatibility.retry_seconds
+    rate[c.DRAIN_CHECK] = spec.drain_check_seconds
     return rate

@@ -2,8 +2,8 @@
 
 Letters in shape comments: N requests of the trace, S requests that are under way at most (slots), I instances
 at most, C room of an instance's queues, B the largest batch, P pools (three for each model), R rows of the
-log, D schedulers' memories. A *task* is half of a request, 2 * slot + PROMPT_TASK or TOKEN_TASK. Sizes of KV
-memory are bytes, times are seconds.
+log, G tokens of the largest page. A *task* is half of a request, 2 * slot + PROMPT_TASK or TOKEN_TASK. KV
+memory is bytes, times are seconds.
 """
 
 from __future__ import annotations
@@ -35,29 +35,33 @@ class Run(NamedTuple):
     timing: Timing
     slot: I64  # [S, SLOT_FIELDS]
     moment: F64  # [S, MOMENTS]
-    unused: I32  # [S] the slots that are free, the next one to be taken last
+    unused: I64  # [S] the slots that are free, the next one to be taken last
     fleet: I64  # [I, FLEET_FIELDS]
     figure: F64  # [I, FIGURES]
-    finishing: I32  # [I, B] heap of the decoding requests of each batch by the iteration that ends them
+    finishing: I64  # [I, B] heap of the decoding requests of each batch by the iteration that ends them
     pending: Lists  # [I, C] tasks that are not in the batch
     prompts: Lists  # [I, C] slots whose prompt is pending, first come first served
     blocked: Lists  # [I, C] slots whose decoding was preempted
     waiting: Lists  # [I, C] slots that are not in the batch, by arrival
     prefilling: Lists  # [I, C] slots whose prompt is in the batch
     inbound: Lists  # [I, C] slots whose transfer waits for room on the instance
+    leaving: Lists  # [I, C] slots whose KV moves away from the instance, where links are shared
+    coming: Lists  # [I, C] slots whose KV moves to it
+    phases: I64  # [I, G] decoding sequences by the iteration, modulo G, at which their pages are full
     pools: Lists  # [P, I] instances that get work, in order
     routed: Lists  # [1, S] slots that wait at the router
     event_at: F64  # [2 I + S] when each actor acts next
     event_rank: I64  # [2 I + S] who comes first at one moment
-    event_heap: I32  # [2 I + S]
-    event_place: I32  # [2 I + S] where each actor stands in the heap, -1: it does not
-    picked: I32  # [B] working space of a selection
+    event_heap: I64  # [2 I + S]
+    event_place: I64  # [2 I + S] where each actor stands in the heap, -1: it does not
+    picked: I64  # [B] working space of a selection
     option: I64  # [OPTIONS]
     rate: F64  # [RATES]
     tally: I64  # [TALLIES]
     clock: F64  # [1]
     random: U64  # [1]
     log: F64  # [R, ROW] of requests that have ended
+    spent: F64  # [instance kinds, SPENT] by instances that have stopped
     counts: F64  # [WINDOW_COUNTS] what happened since a controller looked last
 
 
@@ -68,13 +72,14 @@ NOBODY = -1
 # holds; neighbours in the batch, place in the heap of `finishing`, the iteration that ends it, tokens to
 # come; how often its two tasks were passed over; since which start of a batch it waits, as which task;
 # whether its decoding is blocked; whether a selection has it; how often its instance was lost; preemptions;
-# tokens before the next one; tokens of its prompt that are computed.
+# tokens before the next one; tokens that are computed, those that this iteration computes; the numbers of
+# its instances, which the log knows them by.
 (
     REQUEST, PROMPT, OUTPUT, MODEL, SERVICE, PHASE, PROMPT_AT, TOKEN_AT, KV, NEXT, PREVIOUS, PLACE, FINISH,
     LEFT, PROMPT_PREEMPTED, TOKEN_PREEMPTED, SINCE, WAITS_AS, BLOCKED, PICKED, LOSSES, PREEMPTIONS,
-    CONTEXT_OF, COMPUTED,
-) = range(24)  # fmt: skip
-SLOT_FIELDS = 24
+    CONTEXT_OF, COMPUTED, CHUNK, PROMPT_BY, TOKEN_BY,
+) = range(27)  # fmt: skip
+SLOT_FIELDS = 27
 
 # Of `moment`.
 ARRIVED, STARTED, FIRST_TOKEN, SHIPPED, DECODING, TO_SHIP, SHIP_RATE, SHIP_SINCE = range(8)
@@ -87,19 +92,20 @@ FREE, AT_ROUTER, PREFILL, TO_MOVE, MOVING, DECODE = range(6)
 # Of `fleet`: what the instance is; where it is in its life; KV memory in use and promised, tokens promised;
 # its batch; the contiguous iterations that run.
 (
-    ENGINE, TIMING, OF_MODEL, GPU, GPUS, CAPACITY, WEIGHTS, KV_BYTES, BATCH_LIMIT, TOKEN_LIMIT,
+    ENGINE, TIMING, OF_MODEL, KIND, GPUS, CAPACITY, WEIGHTS, KV_BYTES, BATCH_LIMIT, TOKEN_LIMIT,
     PREEMPTION_LIMIT, BLOCK, STATUS, TAG, POOL, NUMBER, BOUND, MEMORY, PLANNED_MEMORY, PLANNED_TOKENS, FIRST,
-    LAST, BATCH, DECODES, BATCH_TOKENS, CONTEXT, ITERATIONS, RUNNING, PAUSING, STARTS, FREE_BLOCKS, PARTIAL,
-) = range(32)  # fmt: skip
-FLEET_FIELDS = 32
+    LAST, BATCH, DECODES, BATCH_TOKENS, CONTEXT, ITERATIONS, RUNNING, PAUSING, STARTS, PARTIAL,
+) = range(31)  # fmt: skip
+FLEET_FIELDS = 31
 
 # Of `figure`: end of the contiguous iterations that run, seconds of the first one, what each later one takes
-# longer; seconds with a batch, and since when; seconds of prompts; moments of its life.
+# longer; seconds with a batch, those with prompts in it; moments of its life, and what the
+# rest of its start takes.
 (
-    RUN_END, RUN_TIME, RUN_GROWTH, BUSY, BUSY_SINCE, PREFILL_BUSY, ORDERED_AT, ACTIVE_AT, DRAINED_SINCE,
-    STOPPED_AT, GPU_SECONDS, LINK,
-) = range(12)  # fmt: skip
-FIGURES = 12
+    RUN_END, RUN_TIME, RUN_GROWTH, BUSY, PREFILL_BUSY, ORDERED_AT, ACTIVE_AT, DRAINED_SINCE,
+    LOADING_SECONDS, WARMING_SECONDS,
+) = range(10)  # fmt: skip
+FIGURES = 10
 
 # Of `ENGINE`: first come first served without limits on tokens; with them, prompts first and preemption;
 # chunked prompts over paged KV memory.
@@ -127,17 +133,18 @@ LINK_BYTES, RETRY_SECONDS, DRAIN_CHECK = range(3)
 RATES = 3
 
 # Of `tally`: the next request of the trace, actors in the heap, free slots, rows of the log, requests under
-# way, events so far, iterations so far, the most tasks that an instance has had, turns of round robin.
+# way, events so far, iterations so far, the most requests that an instance has had, turns of round robin,
+# instances that there have ever been, the place among those at the router who is asked next, NOBODY: none.
 (
     NEXT_REQUEST, EVENTS_WAITING, FREE_SLOTS, ROWS, UNDER_WAY, EVENTS, ITERATED, MOST_BOUND, TURN, TOKEN_TURN,
-    NUMBERED,
-) = range(11)  # fmt: skip
-TALLIES = 11
+    NUMBERED, ROUTING,
+) = range(12)  # fmt: skip
+TALLIES = 12
 
 # Of `log`: one row for each request that has ended.
 (
-    L_REQUEST, L_STATUS, L_ARRIVAL, L_STARTED, L_FIRST, L_SHIPPED, L_DECODING, L_ENDED, L_PROMPT_AT,
-    L_TOKEN_AT, L_PROMPT, L_OUTPUT, L_MODEL, L_SERVICE, L_PREEMPTIONS, L_LOSSES,
+    L_REQUEST, L_STATUS, L_ARRIVAL, L_STARTED, L_FIRST, L_SHIPPED, L_DECODING, L_ENDED, L_PROMPT_BY,
+    L_TOKEN_BY, L_PROMPT, L_OUTPUT, L_MODEL, L_SERVICE, L_PREEMPTIONS, L_LOSSES,
 ) = range(16)  # fmt: skip
 ROW = 16
 
@@ -145,9 +152,14 @@ COMPLETED, REJECTED, LOST = range(3)
 
 # Of `counts`: sums since they were last set to zero.
 (
-    W_ARRIVED, W_PROMPT_TOKENS, W_OUTPUT_TOKENS, W_GENERATED, W_ENDED, W_TTFT, W_WAIT, W_STARTED,
-) = range(8)  # fmt: skip
-WINDOW_COUNTS = 8
+    W_ARRIVED, W_PROMPT_TOKENS, W_OUTPUT_TOKENS, W_GENERATED, W_ENDED, W_TTFT, W_FIRST_TOKENS, W_WAIT,
+    W_STARTED,
+) = range(9)  # fmt: skip
+WINDOW_COUNTS = 9
+
+# Of `spent`: seconds from order to stop, seconds with a batch, those with prompts in it.
+SPENT_SECONDS, SPENT_BUSY, SPENT_PREFILL = range(3)
+SPENT = 3
 
 # What `advance` stops for.
 TIME_UP, ALL_DONE, NEEDS_SLOTS, NEEDS_QUEUES, LOG_FULL = range(5)

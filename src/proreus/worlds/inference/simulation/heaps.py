@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.arrays import F64, I32, I64
+from proreus.kernels.arrays import F64, I64
 from proreus.kernels.compiled import compiled
 from proreus.worlds.inference.simulation.columns import (
     DECODES,
@@ -97,7 +97,7 @@ def _drop(run: Run, actor: int) -> None:
 
 
 @compiled
-def _up(times: F64, ranks: I64, heap: I32, place: I32, at: int) -> None:
+def _up(times: F64, ranks: I64, heap: I64, place: I64, at: int) -> None:
     actor = heap[at]
     while at > 0:
         above = heap[(at - 1) >> 1]
@@ -109,7 +109,7 @@ def _up(times: F64, ranks: I64, heap: I32, place: I32, at: int) -> None:
 
 
 @compiled
-def _down(times: F64, ranks: I64, heap: I32, place: I32, at_and_size: tuple[int, int]) -> None:
+def _down(times: F64, ranks: I64, heap: I64, place: I64, at_and_size: tuple[int, int]) -> None:
     at, size = at_and_size
     actor = heap[at]
     while 2 * at + 1 < size:
@@ -153,7 +153,7 @@ def decode_no_more(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled
-def _rise(slots: I64, heap: I32, at: int) -> None:
+def _rise(slots: I64, heap: I64, at: int) -> None:
     slot = heap[at]
     while at > 0:
         above = heap[(at - 1) >> 1]
@@ -165,7 +165,7 @@ def _rise(slots: I64, heap: I32, at: int) -> None:
 
 
 @compiled
-def _sink(slots: I64, heap: I32, at: int, size: int) -> None:
+def _sink(slots: I64, heap: I64, at: int, size: int) -> None:
     slot = heap[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1

@@ -34,19 +34,20 @@ from proreus.worlds.inference.simulation.columns import (
     L_OUTPUT,
     L_PREEMPTIONS,
     L_PROMPT,
-    L_PROMPT_AT,
+    L_PROMPT_BY,
     L_REQUEST,
     L_SERVICE,
     L_SHIPPED,
     L_STARTED,
     L_STATUS,
-    L_TOKEN_AT,
+    L_TOKEN_BY,
     LEFT,
     LOSSES,
     MEMORY,
     MODEL,
     MOST_BOUND,
     NOBODY,
+    NUMBER,
     OUTPUT,
     PHASE,
     PICKED,
@@ -56,6 +57,7 @@ from proreus.worlds.inference.simulation.columns import (
     PREFILL,
     PROMPT,
     PROMPT_AT,
+    PROMPT_BY,
     PROMPT_PREEMPTED,
     REQUEST,
     RESERVES,
@@ -65,14 +67,18 @@ from proreus.worlds.inference.simulation.columns import (
     STARTED,
     STATUS,
     TOKEN_AT,
+    TOKEN_BY,
     TOKEN_PREEMPTED,
     UNDER_WAY,
     W_ENDED,
     W_GENERATED,
+    W_STARTED,
+    W_WAIT,
     WAITS_AS,
     Run,
 )
 from proreus.worlds.inference.simulation.heaps import life_at
+from proreus.worlds.inference.simulation.paging import page_bytes, pages
 
 
 @compiled
@@ -93,12 +99,22 @@ def take_slot(run: Run, request: int) -> int:
 
 
 @compiled
+def note_start(run: Run, slot: int, now: float) -> None:
+    """Its prompt begins, for the first time unless it was lost since."""
+    if not run.moment[slot, STARTED] >= 0.0:
+        run.moment[slot, STARTED] = now
+        run.counts[W_WAIT] += now - run.moment[slot, ARRIVED]
+        run.counts[W_STARTED] += 1
+
+
+@compiled
 def forget(run: Run, slot: int) -> None:
     """What the request had reached on instances: it begins (again) at the router."""
     row = run.slot[slot]
     row[PHASE], row[PROMPT_AT], row[TOKEN_AT], row[WAITS_AS] = AT_ROUTER, NOBODY, NOBODY, NOBODY
     row[KV], row[BLOCKED], row[PICKED], row[PROMPT_PREEMPTED], row[TOKEN_PREEMPTED] = 0, 0, 0, 0, 0
     row[LEFT], row[CONTEXT_OF], row[COMPUTED] = row[OUTPUT] - 1, row[PROMPT], 0
+    row[PROMPT_BY], row[TOKEN_BY] = NOBODY, NOBODY
 
 
 @compiled
@@ -108,7 +124,7 @@ def end(run: Run, slot: int, status: int, now: float) -> None:
     log[L_REQUEST], log[L_STATUS], log[L_ENDED] = row[REQUEST], status, now
     log[L_ARRIVAL], log[L_STARTED], log[L_FIRST] = moment[ARRIVED], moment[STARTED], moment[FIRST_TOKEN]
     log[L_SHIPPED], log[L_DECODING] = moment[SHIPPED], moment[DECODING]
-    log[L_PROMPT_AT], log[L_TOKEN_AT] = row[PROMPT_AT], row[TOKEN_AT]
+    log[L_PROMPT_BY], log[L_TOKEN_BY] = row[PROMPT_BY], row[TOKEN_BY]
     request = row[REQUEST]
     log[L_PROMPT], log[L_OUTPUT] = run.trace.prompt[request], run.trace.output[request]
     log[L_MODEL], log[L_SERVICE] = row[MODEL], row[SERVICE]
@@ -126,17 +142,23 @@ def end(run: Run, slot: int, status: int, now: float) -> None:
 def bind(run: Run, slot: int, prompt_at: int, token_at: int) -> None:
     """Both tasks of the request are bound to instances, and what they will take there is planned."""
     row = run.slot[slot]
-    row[PROMPT_AT], row[TOKEN_AT], row[PHASE] = prompt_at, token_at, PREFILL
-    counts = run.option[COUNTS_TOKENS]
-    run.fleet[prompt_at, PLANNED_TOKENS] += row[PROMPT] * counts
-    run.fleet[token_at, PLANNED_TOKENS] += counts
-    _expect(run, slot, token_at)
+    row[PROMPT_AT], row[PHASE], row[PROMPT_BY] = prompt_at, PREFILL, run.fleet[prompt_at, NUMBER]
+    run.fleet[prompt_at, PLANNED_TOKENS] += row[PROMPT] * run.option[COUNTS_TOKENS]
+    expect(run, slot, token_at)
     if prompt_at != token_at:
-        _expect(run, slot, prompt_at)
+        _count_in(run, slot, prompt_at)
 
 
 @compiled
-def _expect(run: Run, slot: int, instance: int) -> None:
+def expect(run: Run, slot: int, token_at: int) -> None:
+    """The tokens of the request are bound to an instance."""
+    run.slot[slot, TOKEN_AT], run.slot[slot, TOKEN_BY] = token_at, run.fleet[token_at, NUMBER]
+    run.fleet[token_at, PLANNED_TOKENS] += run.option[COUNTS_TOKENS]
+    _count_in(run, slot, token_at)
+
+
+@compiled
+def _count_in(run: Run, slot: int, instance: int) -> None:
     fleet = run.fleet[instance]
     fleet[PLANNED_MEMORY] += planned(run, instance, slot)
     fleet[BOUND] += 1
@@ -148,18 +170,26 @@ def planned(run: Run, instance: int, slot: int) -> int:
     """KV memory that the request will take on one of its instances in the end."""
     row = run.slot[slot]
     tokens = row[PROMPT] + (row[OUTPUT] if row[TOKEN_AT] == instance else 1)
+    if run.fleet[instance, ENGINE] == CHUNKED:
+        return pages(run, instance, tokens) * page_bytes(run, instance)
     return int(tokens * run.fleet[instance, KV_BYTES])
 
 
 @compiled
 def unbind(run: Run, slot: int, instance: int, now: float) -> None:
-    """The request leaves the instance with its KV memory.
+    """The request leaves the instance with its KV memory."""
+    run.fleet[instance, MEMORY] -= run.slot[slot, KV]
+    count_out(run, slot, instance, now)
+
+
+@compiled
+def count_out(run: Run, slot: int, instance: int, now: float) -> None:
+    """One request less is bound to the instance.
 
     A draining instance that has nobody left stops, at the next look where it is looked at.
     """
     fleet = run.fleet[instance]
     fleet[PLANNED_MEMORY] -= planned(run, instance, slot)
-    fleet[MEMORY] -= run.slot[slot, KV]
     fleet[BOUND] -= 1
     if fleet[STATUS] == DRAINING and fleet[BOUND] == 0:
         life_at(run, instance, stopping_time(run, instance, now))
@@ -194,7 +224,9 @@ def token_need(run: Run, instance: int, slot: int) -> int:
 def arriving_need(run: Run, instance: int, slot: int) -> int:
     """KV memory that a transfer takes where it goes."""
     row = run.slot[slot]
-    if run.fleet[instance, ENGINE] == CHUNKED or not run.option[RESERVES]:
+    if run.fleet[instance, ENGINE] == CHUNKED:
+        return pages(run, instance, row[PROMPT]) * page_bytes(run, instance)
+    if not run.option[RESERVES]:
         return int(row[KV])
     return int((row[PROMPT] + row[OUTPUT]) * run.fleet[instance, KV_BYTES])
 

@@ -6,9 +6,10 @@ from proreus.kernels.compiled import compiled
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
     BUSY,
-    BUSY_SINCE,
+    CHUNKED,
     CONTEXT,
     DECODES,
+    ENGINE,
     FINISH,
     ITERATED,
     ITERATIONS,
@@ -24,7 +25,10 @@ from proreus.worlds.inference.simulation.columns import (
 )
 from proreus.worlds.inference.simulation.heaps import run_at
 from proreus.worlds.inference.simulation.lists import at
+from proreus.worlds.inference.simulation.paging import pages_over, take_pages
 from proreus.worlds.inference.simulation.timing import Batch, completed, iteration, lasting
+
+_FAR = 1 << 40
 
 
 @compiled
@@ -35,22 +39,20 @@ def run_batch(run: Run, instance: int, now: float) -> None:
         prompt_tokens += run.slot[at(run.prefilling, instance, place), PROMPT]
     fleet = run.fleet[instance]
     batch = Batch(prompt_tokens, 0.0, fleet[DECODES], fleet[CONTEXT], fleet[BATCH])
-    run_for(run, instance, batch, now)
+    run_for(run, instance, batch, 1 if prompt_tokens else _FAR, now)
 
 
 @compiled
-def run_for(run: Run, instance: int, batch: Batch, now: float) -> None:
-    """Run such a batch as long as it stays what it is."""
-    seconds, growth, most = iteration(run.timing, run.fleet[instance, TIMING], batch)
-    count = 1
-    if batch.prompt_tokens == 0:
+def run_for(run: Run, instance: int, batch: Batch, most: int, now: float) -> None:
+    """Run such a batch as long as it stays what it is, at most so many iterations."""
+    seconds, growth, alike = iteration(run.timing, run.fleet[instance, TIMING], batch)
+    count = min(alike, most)
+    if run.fleet[instance, DECODES] > 0:
         first = run.finishing[instance, 0]
-        count = min(run.slot[first, FINISH] - run.fleet[instance, ITERATIONS], most)
-    lasts = lasting(seconds, growth, count)
+        count = min(count, run.slot[first, FINISH] - run.fleet[instance, ITERATIONS])
     figure = run.figure[instance]
-    figure[RUN_TIME], figure[RUN_GROWTH], figure[RUN_END] = seconds, growth, now + lasts
-    if batch.prompt_tokens > 0:
-        figure[PREFILL_BUSY] += lasts
+    figure[RUN_TIME], figure[RUN_GROWTH] = seconds, growth
+    figure[RUN_END] = now + lasting(seconds, growth, count)
     run.fleet[instance, RUNNING] = count
     run_at(run, instance, figure[RUN_END])
 
@@ -66,6 +68,9 @@ def pause(run: Run, instance: int, now: float) -> None:
     elapsed = now - (figure[RUN_END] - lasting(seconds, growth, count))
     shorter = min(max(completed(seconds, growth, elapsed), 0) + 1, count)
     fleet[RUNNING] = shorter
+    if fleet[ENGINE] == CHUNKED:
+        over = pages_over(run, instance, fleet[ITERATIONS] + shorter, count - shorter)
+        take_pages(run, instance, -over)
     figure[RUN_END] = now + (lasting(seconds, growth, shorter) - elapsed)
     run_at(run, instance, figure[RUN_END])
 
@@ -75,14 +80,11 @@ def count_iterations(run: Run, instance: int) -> None:
     """The iterations that ran are over."""
     fleet = run.fleet[instance]
     count = fleet[RUNNING]
+    lasted = lasting(run.figure[instance, RUN_TIME], run.figure[instance, RUN_GROWTH], count)
+    run.figure[instance, BUSY] += lasted
+    if run.prefilling.size[instance] > 0:
+        run.figure[instance, PREFILL_BUSY] += lasted
     fleet[ITERATIONS] += count
     fleet[CONTEXT] += count * fleet[DECODES]
     fleet[RUNNING], fleet[PAUSING] = 0, 0
     run.tally[ITERATED] += count
-
-
-@compiled
-def rest(run: Run, instance: int, now: float) -> None:
-    """The batch has become empty."""
-    if run.fleet[instance, BATCH] == 0:
-        run.figure[instance, BUSY] += now - run.figure[instance, BUSY_SINCE]

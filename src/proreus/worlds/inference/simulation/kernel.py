@@ -14,6 +14,8 @@ from proreus.worlds.inference.simulation.columns import (
     NEEDS_QUEUES,
     NEEDS_SLOTS,
     NEXT_REQUEST,
+    NOBODY,
+    ROUTING,
     ROWS,
     TIME_UP,
     UNDER_WAY,
@@ -24,9 +26,11 @@ from proreus.worlds.inference.simulation.columns import (
 )
 from proreus.worlds.inference.simulation.heaps import next_event
 from proreus.worlds.inference.simulation.holding import take_slot
+from proreus.worlds.inference.simulation.life import life_goes_on
 from proreus.worlds.inference.simulation.serving import (
     iterations_end,
     route,
+    route_one_who_waits,
     transfer_ends,
     wait_at_router,
 )
@@ -45,6 +49,11 @@ def advance(run: Run, until: float) -> int:
     while True:
         if run.tally[ROWS] + run.picked.size + _MARGIN > run.log.shape[0]:
             return LOG_FULL
+        if 2 * run.tally[MOST_BOUND] + _MARGIN > run.pending.cells.shape[1]:
+            return NEEDS_QUEUES
+        if run.tally[ROUTING] != NOBODY:
+            route_one_who_waits(run, run.clock[0])
+            continue
         when, actor = next_event(run)
         request = run.tally[NEXT_REQUEST]
         arrival = run.trace.arrival[request] if request < run.trace.arrival.size else math.inf
@@ -56,13 +65,13 @@ def advance(run: Run, until: float) -> int:
             run.clock[0] = when
             if actor < instances:
                 iterations_end(run, actor, when)
+            elif actor < 2 * instances:
+                life_goes_on(run, actor - instances, when)
             else:
                 transfer_ends(run, actor - 2 * instances, when)
             continue
         if run.tally[FREE_SLOTS] == 0:
             return NEEDS_SLOTS
-        if 2 * run.tally[MOST_BOUND] + _MARGIN > run.pending.cells.shape[1]:
-            return NEEDS_QUEUES
         run.tally[EVENTS] += 1
         run.clock[0] = arrival
         _arrival(run, request, arrival)

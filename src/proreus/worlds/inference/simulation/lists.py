@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proreus.kernels.arrays import I32, I64
+from proreus.kernels.arrays import I64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import packable
 
@@ -15,7 +15,7 @@ from proreus.kernels.packed import packable
 class Lists(NamedTuple):
     """Rows of numbers; each begins somewhere in its cells. Who fills them sees to the room."""
 
-    cells: I32  # [rows, room]
+    cells: I64  # [rows, room]
     begin: I64  # [rows]
     size: I64  # [rows]
 
@@ -23,7 +23,7 @@ class Lists(NamedTuple):
 def new_lists(rows: int, room: int) -> Lists:
     """Empty ones."""
     zero = np.zeros(rows, dtype=np.int64)
-    return Lists(np.zeros((rows, room), dtype=np.int32), zero, zero.copy())
+    return Lists(np.zeros((rows, room), dtype=np.int64), zero, zero.copy())
 
 
 def with_room(lists: Lists, room: int) -> Lists:

@@ -23,6 +23,7 @@ from proreus.worlds.inference.simulation.columns import (
     PLANNED_TOKENS,
     POOL,
     PROMPT,
+    PROMPT_AT,
     PROMPT_POOL,
     PROMPT_QUEUE_LIMIT,
     RANDOM,
@@ -151,6 +152,23 @@ def _least_of_all(run: Run, base: int) -> int:
             found == NOBODY or run.fleet[best, PLANNED_TOKENS] < run.fleet[found, PLANNED_TOKENS]
         ):
             found = best
+    return found
+
+
+@compiled
+def another_for_tokens(run: Run, slot: int) -> int:
+    """An instance for the tokens of a request whose prompt is computed elsewhere; NOBODY: none is there."""
+    base, here = run.slot[slot, MODEL] * ROLES, run.slot[slot, PROMPT_AT]
+    found = NOBODY
+    for role in (TOKEN_POOL, MIXED_POOL):
+        for place in range(run.pools.size[base + role]):
+            instance = at(run.pools, base + role, place)
+            if instance == here:
+                continue
+            if found == NOBODY or run.fleet[instance, PLANNED_MEMORY] < run.fleet[found, PLANNED_MEMORY]:
+                found = instance
+        if found != NOBODY:
+            return found
     return found
 
 

@@ -98,9 +98,14 @@ def _profile_seconds(timing: Timing, which: int, batch: Batch) -> tuple[float, f
     sequences = float(batch.sequences)
     seconds += on_curve(timing.token_at[which], timing.token_time[which], timing.knots[which, 1], sequences)
     mean = batch.context / batch.decodes if batch.decodes else 0.0
+    tokens, behind = float(batch.prompt_tokens), batch.prompt_context
+    largest = _knot(CHUNK_KNOTS - 1, FIRST_TOKENS)
     attention, slope = attention_seconds(
-        timing, which, float(batch.prompt_tokens), batch.prompt_context, (float(batch.decodes), mean)
+        timing, which, min(tokens, largest), behind, (float(batch.decodes), mean)
     )
+    while tokens > largest:  # the rest of a long prompt sees what comes before it
+        tokens, behind = tokens - largest, behind + largest
+        attention += attention_seconds(timing, which, min(tokens, largest), behind, (0.0, 0.0))[0]
     if batch.prompt_tokens:
         return seconds + attention, 0.0, 1
     return seconds + attention, slope, _until_next_knot(mean)
