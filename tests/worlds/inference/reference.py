@@ -186,8 +186,10 @@ class Splitwise:
                 break
             if request not in chosen:
                 add(request)
-        for request in [one for one in self._prompts_in_order() if one not in chosen]:
-            if len(chosen) == limit or too_many(request) or not add(request):
+        for request in self._prompts_in_order():
+            if len(chosen) == limit or too_many(request):
+                break
+            if request not in chosen and not add(request):
                 break
         for request in [*self.blocked, *self.batch]:
             if len(chosen) == limit or too_many(request):
@@ -229,10 +231,11 @@ def serve_chunked(trace: RequestTrace, kind: InstanceKind, profile: LayerProfile
         return request.prompt + request.output - request.left
 
     while coming or waiting or running:
+        while coming and coming[0].arrival < now:  # iterations end before somebody comes
+            insort(waiting, coming.pop(0), key=lambda one: (one.arrival, one.number))
         if not waiting and not running:
             now = max(now, coming[0].arrival)
-        while coming and coming[0].arrival <= now:
-            insort(waiting, coming.pop(0), key=lambda one: (one.arrival, one.number))
+            waiting.append(coming.pop(0))
         budget, preempted = kind.token_limit, False
 
         for request in running:
