@@ -83,7 +83,7 @@ def test_what_is_blocked_is_said() -> None:
 
 
 def test_a_provider_without_servers_says_no() -> None:
-    _, manager, lines = managed(Limits(servers={"one": 5}))
+    _, manager, lines = managed(Limits(servers=(("one", 5),)))
     assert manager.scale_up_full(tag="prompt") is not None
     assert manager.scale_up_full(tag="token") is None
     assert manager.refused == 1 and lines[-1] == "[Action Blocked] No capacity for one"

@@ -178,7 +178,8 @@ def from_json(entry: Mapping[str, Any], data: Path | None) -> InferenceScenario:
     """Back from `to_json`."""
     try:
         load, control = entry["load_"], entry["control"]
-        limits, start = Limits(**control["limits"]), StartUp(**control["start"])
+        servers = tuple((str(kind), int(count)) for kind, count in control["limits"]["servers"])
+        limits, start = Limits(**{**control["limits"], "servers": servers}), StartUp(**control["start"])
         classes = tuple(ServiceClass(**one) for one in control["classes"])
         objectives = Objectives(**control["objectives"])
         made = {"limits": limits, "start": start, "classes": classes, "objectives": objectives}

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.worlds.inference.model.cluster import Role
+from proreus.worlds.inference.model.cluster import ROLES, Role
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Steps:
     def number(self, change: Scale) -> int:
         """Back from `action`; a ValueError where the change is beyond the bounds."""
         digits = (*(change.of(role) for role in self.roles), change.migrate)
-        others = [role for role in ("prompt", "token", "mixed") if role not in self.roles and change.of(role)]
+        others = any(change.of(role) != 0 for role in ROLES if role not in self.roles)
         number = 0
         for digit, size in zip(digits, self._radix, strict=True):
             if not isinstance(digit, int) or abs(digit) > size // 2 or others:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from proreus.model.errors import UsageError
 from proreus.worlds.inference.model.cluster import UNLIMITED, InstanceKind
@@ -56,8 +56,8 @@ class Limits:
     """Of a pool that are active or starting."""
     most_in_total: int = 100
     """Whatever they do, draining ones included."""
-    servers: dict[str, int] = field(default_factory=dict)
-    """By kind of instance: servers that the provider has at all, where there are not as many as one likes."""
+    servers: tuple[tuple[str, int], ...] = ()
+    """(kind of instance, servers that the provider has at all), where there are not as many as one likes."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.least <= self.most:

@@ -123,7 +123,7 @@ class ScalingManager:
         names = [one.name for one in self.cluster.spec.kinds]
         fleet = self.cluster.run.fleet
         taken = (fleet[:, c.KIND] == names.index(kind)) & self._alive()
-        return bool(taken.sum() < self.limits.servers.get(kind, taken.sum() + 1))
+        return bool(taken.sum() < dict(self.limits.servers).get(kind, taken.sum() + 1))
 
     def scale_down_full(self, instance: Instance) -> bool:
         """Drain it, then remove it with its server; false: the pool would become too small."""

@@ -71,11 +71,10 @@ class InferenceRun:
         self.cluster.advance(when)
         self.manager.notice()
         self._spent = spending(self.cluster)
-        if when >= self._horizon:
+        self._latest = self._collector.look()
+        self._seen = None if when >= self._horizon else self._latest
+        if self._seen is None:
             self.cluster.advance()
-            self._seen = None
-        else:
-            self._seen = self._collector.look()
 
     def _next_loss(self, before: float) -> tuple[float, int] | None:
         """(when, which) instance is lost next."""
@@ -154,12 +153,11 @@ class InferenceRun:
         seconds = self._options.interval
         rows = self.cluster.rows_since(ended)
         found = measures_of(rows, len(rows), spent, [change], self._options)
-        pools = self._seen.pools if self._seen is not None else ()
         return Interval(
             missed=1.0 - found["slo_attainment"] / 100.0 if len(rows) else 0.0,
             cost=spent.dollars / (most * dearest * seconds),
             changed=actions_of(change),
-            busy=tuple(pool.busy for pool in pools),
+            busy=tuple(pool.busy for pool in self._latest.pools),
             energy=spent.joules / (most * hottest * seconds),
         )
 
@@ -212,23 +210,21 @@ class InferenceRun:
         names = tuple(f"instance {row}" for row in range(len(self.cluster.run.fleet)))
         return Stage("instance", names, ("KV memory", "batch"), idle="nothing was scaled", clock=True)
 
-    def look(self) -> Look | None:
+    def look(self) -> Look:
         """The cluster now, with what was scaled."""
-        run, seen = self.cluster.run, self._seen
+        run, seen = self.cluster.run, self._latest
         shares = np.array(
             [
                 (self._kv_use(row), run.fleet[row, c.BATCH] / max(run.fleet[row, c.BATCH_LIMIT], 1))
                 for row in range(len(run.fleet))
             ]
         )
-        series: dict[str, float] = {}
-        if seen is not None:
-            series = {
-                "load": seen.traffic.requests,
-                "instances": float(sum(pool.active for pool in seen.pools)),
-                "missed": 100.0 * (1.0 - seen.traffic.met),
-                "waiting": float(sum(pool.waiting for pool in seen.pools) + seen.at_router),
-            }
+        series = {
+            "load": seen.traffic.requests,
+            "instances": float(sum(pool.active for pool in seen.pools)),
+            "missed": 100.0 * (1.0 - seen.traffic.met),
+            "waiting": float(sum(pool.waiting for pool in seen.pools) + seen.at_router),
+        }
         return Look(
             self.cluster.now,
             len(self._changes),
