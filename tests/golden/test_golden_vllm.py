@@ -1,7 +1,7 @@
 """Logs of vLLM on real GPUs: the timing `profile` with chunked prompts, from profiles of single layers.
 
 The profiles were measured layer by layer, the logs with the whole engine under load: nothing here was fitted
-to them but the half millisecond that the host takes between two iterations.
+to them but the millisecond that the host takes between two iterations.
 """
 
 from __future__ import annotations

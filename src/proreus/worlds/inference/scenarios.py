@@ -133,23 +133,23 @@ PRESETS: dict[str, InferenceScenario] = {
         ),
         InferenceScenario(
             "surge",
-            Load(rate=16.0, seconds=1_800.0, daily=0.7, unrest=0.2, day_seconds=1_800.0, variation=1.5),
+            Load(rate=40.0, seconds=1_800.0, daily=0.7, unrest=0.2, day_seconds=1_800.0, variation=1.5),
             control=ControlOptions(start=_DELAYED, limits=_LIMITS),
         ),
         InferenceScenario(
             "colocated",
-            Load(rate=12.0, seconds=1_200.0, daily=0.6, unrest=0.2, day_seconds=1_200.0, urgent=0.7),
+            Load(rate=40.0, seconds=1_200.0, daily=0.6, unrest=0.2, day_seconds=1_200.0, urgent=0.7),
             Machines(scheduler="jsq", mixed=4),
             ControlOptions(start=_DELAYED, limits=_LIMITS),
         ),
         InferenceScenario(
             "spot",
-            Load(rate=12.0, seconds=1_200.0, unrest=0.2),
+            Load(rate=20.0, seconds=1_200.0, unrest=0.2),
             control=ControlOptions(start=_DELAYED, limits=_LIMITS, spot_seconds=900.0),
         ),
         InferenceScenario(
             "day",
-            Load(rate=12.0, seconds=86_400.0, daily=0.7, unrest=0.25),
+            Load(rate=40.0, seconds=86_400.0, daily=0.7, unrest=0.25),
             control=ControlOptions(start=_DELAYED, limits=_LIMITS),
         ),
     )

@@ -16,8 +16,8 @@ from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.spending import Spending
 
 _PERCENTILES = (50, 90, 99)
-_DOUBLES = 0.05
-"""Points of attainment below what is wanted that make GPU-hours count twice."""
+_AS_MANY_AGAIN = 0.05
+"""Attainment below what is wanted that adds as many GPU-hours as there were."""
 
 
 def _latency(name: str, what: str, short: str) -> tuple[Measure, ...]:
@@ -35,7 +35,7 @@ MEASURES = by_name(
         "weighed_gpu_hours",
         "h",
         "lower",
-        "GPU-hours, twice as many for every 5 points of requests that miss what is wanted",
+        "GPU-hours, as many again for every 5 points of requests that miss what is wanted",
         "weighed",
     ),
     Measure("slo_attainment", "%", "higher", "Requests served as promised", "SLO"),
@@ -68,7 +68,7 @@ def measures_of(
     attained = float(met.sum()) / max(arrived, 1)
     gpu_hours = spent.gpu_seconds / 3600.0
     found = {
-        "weighed_gpu_hours": gpu_hours * 2.0 ** (max(options.wanted - attained, 0.0) / _DOUBLES),
+        "weighed_gpu_hours": gpu_hours * (1.0 + max(options.wanted - attained, 0.0) / _AS_MANY_AGAIN),
         "slo_attainment": 100.0 * attained,
         "gpu_hours": gpu_hours,
         "goodput": float(met.sum()) / (hours * 3600.0),
