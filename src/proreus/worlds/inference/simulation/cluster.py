@@ -256,7 +256,6 @@ def _new_run(
     actors = 2 * instances + _SLOTS
     tally = np.zeros(c.TALLIES, dtype=np.int64)
     tally[c.FREE_SLOTS], tally[c.ROUTING] = _SLOTS, c.NOBODY
-    room = max(_QUEUE, 2 * 8)
     return {
         "trace": c.Trace(trace.arrival, trace.prompt, trace.output, trace.model, trace.service),
         "slot": np.zeros((_SLOTS, c.SLOT_FIELDS), dtype=np.int64),
@@ -265,7 +264,7 @@ def _new_run(
         "fleet": np.zeros((instances, c.FLEET_FIELDS), dtype=np.int64),
         "figure": np.zeros((instances, c.FIGURES)),
         "finishing": np.zeros((instances, batch), dtype=np.int64),
-        **{name: new_lists(instances, room) for name in _BY_INSTANCE},
+        **{name: new_lists(instances, _QUEUE) for name in _BY_INSTANCE},
         "phases": np.zeros((instances, max(kind.block for kind in spec.kinds)), dtype=np.int64),
         "pools": new_lists(models * c.ROLES, instances + 1),
         "routed": new_lists(1, _SLOTS + 1),
@@ -274,7 +273,7 @@ def _new_run(
         "event_heap": np.zeros(actors, dtype=np.int64),
         "event_place": np.full(actors, c.NOBODY, dtype=np.int64),
         "picked": np.zeros(batch, dtype=np.int64),
-        "option": _options(spec, models),
+        "option": _options(spec),
         "rate": _rates(spec),
         "tally": tally,
         "clock": np.zeros(1),
@@ -285,7 +284,7 @@ def _new_run(
     }
 
 
-def _options(spec: ClusterSpec, models: int) -> I64:
+def _options(spec: ClusterSpec) -> I64:
     if spec.scheduler not in _SCHEDULERS:
         raise unknown_name("scheduler", spec.scheduler, _SCHEDULERS)
     option = np.zeros(c.OPTIONS, dtype=np.int64)
@@ -295,7 +294,7 @@ def _options(spec: ClusterSpec, models: int) -> I64:
     option[c.SHARED_LINKS] = not spec.compatibility.private_links
     option[c.RESERVES] = not spec.compatibility.memory_in_parts
     option[c.PROMPT_QUEUE_LIMIT], option[c.ROUTER_LIMIT] = spec.prompt_queue_limit, spec.router_limit
-    option[c.MODELS], option[c.MOST_LOSSES] = models, spec.most_losses
+    option[c.MOST_LOSSES] = spec.most_losses
     return option
 
 

@@ -118,9 +118,9 @@ ROLES = 3
 
 # Of `option`.
 (
-    SCHEDULER, RESERVES, COUNTS_TOKENS, PROMPT_QUEUE_LIMIT, MOST_LOSSES, ROUTER_LIMIT, SHARED_LINKS, MODELS,
-) = range(8)  # fmt: skip
-OPTIONS = 8
+    SCHEDULER, RESERVES, COUNTS_TOKENS, PROMPT_QUEUE_LIMIT, MOST_LOSSES, ROUTER_LIMIT, SHARED_LINKS,
+) = range(7)  # fmt: skip
+OPTIONS = 7
 
 # Of `SCHEDULER`.
 (
@@ -152,10 +152,9 @@ COMPLETED, REJECTED, LOST = range(3)
 
 # Of `counts`: sums since they were last set to zero.
 (
-    W_ARRIVED, W_PROMPT_TOKENS, W_OUTPUT_TOKENS, W_GENERATED, W_ENDED, W_TTFT, W_FIRST_TOKENS, W_WAIT,
-    W_STARTED,
-) = range(9)  # fmt: skip
-WINDOW_COUNTS = 9
+    W_ARRIVED, W_PROMPT_TOKENS, W_OUTPUT_TOKENS, W_TTFT, W_FIRST_TOKENS, W_WAIT, W_STARTED,
+) = range(7)  # fmt: skip
+WINDOW_COUNTS = 7
 
 # Of `spent`: seconds from order to stop, seconds with a batch, those with prompts in it.
 SPENT_SECONDS, SPENT_BUSY, SPENT_PREFILL = range(3)

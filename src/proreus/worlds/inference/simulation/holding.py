@@ -70,8 +70,6 @@ from proreus.worlds.inference.simulation.columns import (
     TOKEN_BY,
     TOKEN_PREEMPTED,
     UNDER_WAY,
-    W_ENDED,
-    W_GENERATED,
     W_STARTED,
     W_WAIT,
     WAITS_AS,
@@ -134,8 +132,6 @@ def end(run: Run, slot: int, status: int, now: float) -> None:
     run.tally[FREE_SLOTS] += 1
     run.tally[ROWS] += 1
     run.tally[UNDER_WAY] -= 1
-    run.counts[W_ENDED] += 1
-    run.counts[W_GENERATED] += row[OUTPUT]
 
 
 @compiled

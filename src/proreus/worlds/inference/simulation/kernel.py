@@ -18,7 +18,6 @@ from proreus.worlds.inference.simulation.columns import (
     ROUTING,
     ROWS,
     TIME_UP,
-    UNDER_WAY,
     W_ARRIVED,
     W_OUTPUT_TOKENS,
     W_PROMPT_TOKENS,
@@ -86,9 +85,3 @@ def _arrival(run: Run, request: int, now: float) -> None:
     slot = take_slot(run, request)
     if not route(run, slot, now):
         wait_at_router(run, slot, now)
-
-
-@compiled
-def unfinished(run: Run) -> int:
-    """Requests that have come and not ended."""
-    return int(run.tally[UNDER_WAY])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -57,7 +56,6 @@ class InferenceRun:
         self._horizon = math.ceil((trace.arrival[-1] + 1e-9) / options.interval) * options.interval
         self._changes: list[Scale] = []
         self._rows: list[tuple[object, ...]] = []
-        self._moves: list[Move] = []
         self._spent = Spending()
         self._seen: InferenceObservation | None = None
         self._go_to(options.interval)
@@ -251,6 +249,3 @@ class InferenceRun:
     def facts(self) -> tuple[str, ...]:
         """The size of the run."""
         return f"{len(self.cluster.trace):,} requests", f"{self.manager.total()} instances at the end"
-
-
-Start = Callable[[RequestTrace, int], InferenceRun]
