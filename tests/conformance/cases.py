@@ -20,6 +20,7 @@ from proreus.contract.simulation import Outcome
 from proreus.contract.world import World
 from proreus.model.decision import Place, Preempt
 from proreus.worlds import WORLDS, register, registered, world
+from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.rebalance.decision import Migrate
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 from tests.toy import TOY
@@ -34,6 +35,7 @@ _NUMBERS: tuple[Any, ...] = ("x", None, 0.5, -1, 10**30)
 NO_DECISIONS: dict[str, tuple[Any, ...]] = {
     "pods": (*map(Place, _NUMBERS), *map(Preempt, _NUMBERS), *(Place(0, mask) for mask in _NUMBERS)),
     "rebalance": (*(Migrate(one, 0) for one in _NUMBERS), *(Migrate(0, one) for one in _NUMBERS)),
+    "inference": (*(Scale(token=one) for one in _NUMBERS if one != -1), Scale(mixed=99), Scale(migrate=99)),
 }
 """The shape of a decision, and none."""
 
@@ -92,6 +94,10 @@ SCALED: dict[str, Callable[[], tuple[Scenario, ...]]] = {
         _windows("windows/serial"),
         _windows("windows/parallel"),
         make_scenario("rebalance", "snapshot@6", budget=3),
+    ),
+    "inference": lambda: tuple(
+        make_scenario("inference", name, seconds=300.0, rate=6.0, interval=20.0)
+        for name in ("surge", "colocated", "spot")
     ),
 }
 """Where presets are too large for a test of every rule; other worlds are tried on all of theirs."""

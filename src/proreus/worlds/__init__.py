@@ -49,6 +49,7 @@ WORLDS: dict[str, Registered] = {
         "proreus.worlds.rebalance.world:WORLD",
         {"proreus/Rebalance-v0": "proreus.worlds.rebalance.windows.env:DeployEnv"},
     ),
+    "inference": Registered("proreus.worlds.inference.world:WORLD"),
 }
 
 

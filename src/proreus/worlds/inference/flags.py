@@ -1,0 +1,86 @@
+"""The flags that say which requests come to which cluster, shared by the verbs of the world `inference`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from proreus.contract.world import PLAYING
+from proreus.worlds.inference.model.cluster import Engine, Scheduler
+from proreus.worlds.inference.model.life import starting_within
+from proreus.worlds.inference.scenarios import InferenceScenario, parse
+
+
+@dataclass(frozen=True)
+class InferenceFlags:
+    """Requests, the cluster they come to, and how it may be scaled."""
+
+    scenario: str = "steady"
+    """steady, surge, colocated, spot, day (generated); azure, mooncake, servegen (datasets)."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """The folder of datasets; or set PROREUS_DATA."""
+    trace: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = field(default=None, metadata=PLAYING)
+    """Your own requests: a table arrival,prompt,output (seconds, tokens, tokens)."""
+    rate: float | None = None
+    """Requests a second, mean (default: as the scenario has it)."""
+    seconds: float | None = field(default=None, metadata=PLAYING)
+    """How long requests come (default: as the scenario has it)."""
+    model: str | None = None
+    """The language model: llama3-70b, llama3-8b, qwen3-32b, ... (default: as the scenario has it)."""
+    gpu: str | None = None
+    """a100-80gb, h100-80gb, l40s, rtx-pro-6000 (default: as the scenario has it)."""
+    gpus: int | None = None
+    """GPUs of an instance: tensor parallelism."""
+    engine: Engine | None = None
+    """How instances batch: chunked as vLLM, splitwise or orca with whole prompts."""
+    scheduler: Scheduler | None = None
+    """How requests find their instances."""
+    prompt: int | None = None
+    """Prompt instances at the beginning."""
+    token: int | None = None
+    """Token instances at the beginning."""
+    mixed: int | None = None
+    """Instances at the beginning, for schedulers of one pool."""
+    interval: float | None = None
+    """Seconds between two decisions."""
+    start_seconds: float | None = None
+    """From the order of an instance to its first request (default: by the size of the model)."""
+    most_instances: int | None = None
+    """In total, whatever they do."""
+    least_instances: int | None = None
+    """Of each pool."""
+    spot_seconds: float | None = None
+    """Mean life of instances that the provider takes away; 0: none is."""
+
+    def chosen(self, name: str | None = None) -> InferenceScenario:
+        """The scenario that the flags describe; `name` in place of --scenario."""
+        found = parse(name or self.scenario, self.data)
+        if self.trace is not None:
+            found = replace(found, name=f"{found.name}:{self.trace.name}", source="file", place=self.trace)
+        limits = _changed(found.control.limits, most_in_total=self.most_instances, least=self.least_instances)
+        start = None if self.start_seconds is None else starting_within(self.start_seconds)
+        return replace(
+            found,
+            load_=_changed(found.load_, rate=self.rate, seconds=self.seconds),
+            machines=_changed(
+                found.machines,
+                **{
+                    part: getattr(self, part)
+                    for part in ("model", "gpu", "gpus", "engine", "scheduler", "prompt", "token", "mixed")
+                },
+            ),
+            control=_changed(
+                found.control,
+                limits=limits,
+                start=start,
+                interval=self.interval,
+                spot_seconds=self.spot_seconds,
+            ),
+        )
+
+
+def _changed(value: Any, **parts: Any) -> Any:
+    return replace(value, **{name: part for name, part in parts.items() if part is not None})

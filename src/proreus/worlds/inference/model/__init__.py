@@ -1,0 +1,1 @@
+"""The nouns: language models, GPUs, kinds of instances, clusters, requests."""

@@ -1,0 +1,104 @@
+"""Kinds of instances, and the cluster that a run begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from proreus.worlds.inference.model.hardware import Gpu
+from proreus.worlds.inference.model.llm import LanguageModel
+
+Role = Literal["prompt", "token", "mixed"]
+ROLES: tuple[Role, ...] = ("prompt", "token", "mixed")
+Engine = Literal["orca", "splitwise", "chunked"]
+Scheduler = Literal[
+    "random",
+    "round_robin",
+    "jsq",
+    "token_jsq",
+    "kv_round_robin",
+    "kv_jsq",
+    "overlap_kv_jsq",
+    "kv_token_jsq",
+    "overlap_kv_token_jsq",
+    "mixed_pool",
+]
+UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True)
+class InstanceKind:
+    """What an instance is: a model on so many GPUs of a server, and how it batches."""
+
+    name: str
+    model: LanguageModel
+    gpu: Gpu
+    timing: str
+    """The name of what says how long its iterations take."""
+    gpus: int = 8
+    """Tensor parallelism."""
+    engine: Engine = "splitwise"
+    batch_limit: int = 512
+    """Requests in a batch."""
+    token_limit: int = 2048
+    """Tokens of an iteration: a prompt counts its length, decoding one."""
+    preemption_limit: int = 4
+    """Starts of batches that may pass over a request before it goes first."""
+    block: int = 16
+    """Tokens of a page of KV memory, where memory is paged."""
+    memory_share: float = 1.0
+    """Of the GPUs' memory that weights and KV may take."""
+
+    @property
+    def capacity(self) -> int:
+        """Bytes for weights and KV."""
+        return int(self.gpus * self.gpu.memory * self.memory_share)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Instances of one kind and role that are active when a run begins."""
+
+    kind: str
+    role: Role
+    count: int
+
+
+@dataclass(frozen=True)
+class Compatibility:
+    """Where a run is to do as splitwise-sim does; by default it does what it should."""
+
+    kv_of_all_heads: bool = False
+    """KV memory ignores that heads share keys and values."""
+    memory_in_parts: bool = False
+    """The tokens' KV is taken when they start, not with the prompt's; a cluster can then lock up."""
+    retry_seconds: float = 0.0
+    """A transfer that finds no room tries again so much later; 0: it goes when there is room."""
+    kv_token_jsq_counts_nothing: bool = False
+    """Pending tokens are taken off and never put on, so that one instance gets everything."""
+
+    private_links: bool = False
+    """Every transfer has a link of its own; else those from or to one instance share its link."""
+
+
+SPLITWISE_SIM = Compatibility(True, True, 1.0, True, True)
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """The cluster that a run begins with."""
+
+    kinds: tuple[InstanceKind, ...]
+    groups: tuple[Group, ...]
+    scheduler: Scheduler = "mixed_pool"
+    link_gigabytes: float = 200.0
+    """GiB a second of the link of an instance, each way."""
+    prompt_queue_limit: int = 8192
+    """Pending tokens above which `mixed_pool` looks for another instance."""
+    router_limit: int = UNLIMITED
+    """Requests that may wait at the router while there is no instance."""
+    most_losses: int = 3
+    """Times that a request begins again because its instance was lost, before it is lost too."""
+    drain_check_seconds: float = 0.0
+    """Between two looks at a draining instance; 0: it stops as soon as it is empty."""
+    compatibility: Compatibility = field(default_factory=Compatibility)

@@ -1,0 +1,26 @@
+"""Classes of service: how soon a request is to have its first token, and how fast the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proreus.model.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ServiceClass:
+    """What was promised to requests of a class."""
+
+    name: str
+    ttft: float
+    """Seconds to the first token."""
+    tbt: float
+    """Seconds from one token to the next, on average over a request."""
+
+    def __post_init__(self) -> None:
+        if min(self.ttft, self.tbt) <= 0:
+            raise UsageError(f"class {self.name!r} promises no time at all")
+
+
+INTERACTIVE = ServiceClass("interactive", 2.0, 0.1)
+BATCH = ServiceClass("batch", 30.0, 0.5)

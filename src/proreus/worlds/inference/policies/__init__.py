@@ -1,0 +1,1 @@
+"""Controllers: how many instances there should be."""

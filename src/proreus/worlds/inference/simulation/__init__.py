@@ -1,0 +1,1 @@
+"""The event-exact simulator of a disaggregated LLM serving cluster: kernels over plain arrays."""

@@ -1,0 +1,87 @@
+"""The event loop: one thing after the other, in one order, until the time is up or nothing is left."""
+
+from __future__ import annotations
+
+import math
+
+from proreus.kernels.compiled import compiled
+from proreus.worlds.inference.simulation.columns import (
+    ALL_DONE,
+    EVENTS,
+    FREE_SLOTS,
+    LOG_FULL,
+    MOST_BOUND,
+    NEEDS_QUEUES,
+    NEEDS_SLOTS,
+    NEXT_REQUEST,
+    NOBODY,
+    ROUTING,
+    ROWS,
+    TIME_UP,
+    W_ARRIVED,
+    W_OUTPUT_TOKENS,
+    W_PROMPT_TOKENS,
+    Run,
+)
+from proreus.worlds.inference.simulation.heaps import next_event
+from proreus.worlds.inference.simulation.holding import take_slot
+from proreus.worlds.inference.simulation.life import life_goes_on
+from proreus.worlds.inference.simulation.serving import (
+    iterations_end,
+    route,
+    route_one_who_waits,
+    transfer_ends,
+    wait_at_router,
+)
+
+_MARGIN = 8
+"""An event writes at most one row for each request of a batch; rows and queues are kept so far from full."""
+
+
+@compiled
+def advance(run: Run, until: float) -> int:
+    """Let everything happen that comes before `until`; why it stopped.
+
+    What stops it for want of room has changed nothing: with more room it goes on as if it had not stopped.
+    """
+    instances = run.fleet.shape[0]
+    while True:
+        if run.tally[ROWS] + run.picked.size + _MARGIN > run.log.shape[0]:
+            return LOG_FULL
+        if 2 * run.tally[MOST_BOUND] + _MARGIN > run.pending.cells.shape[1]:
+            return NEEDS_QUEUES
+        if run.tally[ROUTING] != NOBODY:
+            route_one_who_waits(run, run.clock[0])
+            continue
+        when, actor = next_event(run)
+        request = run.tally[NEXT_REQUEST]
+        arrival = run.trace.arrival[request] if request < run.trace.arrival.size else math.inf
+        if min(when, arrival) >= until:
+            run.clock[0] = max(run.clock[0], until) if until < math.inf else run.clock[0]
+            return TIME_UP if until < math.inf else ALL_DONE
+        if when <= arrival:
+            run.tally[EVENTS] += 1
+            run.clock[0] = when
+            if actor < instances:
+                iterations_end(run, actor, when)
+            elif actor < 2 * instances:
+                life_goes_on(run, actor - instances, when)
+            else:
+                transfer_ends(run, actor - 2 * instances, when)
+            continue
+        if run.tally[FREE_SLOTS] == 0:
+            return NEEDS_SLOTS
+        run.tally[EVENTS] += 1
+        run.clock[0] = arrival
+        _arrival(run, request, arrival)
+
+
+@compiled
+def _arrival(run: Run, request: int, now: float) -> None:
+    run.tally[NEXT_REQUEST] = request + 1
+    run.counts[W_ARRIVED] += 1
+    run.counts[W_PROMPT_TOKENS] += run.trace.prompt[request]
+    run.counts[W_OUTPUT_TOKENS] += run.trace.output[request]
+    slot = take_slot(run, request)
+    if not route(run, slot, now):
+        wait_at_router(run, slot, now)

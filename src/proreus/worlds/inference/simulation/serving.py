@@ -1,0 +1,283 @@
+"""A request on its way: from the router to its prompt, its KV, its tokens, its end."""
+
+from __future__ import annotations
+
+from proreus.kernels.compiled import compiled
+from proreus.worlds.inference.simulation.batching import (
+    leave_batch,
+    room_was_freed,
+    start,
+    task_arrives,
+    unlink,
+    wait_as,
+)
+from proreus.worlds.inference.simulation.chunked import (
+    request_arrives,
+    start_chunked,
+    start_decoding,
+    stop_decoding,
+    target,
+)
+from proreus.worlds.inference.simulation.columns import (
+    ARRIVED,
+    AT_ROUTER,
+    BATCH,
+    BLOCK,
+    BLOCKED,
+    CAPACITY,
+    CHUNK,
+    CHUNKED,
+    COMPLETED,
+    COMPUTED,
+    DECODE,
+    DECODES,
+    ENGINE,
+    FINISH,
+    FIRST_TOKEN,
+    ITERATIONS,
+    KV,
+    KV_BYTES,
+    LEFT,
+    LOSSES,
+    LOST,
+    MOST_LOSSES,
+    NOBODY,
+    OUTPUT,
+    PARTIAL,
+    PHASE,
+    PLANNED_TOKENS,
+    PROMPT,
+    PROMPT_AT,
+    PROMPT_TASK,
+    REJECTED,
+    RESERVES,
+    ROUTER_LIMIT,
+    ROUTING,
+    SHIPPED,
+    TO_MOVE,
+    TOKEN_AT,
+    TOKEN_TASK,
+    W_FIRST_TOKENS,
+    W_TTFT,
+    WEIGHTS,
+    Run,
+)
+from proreus.worlds.inference.simulation.heaps import no_run, no_transfer
+from proreus.worlds.inference.simulation.holding import (
+    arriving_need,
+    bind,
+    end,
+    expect,
+    forget,
+    unbind,
+)
+from proreus.worlds.inference.simulation.iterations import count_iterations
+from proreus.worlds.inference.simulation.lists import append, at, remove_at
+from proreus.worlds.inference.simulation.routing import another_for_tokens, choose, return_home
+from proreus.worlds.inference.simulation.transfers import end_flow, ship, ship_what_fits
+
+
+@compiled
+def route(run: Run, slot: int, now: float) -> bool:
+    """To its instances; false: it has to wait at the router. One that no instance could hold is rejected."""
+    prompt_at, token_at = choose(run, slot)
+    if prompt_at == NOBODY:
+        return False
+    if run.slot[slot, OUTPUT] == 1:
+        token_at = prompt_at  # its only token comes from the prompt
+    if _too_large(run, slot, prompt_at) or _too_large(run, slot, token_at):
+        end(run, slot, REJECTED, now)
+        return True
+    bind(run, slot, prompt_at, token_at)
+    _arrive(run, prompt_at, 2 * slot + PROMPT_TASK, now)
+    chained = token_at == prompt_at and run.slot[slot, OUTPUT] > 1
+    if chained and run.fleet[prompt_at, ENGINE] != CHUNKED:
+        _arrive(run, prompt_at, 2 * slot + TOKEN_TASK, now)
+    return True
+
+
+@compiled
+def _too_large(run: Run, slot: int, instance: int) -> bool:
+    fleet, row = run.fleet[instance], run.slot[slot]
+    tokens = row[PROMPT] + row[OUTPUT] + (fleet[BLOCK] if fleet[ENGINE] == CHUNKED else 0)
+    return bool(fleet[WEIGHTS] + tokens * fleet[KV_BYTES] > fleet[CAPACITY])
+
+
+@compiled
+def wait_at_router(run: Run, slot: int, now: float) -> None:
+    """Nobody is there who could take it; it is rejected where too many wait already."""
+    if run.routed.size[0] >= run.option[ROUTER_LIMIT]:
+        end(run, slot, REJECTED, now)
+    else:
+        run.slot[slot, PHASE] = AT_ROUTER
+        append(run.routed, 0, slot)
+
+
+@compiled
+def route_one_who_waits(run: Run, now: float) -> None:
+    """The next of those at the router goes, if it can; ROUTING says who that is."""
+    place = run.tally[ROUTING]
+    if place >= run.routed.size[0]:
+        run.tally[ROUTING] = NOBODY
+        return
+    slot = at(run.routed, 0, place)
+    if run.slot[slot, LOSSES] > run.option[MOST_LOSSES]:
+        remove_at(run.routed, 0, place)
+        end(run, slot, LOST, now)
+    elif route(run, slot, now):
+        remove_at(run.routed, 0, place)
+    else:
+        run.tally[ROUTING] = place + 1
+
+
+@compiled
+def begin_again(run: Run, slot: int) -> None:
+    """What an instance had of it is lost: the request goes back to the router."""
+    run.slot[slot, LOSSES] += 1
+    forget(run, slot)
+    append(run.routed, 0, slot)
+    run.tally[ROUTING] = 0
+
+
+@compiled
+def ship_to_another(run: Run, slot: int, now: float) -> bool:
+    """Its KV is ready, and the instance that it was bound to is lost: to another one, or all over again.
+
+    False: the latter, and its KV memory is free.
+    """
+    here = run.slot[slot, PROMPT_AT]
+    there = another_for_tokens(run, slot)
+    if there == NOBODY:
+        unbind(run, slot, here, now)
+        begin_again(run, slot)
+        return False
+    expect(run, slot, there)
+    ship(run, slot, now)
+    return True
+
+
+@compiled
+def _arrive(run: Run, instance: int, task: int, now: float) -> None:
+    if run.fleet[instance, ENGINE] == CHUNKED:
+        starts = request_arrives(run, instance, task >> 1, now)
+    else:
+        starts = task_arrives(run, instance, task, now)
+    if starts:
+        _go_on(run, instance, now)
+
+
+@compiled
+def _go_on(run: Run, instance: int, now: float) -> None:
+    """Run a batch, or fall idle."""
+    chunked = run.fleet[instance, ENGINE] == CHUNKED
+    if not (start_chunked(run, instance, now) if chunked else start(run, instance, now)):
+        no_run(run, instance)
+        if run.waiting.size[instance] == 0:
+            return_home(run, instance)
+
+
+@compiled
+def iterations_end(run: Run, instance: int, now: float) -> None:
+    """Prompts have their first token, some requests their last; the next batch runs."""
+    count_iterations(run, instance)
+    chunked = run.fleet[instance, ENGINE] == CHUNKED
+    while run.fleet[instance, DECODES] > 0:
+        slot = run.finishing[instance, 0]
+        if run.slot[slot, FINISH] > run.fleet[instance, ITERATIONS]:
+            break
+        if chunked:
+            stop_decoding(run, instance, slot)
+            unlink(run, instance, slot)
+        else:
+            leave_batch(run, instance, slot)
+        _tokens_done(run, instance, slot, now)
+    for _ in range(run.prefilling.size[instance]):
+        slot = at(run.prefilling, instance, 0)
+        remove_at(run.prefilling, instance, 0)
+        if chunked:
+            _chunk_done(run, instance, slot, now)
+        else:
+            unlink(run, instance, slot)
+            _prompt_done(run, instance, slot, now)
+    if run.option[RESERVES]:
+        ship_what_fits(run, instance, now)
+    _go_on(run, instance, now)
+
+
+@compiled
+def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
+    """The prompt goes on, or its first token is there; one that was put back has its next token."""
+    row = run.slot[slot]
+    row[COMPUTED] += row[CHUNK]
+    if row[COMPUTED] < target(run, slot):
+        run.fleet[instance, PARTIAL] = slot
+        return
+    if row[BLOCKED]:
+        row[LEFT] -= 1
+        if row[LEFT] == 0:
+            unlink(run, instance, slot)
+            _tokens_done(run, instance, slot, now)
+            return
+    elif row[OUTPUT] == 1 or row[TOKEN_AT] != instance:
+        unlink(run, instance, slot)
+        _prompt_done(run, instance, slot, now)
+        return
+    else:
+        _prompt_done(run, instance, slot, now)
+    start_decoding(run, instance, slot, now)
+
+
+@compiled
+def _prompt_done(run: Run, instance: int, slot: int, now: float) -> None:
+    run.fleet[instance, PLANNED_TOKENS] -= run.slot[slot, PROMPT]
+    if not run.moment[slot, FIRST_TOKEN] >= 0.0:  # a request that was lost has had its first token
+        run.moment[slot, FIRST_TOKEN] = now
+        run.counts[W_TTFT] += now - run.moment[slot, ARRIVED]
+        run.counts[W_FIRST_TOKENS] += 1
+    if run.slot[slot, OUTPUT] == 1:
+        _tokens_done(run, instance, slot, now)
+    elif run.slot[slot, TOKEN_AT] == instance:
+        run.slot[slot, PHASE] = DECODE
+        if run.fleet[instance, ENGINE] != CHUNKED:
+            wait_as(run, instance, slot, TOKEN_TASK)
+    elif run.slot[slot, TOKEN_AT] == NOBODY:
+        ship_to_another(run, slot, now)
+    else:
+        ship(run, slot, now)
+
+
+@compiled
+def _tokens_done(run: Run, instance: int, slot: int, now: float) -> None:
+    run.fleet[instance, PLANNED_TOKENS] -= 1
+    unbind(run, slot, instance, now)
+    end(run, slot, COMPLETED, now)
+
+
+@compiled
+def transfer_ends(run: Run, slot: int, now: float) -> None:
+    """The KV has arrived: decoding may begin there, and there is room where it came from."""
+    no_transfer(run, slot)
+    if run.slot[slot, PHASE] == TO_MOVE:
+        ship(run, slot, now)
+        return
+    end_flow(run, slot, now)
+    here, there = run.slot[slot, PROMPT_AT], run.slot[slot, TOKEN_AT]
+    arrives = arriving_need(run, there, slot)
+    unbind(run, slot, here, now)
+    run.slot[slot, KV], run.slot[slot, PHASE] = arrives, DECODE
+    run.moment[slot, SHIPPED] = now
+    _arrive(run, there, 2 * slot + TOKEN_TASK, now)
+    use_free_room(run, here, now)
+
+
+@compiled
+def use_free_room(run: Run, instance: int, now: float) -> None:
+    """KV memory has become free there without an iteration that ended."""
+    if run.option[RESERVES]:
+        ship_what_fits(run, instance, now)
+    if run.fleet[instance, ENGINE] == CHUNKED:
+        starts = run.fleet[instance, BATCH] == 0 and run.waiting.size[instance] > 0
+    else:
+        starts = room_was_freed(run, instance, now)
+    if starts:
+        _go_on(run, instance, now)

@@ -1,0 +1,251 @@
+"""A run of the world `inference`: requests come, and every few seconds a controller scales the pools."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from proreus.contract.bars import MOST_LINES, bar
+from proreus.contract.replay import OUTSIDE, Move, Stage, levels_of
+from proreus.contract.simulation import Look, Outcome
+from proreus.model.errors import IllegalDecision
+from proreus.worlds.inference.model.cluster import ROLES, ClusterSpec
+from proreus.worlds.inference.model.decision import Scale
+from proreus.worlds.inference.model.objectives import Interval
+from proreus.worlds.inference.model.requests import RequestTrace
+from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.cluster import Cluster, Timings
+from proreus.worlds.inference.simulation.collector import Collector
+from proreus.worlds.inference.simulation.options import ControlOptions
+from proreus.worlds.inference.simulation.outcome import actions_of, measures_of
+from proreus.worlds.inference.simulation.scaling import ScalingManager
+from proreus.worlds.inference.simulation.spending import Spending, spending
+from proreus.worlds.inference.state.observation import InferenceObservation
+
+COLUMNS = (
+    "step",
+    "time",
+    "requests_per_s",
+    "waiting",
+    "active",
+    "starting",
+    "draining",
+    "met",
+    "ttft",
+    "prompt_change",
+    "token_change",
+    "mixed_change",
+    "migrated",
+)
+_STATES = ("absent", "provisioning", "loading", "warming", "active", "draining", "stopped")
+
+
+class InferenceRun:
+    """As `contract.simulation` says, pictures included."""
+
+    def __init__(
+        self, trace: RequestTrace, spec: ClusterSpec, timings: Timings, options: ControlOptions, seed: int
+    ) -> None:
+        self._options, self._seed = options, seed
+        self.cluster = Cluster(spec, trace, timings, seed, options.limits.most_in_total)
+        self.lines: list[str] = []
+        """What the scaling manager said."""
+        self.manager = ScalingManager(self.cluster, options.limits, options.start, self.lines.append)
+        self._collector = Collector(self.cluster, options)
+        self._horizon = math.ceil((trace.arrival[-1] + 1e-9) / options.interval) * options.interval
+        self._changes: list[Scale] = []
+        self._rows: list[tuple[object, ...]] = []
+        self._spent = Spending()
+        self._seen: InferenceObservation | None = None
+        self._go_to(options.interval)
+
+    def _go_to(self, when: float) -> None:
+        """Let time pass; on the way the provider takes spot instances away."""
+        while (loss := self._next_loss(when)) is not None:
+            moment, row = loss
+            self.cluster.advance(moment)
+            self.cluster.lose(row)
+        self.cluster.advance(when)
+        self.manager.notice()
+        self._spent = spending(self.cluster)
+        self._latest = self._collector.look()
+        self._seen = None if when >= self._horizon else self._latest
+        if self._seen is None:
+            self.cluster.advance()
+
+    def _next_loss(self, before: float) -> tuple[float, int] | None:
+        """(when, which) instance is lost next."""
+        if self._options.spot_seconds == 0.0:
+            return None
+        fleet, figure = self.cluster.run.fleet, self.cluster.run.figure
+        losses = [
+            (float(figure[row, c.ORDERED_AT]) + self._life_of(int(fleet[row, c.NUMBER])), int(row))
+            for row in np.flatnonzero((fleet[:, c.STATUS] == c.ACTIVE) | (fleet[:, c.STATUS] == c.DRAINING))
+        ]
+        soonest = min(losses, default=None)
+        if soonest is None or max(soonest[0], self.cluster.now) >= before:
+            return None
+        return max(soonest[0], self.cluster.now), soonest[1]
+
+    def _life_of(self, number: int) -> float:
+        return float(np.random.default_rng([self._seed, number]).exponential(self._options.spot_seconds))
+
+    def next_decision(self) -> InferenceObservation | None:
+        """The cluster at the end of an interval; None when the last one is over."""
+        return self._seen
+
+    def apply(self, decision: Scale | int, /) -> float:
+        """Scale the pools and let an interval pass; what it was worth."""
+        seen = self._seen
+        if seen is None:
+            raise IllegalDecision("the run is over")
+        change = self._meant(decision, seen)
+        refusal = seen.refusal(change)
+        if refusal:
+            raise IllegalDecision(f"{change}: {refusal}")
+        before, ended = self._spent, self.cluster.ended
+        self._note(seen, change)
+        self.manager.carry_out(change)
+        self._go_to(seen.now + self._options.interval)
+        return self._options.objectives.reward(self._interval(change, before, ended))
+
+    def _meant(self, decision: object, seen: InferenceObservation) -> Scale:
+        if isinstance(decision, int | np.integer) and not isinstance(decision, bool):
+            if not 0 <= decision < len(seen.steps):
+                raise IllegalDecision(f"{decision!r} is not one of the {len(seen.steps)} actions")
+            return seen.steps.action(int(decision))
+        if not isinstance(decision, Scale):
+            raise IllegalDecision(f"{decision!r} is no change of pools")
+        try:
+            seen.steps.number(decision)
+        except (TypeError, ValueError) as error:
+            raise IllegalDecision(str(error)) from error
+        return decision
+
+    def _note(self, seen: InferenceObservation, change: Scale) -> None:
+        self._changes.append(change)
+        self._rows.append(
+            (
+                len(self._changes) - 1,
+                round(seen.now, 6),
+                round(seen.traffic.requests, 6),
+                sum(pool.waiting for pool in seen.pools) + seen.at_router,
+                sum(pool.active for pool in seen.pools),
+                sum(len(pool.starting) for pool in seen.pools),
+                sum(pool.draining for pool in seen.pools),
+                round(seen.traffic.met, 6),
+                round(seen.traffic.ttft, 6),
+                change.prompt,
+                change.token,
+                change.mixed,
+                change.migrate,
+            )
+        )
+
+    def _interval(self, change: Scale, before: Spending, ended: int) -> Interval:
+        spent = self._spent.since(before)
+        kinds, most = self.cluster.spec.kinds, self._options.limits.most_in_total
+        dearest = max(kind.gpus * kind.gpu.price for kind in kinds) / 3600.0
+        hottest = max(kind.gpus * kind.gpu.prefill_watts for kind in kinds)
+        seconds = self._options.interval
+        rows = self.cluster.rows_since(ended)
+        found = measures_of(rows, len(rows), spent, [change], self._options)
+        return Interval(
+            missed=1.0 - found["slo_attainment"] / 100.0 if len(rows) else 0.0,
+            cost=spent.dollars / (most * dearest * seconds),
+            changed=actions_of(change),
+            busy=tuple(pool.busy for pool in self._latest.pools),
+            energy=spent.joules / (most * hottest * seconds),
+        )
+
+    def subject(self) -> str:
+        """The number of the decision."""
+        return "" if self._seen is None else str(len(self._changes))
+
+    def outcome(self) -> Outcome:
+        """What the run has come to."""
+        arrived = int(self.cluster.run.tally[c.NEXT_REQUEST])
+        found = measures_of(self.cluster.rows(), arrived, self._spent, self._changes, self._options)
+        return Outcome(found, COLUMNS, self._rows, self._export)
+
+    def _export(self) -> dict[str, object]:
+        return {"status": dict(self.manager.get_status_summary()), "log": list(self.lines)}
+
+    def screen(self) -> list[str]:
+        """A bar for each instance."""
+        run = self.cluster.run
+        head = f"{self.cluster.now:,.0f} s: {self._summary()}"
+        lines = []
+        alive = (run.fleet[:, c.STATUS] != c.ABSENT) & (run.fleet[:, c.STATUS] != c.STOPPED)
+        for row in np.flatnonzero(alive).tolist():
+            fleet = run.fleet[row]
+            role, state = ROLES[fleet[c.TAG]], _STATES[fleet[c.STATUS]]
+            lines.append(
+                f"{fleet[c.NUMBER]:>4} {role:<6} {state:<12} kv ▕{bar(self._kv_use(row))}▏{fleet[c.BATCH]:>4}"
+            )
+        return [head, *lines[:MOST_LINES]]
+
+    def _summary(self) -> str:
+        summary = self.manager.get_status_summary()
+        waiting = int(self.cluster.run.waiting.size.sum() + self.cluster.run.routed.size[0])
+        return (
+            f"{summary['active_instances']} active, {summary['scaling_up_instances']} starting, "
+            f"{summary['draining_instances']} draining, {waiting} requests wait"
+        )
+
+    def _kv_use(self, row: int) -> float:
+        fleet = self.cluster.run.fleet[row]
+        room = fleet[c.CAPACITY] - fleet[c.WEIGHTS]
+        return (
+            float((fleet[c.MEMORY] - fleet[c.WEIGHTS]) / room)
+            if fleet[c.STATUS] in (c.ACTIVE, c.DRAINING)
+            else 0.0
+        )
+
+    def stage(self) -> Stage:
+        """The places of instances."""
+        names = tuple(f"instance {row}" for row in range(len(self.cluster.run.fleet)))
+        return Stage("instance", names, ("KV memory", "batch"), idle="nothing was scaled", clock=True)
+
+    def look(self) -> Look:
+        """The cluster now, with what was scaled."""
+        run, seen = self.cluster.run, self._latest
+        shares = np.array(
+            [
+                (self._kv_use(row), run.fleet[row, c.BATCH] / max(run.fleet[row, c.BATCH_LIMIT], 1))
+                for row in range(len(run.fleet))
+            ]
+        )
+        series = {
+            "load": seen.traffic.requests,
+            "instances": float(sum(pool.active for pool in seen.pools)),
+            "missed": 100.0 * (1.0 - seen.traffic.met),
+            "waiting": float(sum(pool.waiting for pool in seen.pools) + seen.at_router),
+        }
+        return Look(
+            self.cluster.now,
+            len(self._changes),
+            series,
+            shares[:, 0],
+            levels_of(shares[:, None, :]),
+            self._moved(),
+        )
+
+    def _moved(self) -> tuple[Move, ...]:
+        """Instances that appeared since the last look."""
+        run = self.cluster.run
+        fresh = [
+            Move(f"instance {run.fleet[row, c.NUMBER]}", OUTSIDE, int(row))
+            for row in np.flatnonzero(run.fleet[:, c.STATUS] == c.ACTIVE)
+            if run.figure[row, c.ACTIVE_AT] > self.cluster.now - self._options.interval > 0.0
+        ]
+        return tuple(fresh)
+
+    def told(self, before: Look | None, now: Look) -> str:
+        """After so many decisions."""
+        return f"after {now.count} decisions"
+
+    def facts(self) -> tuple[str, ...]:
+        """The size of the run."""
+        return f"{len(self.cluster.trace):,} requests", f"{self.manager.total()} instances at the end"

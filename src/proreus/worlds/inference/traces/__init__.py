@@ -1,0 +1,1 @@
+"""Readers of traces and of measured timings, and the generator."""

@@ -1,0 +1,122 @@
+"""Generated requests: a load that follows the day and the week, bursts, and lengths as people write them.
+
+Arrivals are a renewal process whose clock runs as fast as the load is high: its coefficient of variation says
+how bursty they are from one to the next, a slow random factor how much whole minutes differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proreus.kernels.arrays import F64, I32
+from proreus.model.errors import UsageError
+from proreus.worlds.inference.model.requests import RequestTrace
+
+DAY, WEEK = 86_400.0, 604_800.0
+_STEP = 10.0
+"""Seconds for which the load is taken as constant."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of prompts and outputs: log-normal, cut at both ends."""
+
+    prompt_log_mean: float
+    prompt_log_std: float
+    output_log_mean: float
+    output_log_std: float
+    most_prompt: int
+    most_output: int
+
+
+CONVERSATION = Lengths(6.63, 0.99, 5.02, 0.86, 8_192, 1_000)
+"""As in the conversation trace that Azure published in 2023."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests a second, over time."""
+
+    rate: float = 10.0
+    """Mean."""
+    seconds: float = 3_600.0
+    daily: float = 0.0
+    """Share by which the busiest hour of a day exceeds the mean, and the quietest falls below it."""
+    weekly: float = 0.0
+    """Share by which workdays exceed weekends."""
+    unrest: float = 0.0
+    """Standard deviation of the logarithm of a factor that changes over minutes."""
+    variation: float = 1.0
+    """Coefficient of variation from one arrival to the next; 1: as by chance."""
+    begins: float = 0.0
+    """Seconds since midnight between Sunday and Monday."""
+    day_seconds: float = DAY
+    """Of a day, where days are to pass faster."""
+    urgent: float = 1.0
+    """Share of requests of the first class of service; the others are of the second."""
+    lengths: Lengths = CONVERSATION
+
+    def __post_init__(self) -> None:
+        if self.rate <= 0 or self.seconds <= 0 or self.variation <= 0 or self.day_seconds <= 0:
+            raise UsageError("a load needs a rate, a time, a day and a variation above 0")
+        if not (0 <= self.daily < 1 and 0 <= self.weekly < 1 and 0 <= self.urgent <= 1 and self.unrest >= 0):
+            raise UsageError("daily and weekly swings are shares below 1, urgent a share")
+
+
+def generate(name: str, load: Load, seed: int) -> RequestTrace:
+    """Requests that the seed determines."""
+    draw = np.random.default_rng(seed)
+    steps = int(np.ceil(load.seconds / _STEP))
+    middles: F64 = (np.arange(steps, dtype=np.float64) + 0.5) * _STEP
+    rates = shape(load, middles) * _unrest(load, steps, draw)
+    return requests_at(name, arrivals(rates, _STEP, load, draw), load, draw)
+
+
+def requests_at(name: str, arrival: F64, load: Load, draw: np.random.Generator) -> RequestTrace:
+    """Requests of drawn lengths that come at those moments."""
+    lengths, count = load.lengths, len(arrival)
+    return RequestTrace(
+        name,
+        arrival,
+        _tokens(draw, count, lengths.prompt_log_mean, lengths.prompt_log_std, lengths.most_prompt),
+        _tokens(draw, count, lengths.output_log_mean, lengths.output_log_std, lengths.most_output),
+        np.zeros(count, dtype=np.int32),
+        (draw.random(count) >= load.urgent).astype(np.int32),
+    )
+
+
+def shape(load: Load, seconds: F64) -> F64:
+    """Requests a second by day and week."""
+    time = load.begins + seconds
+    day = time / load.day_seconds
+    swing = 1.0 + load.daily * np.cos(2 * np.pi * (day - 14.0 / 24.0))  # busiest at two in the afternoon
+    weekend = (np.floor(day).astype(np.int64) % 7) >= 5
+    return np.asarray(load.rate * swing * np.where(weekend, 1.0 - load.weekly, 1.0))
+
+
+def arrivals(rates: F64, step: float, load: Load, draw: np.random.Generator) -> F64:
+    """Moments of a renewal process whose clock runs with the rates, one for each step."""
+    passed = np.concatenate([[0.0], np.cumsum(rates * step)])
+    order = 1.0 / load.variation**2
+    count = int(passed[-1] + 8 * load.variation * np.sqrt(passed[-1]) + 50)
+    ticks = np.cumsum(draw.gamma(order, 1.0 / order, count))
+    moments = np.interp(ticks[ticks < passed[-1]], passed, np.arange(len(passed)) * step)
+    found = moments[moments < load.seconds]
+    return found if found.size else np.zeros(1)
+
+
+def _unrest(load: Load, steps: int, draw: np.random.Generator) -> F64:
+    """A factor around one that forgets half of itself in about two minutes."""
+    keep = 0.5 ** (_STEP / 120.0)
+    noise, level = draw.normal(size=steps), np.zeros(steps)
+    now = draw.normal()
+    for place in range(steps):
+        now = keep * now + np.sqrt(1.0 - keep**2) * noise[place]
+        level[place] = now
+    return np.asarray(np.exp(load.unrest * level - load.unrest**2 / 2))
+
+
+def _tokens(draw: np.random.Generator, count: int, mean: float, std: float, most: int) -> I32:
+    return np.clip(np.exp(draw.normal(mean, std, count)).round(), 1, most).astype(np.int32)

@@ -1,0 +1,92 @@
+"""Recorded requests: Azure 2023, Mooncake, ServeGen rates, splitwise-sim, any table of three columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from proreus.kernels.arrays import F64
+from proreus.model.errors import InputError
+from proreus.reading.table import Row, read_filled_table, read_headless
+from proreus.reading.textfile import read_lines
+from proreus.worlds.inference.model.requests import RequestTrace, trace_of
+
+SERVEGEN_SECONDS = 600.0
+"""Of one window of ServeGen's rates."""
+_ANY = ("arrival", "prompt", "output")
+
+
+def read_azure(path: Path) -> RequestTrace:
+    """TIMESTAMP,ContextTokens,GeneratedTokens; it begins with the first request."""
+    rows = read_filled_table(path, required=("TIMESTAMP", "ContextTokens", "GeneratedTokens"))
+    arrival = np.array([_moment(row) for row in rows])
+    return _ordered(path, arrival - arrival.min(), rows, ("ContextTokens", "GeneratedTokens"))
+
+
+def _moment(row: Row) -> float:
+    text = row.text("TIMESTAMP")
+    try:
+        seconds, _, fraction = text.partition(".")
+        return datetime.fromisoformat(seconds).timestamp() + float(f"0.{fraction or 0}")
+    except ValueError as error:
+        raise row.fail("TIMESTAMP", str(error)) from None
+
+
+def read_any(path: Path) -> RequestTrace:
+    """arrival (seconds), prompt, output (tokens)."""
+    rows = read_filled_table(path, required=_ANY)
+    return _ordered(path, np.array([row.number("arrival") for row in rows]), rows, _ANY[1:])
+
+
+def read_splitwise(path: Path) -> RequestTrace:
+    """arrival_timestamp, prompt_size, token_size."""
+    rows = read_filled_table(
+        path,
+        required=("arrival_timestamp", "prompt_size", "token_size"),
+        optional=("request_id", "request_type", "application_id", "batch_size"),
+    )
+    arrival = np.array([row.number("arrival_timestamp") for row in rows])
+    return _ordered(path, arrival, rows, ("prompt_size", "token_size"))
+
+
+def _ordered(path: Path, arrival: F64, rows: Sequence[Row], tokens: tuple[str, ...]) -> RequestTrace:
+    prompt, output = (np.array([row.integer(name, minimum=1) for row in rows]) for name in tokens)
+    order = np.argsort(arrival, kind="stable")
+    return trace_of(path.stem, arrival[order], prompt[order], output[order])
+
+
+def read_mooncake(path: Path) -> RequestTrace:
+    """One JSON object a line: timestamp (milliseconds), input_length, output_length."""
+    found: list[tuple[float, int, int]] = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            tokens = int(entry["input_length"]), int(entry["output_length"])
+            found.append((float(entry["timestamp"]) / 1000.0, *tokens))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"not a request: {error}", file=path, line=number) from error
+    if not found:
+        raise InputError("has no requests", file=path)
+    arrival, prompt, output = (np.array(column) for column in zip(*found, strict=True))
+    order = np.argsort(arrival, kind="stable")
+    return trace_of(path.stem, arrival[order], np.maximum(prompt, 1)[order], np.maximum(output, 1)[order])
+
+
+def read_servegen(folder: Path) -> F64:
+    """[windows] requests a second of all clients of a service, ten minutes a window."""
+    files = sorted(folder.glob("chunk-*-trace.csv"))
+    if not files:
+        raise InputError("has no file chunk-*-trace.csv", file=folder)
+    total: dict[int, float] = {}
+    names = ("start", "rate", "variation", "distribution", "shape", "scale")
+    for file in files:
+        for row in read_headless(file, {6: names}, delimiter=","):
+            window = int(row.number("start") // SERVEGEN_SECONDS)
+            total[window] = total.get(window, 0.0) + row.number("rate")
+    return np.array([total.get(window, 0.0) for window in range(max(total) + 1)])

@@ -1,0 +1,50 @@
+"""The world of LLM serving clusters as one value."""
+
+from __future__ import annotations
+
+from proreus.contract.own import playing
+from proreus.contract.world import Quantity, Words, World
+from proreus.worlds.inference.flags import InferenceFlags
+from proreus.worlds.inference.play import play
+from proreus.worlds.inference.policies.catalogue import POLICIES
+from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario, from_json
+from proreus.worlds.inference.simulation.outcome import MEASURES
+from proreus.worlds.inference.traces.datasets import DATASETS
+from proreus.worlds.inference.traces.generate import Load
+
+
+def warm_up() -> None:
+    """Compile what runs need, or load it from the cache."""
+    scenario = InferenceScenario("warm-up", Load(rate=2.0, seconds=15.0))
+    play(scenario, scenario.load(0), POLICIES.make("threshold"), 0)
+
+
+WORLD = World(
+    name="inference",
+    what="LLM serving clusters: prompt and token pools, and how many instances they have",
+    flags=InferenceFlags,
+    scenario=from_json,
+    presets=tuple(PRESETS),
+    policies=lambda scenario: POLICIES,
+    play=playing(InferenceScenario, play),
+    measures=MEASURES,
+    quantities=(
+        Quantity("load", "Requests that come", "requests/s", "load"),
+        Quantity("instances", "Active instances", "instances", "instances"),
+        Quantity("missed", "Requests not served as promised", "%", "missed"),
+        Quantity("waiting", "Requests that wait", "requests", "waiting"),
+    ),
+    words=Words(
+        noun="instances",
+        place="instance",
+        subject="decision",
+        does={"weighed_gpu_hours": "needs {} of GPUs, weighed by what it misses"},
+    ),
+    warm_up=warm_up,
+    datasets=DATASETS,
+    bench="proreus.worlds.inference.bench:bench_inference",
+    examples={
+        "simulate": "proreus simulate inference --scenario surge --policy apa --explain 12",
+        "compare": "proreus compare inference --scenarios surge,colocated --policies kpa,apa,oracle",
+    },
+)

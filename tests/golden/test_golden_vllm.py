@@ -1,0 +1,70 @@
+"""Logs of vLLM on real GPUs: the timing `profile` with chunked prompts, from profiles of single layers.
+
+The profiles were measured layer by layer, the logs with the whole engine under load: nothing here was fitted
+to them but the millisecond that the host takes between two iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from proreus.kernels.arrays import F64
+from proreus.worlds.inference.model.cluster import ClusterSpec, Group, InstanceKind
+from proreus.worlds.inference.model.hardware import gpu
+from proreus.worlds.inference.model.llm import language_model
+from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.traces.layer_profiles import read_layer_profile
+from proreus.worlds.inference.traces.vllm_log import ServedRequests, read_vllm_log
+from tests.real_data import real_data
+
+MEASURES: dict[str, Callable[[F64], float]] = {
+    "mean": lambda values: float(values.mean()),
+    "p90": lambda values: float(np.percentile(values, 90)),
+}
+
+
+def served_and_simulated(overhead: float | None = None) -> tuple[ServedRequests, F64, F64]:
+    """(what was logged, TTFT and TPOT of ours): Llama 3.1 8B on one GPU, 128 sequences, 2,048 tokens."""
+    data = real_data("llm/llmservingsim") / "llm" / "llmservingsim"
+    served = read_vllm_log(data / "bench" / "RTXPRO6000" / "Llama-3.1-8B" / "vllm" / "requests.jsonl")
+    folder = data / "profiler" / "perf" / "RTXPRO6000" / "meta-llama" / "Llama-3.1-8B" / "bf16" / "tp1"
+    profile = read_layer_profile(folder, language_model("llama3-8b"))
+    if overhead is not None:
+        profile = profile._replace(overhead=overhead)
+    kind = InstanceKind(
+        "vllm",
+        language_model("llama3-8b"),
+        gpu("rtx-pro-6000"),
+        "layers",
+        gpus=1,
+        engine="chunked",
+        batch_limit=128,
+        memory_share=0.9,
+    )
+    spec = ClusterSpec((kind,), (Group("vllm", "mixed", 1),), "jsq")
+    cluster = Cluster(spec, served.trace, {"layers": profile})
+    cluster.advance()
+    rows = cluster.rows()
+    rows = rows[np.argsort(rows[:, c.L_REQUEST])]
+    assert (rows[:, c.L_STATUS] == c.COMPLETED).all() and len(rows) == len(served.trace)
+    tpot = (rows[:, c.L_ENDED] - rows[:, c.L_FIRST]) / np.maximum(rows[:, c.L_OUTPUT] - 1, 1)
+    return served, rows[:, c.L_FIRST] - rows[:, c.L_ARRIVAL], tpot
+
+
+@pytest.mark.parametrize("overhead", [None, 0.0], ids=["with the host", "layers alone"])
+def test_means_and_tails_are_within_a_tenth_of_what_was_measured(overhead: float | None) -> None:
+    served, ttft, tpot = served_and_simulated(overhead)
+    for found, measured in ((ttft, served.ttft), (tpot, served.tpot)):
+        for name, measure in MEASURES.items():
+            assert measure(found) == pytest.approx(measure(measured), rel=0.10), name
+
+
+def test_requests_fare_one_by_one_as_they_were_logged() -> None:
+    """Not the same distribution in another order."""
+    served, ttft, tpot = served_and_simulated()
+    assert np.corrcoef(ttft, served.ttft)[0, 1] > 0.99
+    assert np.corrcoef(tpot, served.tpot)[0, 1] > 0.9

@@ -1,0 +1,283 @@
+"""One instance in plain Python, as slow as it is simple: every request is touched at every step.
+
+What the kernels do with heaps, lazily and for many iterations at once is done here with lists, eagerly and
+one by one. Both engines take whole requests: prompt and tokens on the same instance.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from dataclasses import dataclass, field
+
+from proreus.worlds.inference.model.cluster import InstanceKind
+from proreus.worlds.inference.model.requests import RequestTrace
+from proreus.worlds.inference.model.timings import LayerProfile, Table
+from proreus.worlds.inference.simulation.timing import Batch, iteration, on_curve, timing_of
+
+Served = dict[int, tuple[float, float]]
+"""Request -> (moment of its first token, of its last one)."""
+
+
+@dataclass(eq=False)
+class Request:
+    """Under way."""
+
+    number: int
+    arrival: float
+    prompt: int
+    output: int
+    left: int = field(init=False)
+    phase: str = "prompt"
+    blocked: bool = False
+    passed_over: int = 0
+    first: float = math.nan
+    held: int = 0
+    computed: int = 0
+    chunk: int = 0
+
+    def __post_init__(self) -> None:
+        self.left = self.output
+
+
+def requests_of(trace: RequestTrace) -> list[Request]:
+    """In order of arrival."""
+    columns = zip(trace.arrival.tolist(), trace.prompt.tolist(), trace.output.tolist(), strict=True)
+    return [Request(number, *row) for number, row in enumerate(columns)]
+
+
+class Splitwise:
+    """Whole prompts, a limit on tokens, preemption; memory is taken for the whole request with its prompt."""
+
+    def __init__(self, kind: InstanceKind, table: Table) -> None:
+        self._kind, self._table = kind, table
+        self._room = (kind.capacity - kind.model.weights) // kind.model.kv_bytes
+        self.holders: list[Request] = []
+        self.batch: list[Request] = []
+        self.waiting: list[Request] = []
+        self.blocked: list[Request] = []
+        self.pending: list[tuple[Request, str]] = []
+        self.batch_tokens = 0
+        self.run = (0.0, 0.0, 0)  # when it ends, seconds of an iteration, iterations
+        self.pausing = False
+        self.served: Served = {}
+
+    def serve(self, trace: RequestTrace) -> Served:
+        """All requests to their end."""
+        coming = requests_of(trace)
+        while coming or self.batch:
+            if self.batch and (not coming or self.run[0] <= coming[0].arrival):
+                self._end(self.run[0])
+            else:
+                self._arrive(coming.pop(0))
+        return self.served
+
+    def _arrive(self, request: Request) -> None:
+        insort(self.waiting, request, key=lambda one: (one.arrival, one.number))
+        for task in ("prompt", "token")[: 2 if request.output > 1 else 1]:
+            self._add_pending(request, task)
+            if not self.batch:
+                self._start(request.arrival)
+                continue
+            tokens = request.prompt if task == "prompt" else 1
+            decoding = sum(one.phase == "token" for one in self.batch)
+            fits = len(self.batch) < self._kind.batch_limit
+            if (fits and self.batch_tokens + tokens <= self._kind.token_limit) or (
+                task == "prompt"
+                and decoding > 0
+                and self.batch_tokens - decoding + tokens <= self._kind.token_limit
+            ):
+                self._pause(request.arrival)
+
+    def _add_pending(self, request: Request, task: str) -> None:
+        insort(self.pending, (request, task), key=self._key)
+
+    @staticmethod
+    def _key(entry: tuple[Request, str]) -> tuple[int, float]:
+        request, task = entry
+        return (request.passed_over if task == request.phase else 0), request.arrival
+
+    def _pause(self, now: float) -> None:
+        if self.pausing or any(one.phase == "prompt" for one in self.batch):
+            return
+        self.pausing = True
+        ends, seconds, count = self.run
+        elapsed = now - (ends - seconds * count)
+        count = min(max(int(elapsed // seconds), 0) + 1, count)
+        self.run = (now + (seconds * count - elapsed), seconds, count)
+
+    def _end(self, now: float) -> None:
+        self.pausing = False
+        for request in list(self.batch):
+            if request.phase == "prompt":
+                self.batch.remove(request)
+                request.first, request.left = now, request.left - 1
+                request.phase, request.passed_over = "token", 0
+                if request.left:
+                    insort(self.waiting, request, key=lambda one: (one.arrival, one.number))
+                    continue
+            else:
+                request.left -= self.run[2]
+                if request.left:
+                    continue
+                self.batch.remove(request)
+            request.held = 0
+            self.served[request.number] = (request.first, now)
+            self.holders.remove(request)
+        self._start(now)
+
+    def _start(self, now: float) -> None:
+        chosen = self._select()
+        for request in [one for one in self.batch if one not in chosen]:
+            self.batch.remove(request)
+            request.blocked = True
+            self.blocked.append(request)
+            insort(self.waiting, request, key=lambda one: (one.arrival, one.number))
+            self._add_pending(request, "token")
+        for request in [one for one in chosen if one not in self.batch]:
+            self.pending.remove((request, request.phase))
+            self.waiting.remove(request)
+            if request.blocked:
+                self.blocked.remove(request)
+                request.blocked = False
+            if request.phase == "prompt":
+                request.held = request.prompt + request.output
+                self.holders.append(request)
+            self.batch.append(request)
+        for request in self.waiting:
+            request.passed_over += 1
+        if self.batch:
+            self._run(now)
+
+    def _run(self, now: float) -> None:
+        prompts = sum(one.prompt for one in self.batch if one.phase == "prompt")
+        decodes = sum(one.phase == "token" for one in self.batch)
+        x = float(prompts + decodes)
+        if prompts:
+            seconds = on_curve(self._table.prompt_at, self._table.prompt_time, len(self._table.prompt_at), x)
+            seconds *= 1.1 if decodes else 1.0
+            count = 1
+        else:
+            seconds = on_curve(self._table.token_at, self._table.token_time, len(self._table.token_at), x)
+            count = min(one.left for one in self.batch)
+        self.run = (now + seconds * count, seconds, count)
+
+    def _select(self) -> list[Request]:
+        chosen: list[Request] = []
+        held = sum(one.held for one in self.holders)
+        tokens = 0
+
+        def add(request: Request) -> bool:
+            nonlocal held, tokens
+            need = request.prompt + request.output if request.phase == "prompt" and not request.held else 0
+            if held + need > self._room:
+                return False
+            held, tokens = held + need, tokens + self._tokens(request)
+            chosen.append(request)
+            return True
+
+        def too_many(request: Request) -> bool:
+            return bool(chosen) and tokens + self._tokens(request) > self._kind.token_limit
+
+        limit = self._kind.batch_limit
+        for request, task in self.pending:
+            passed = request.passed_over if task == request.phase else 0
+            if passed < self._kind.preemption_limit or len(chosen) == limit or too_many(request):
+                break
+            if request not in chosen:
+                add(request)
+        for request in self._prompts_in_order():
+            if len(chosen) == limit or too_many(request):
+                break
+            if request not in chosen and not add(request):
+                break
+        for request in [*self.blocked, *self.batch]:
+            if len(chosen) == limit or too_many(request):
+                break
+            if request not in chosen:
+                add(request)
+        full = False
+        for request in list(self.waiting):
+            if len(chosen) == limit:
+                break
+            if request in chosen or (full and request.phase == "prompt"):
+                continue
+            if too_many(request):
+                break
+            full = not add(request) or full
+        self.batch_tokens = tokens
+        return chosen
+
+    def _prompts_in_order(self) -> list[Request]:
+        return sorted((one for one in self.waiting if one.phase == "prompt"), key=lambda one: one.number)
+
+    @staticmethod
+    def _tokens(request: Request) -> int:
+        return request.prompt if request.phase == "prompt" else 1
+
+
+def serve_chunked(trace: RequestTrace, kind: InstanceKind, profile: LayerProfile) -> Served:
+    """Chunked prompts over pages, one iteration after the other."""
+    timing, block = timing_of([profile]), kind.block
+    pages = (kind.capacity - kind.model.weights) // (kind.model.kv_bytes * block)
+    coming, waiting, running = requests_of(trace), list[Request](), list[Request]()
+    served: Served = {}
+    now = 0.0
+
+    def taken(request: Request) -> int:
+        return math.ceil((request.computed + request.chunk) / block)
+
+    def target(request: Request) -> int:
+        return request.prompt + request.output - request.left
+
+    while coming or waiting or running:
+        while coming and coming[0].arrival < now:  # iterations end before somebody comes
+            insort(waiting, coming.pop(0), key=lambda one: (one.arrival, one.number))
+        if not waiting and not running:
+            now = max(now, coming[0].arrival)
+            waiting.append(coming.pop(0))
+        budget, preempted = kind.token_limit, False
+
+        for request in running:
+            request.chunk = 0
+        decoding = [one for one in running if one.phase == "token"]
+        while sum(math.ceil((one.computed + (one in decoding)) / block) for one in running) > pages:
+            last = running.pop()
+            last.computed, last.phase, preempted = 0, "prompt", True
+            decoding = [one for one in running if one.phase == "token"]
+            insort(waiting, last, key=lambda one: (one.arrival, one.number))
+        for request in decoding:
+            request.chunk = 1
+        budget -= len(decoding)
+        for request in [one for one in running if one.phase == "prompt"]:
+            chunk = min(target(request) - request.computed, budget)
+            request.chunk = chunk
+            if sum(taken(one) for one in running) > pages:
+                running.remove(request)
+                request.chunk, request.computed, preempted = 0, 0, True
+                insort(waiting, request, key=lambda one: (one.arrival, one.number))
+            else:
+                budget -= chunk
+        while not preempted and waiting and budget > 0 and len(running) < kind.batch_limit:
+            request = waiting[0]
+            request.chunk = min(target(request), budget)
+            if sum(taken(one) for one in running) + taken(request) > pages:
+                request.chunk = 0
+                break
+            budget -= request.chunk
+            running.append(waiting.pop(0))
+        prompts = [one for one in running if one.phase == "prompt" and one.chunk]
+        tokens = sum(one.chunk for one in prompts)
+        behind = sum(one.chunk * one.computed for one in prompts) / max(tokens, 1)
+        context = sum(one.computed for one in decoding)
+        now += iteration(timing, 0, Batch(tokens, behind, len(decoding), context, len(running)))[0]
+        for request in list(running):
+            request.computed += request.chunk
+            if request.chunk and request.computed == target(request):
+                request.left -= 1
+                request.phase = "token"
+                request.first = now if math.isnan(request.first) else request.first
+                if request.left == 0:
+                    running.remove(request)
+                    served[request.number] = (request.first, now)
+    return served

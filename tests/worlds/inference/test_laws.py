@@ -1,0 +1,122 @@
+"""Laws under random scaling at every step: nobody is lost or served twice, memory holds, limits hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proreus.worlds.inference.model.cluster import Engine, Role, Scheduler
+from proreus.worlds.inference.model.life import StartUp, starting_within
+from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
+from tests.worlds.inference.clusters import TIMINGS, kind_of, requests, spec_of
+from tests.worlds.inference.laws import check
+
+SCHEDULERS: tuple[Scheduler, ...] = (
+    "random",
+    "round_robin",
+    "jsq",
+    "token_jsq",
+    "kv_round_robin",
+    "kv_jsq",
+    "kv_token_jsq",
+    "mixed_pool",
+)
+ENGINES: tuple[Engine, ...] = ("orca", "splitwise", "chunked")
+MOST = 8
+
+
+def roles_of(scheduler: Scheduler) -> tuple[Role, ...]:
+    """Pools that may not stay empty."""
+    return ("prompt", "token") if scheduler in TWO_POOLS else ("mixed",)
+
+
+def shaken(seed: int, engine: Engine, timing: str, scheduler: Scheduler, losses: int = 100) -> Cluster:
+    """A run that is scaled at random twenty times a second, and then has what it needs to end."""
+    draw = np.random.default_rng(seed)
+    spec = spec_of(kind_of(engine, timing, room=int(draw.integers(200, 600))), scheduler)
+    spec = type(spec)(
+        **{**vars(spec), "most_losses": losses, "drain_check_seconds": float(draw.choice([0, 0.3]))}
+    )
+    cluster = Cluster(spec, requests(seed), TIMINGS, seed, MOST)
+    roles = roles_of(scheduler)
+    for step in range(40):
+        cluster.advance(0.05 * (step + 1))
+        check(cluster)
+        status = cluster.run.fleet[:, c.STATUS]
+        alive = np.flatnonzero((status != c.ABSENT) & (status != c.STOPPED))
+        match int(draw.integers(6)):
+            case 0 | 1:
+                cluster.order("one", roles[int(draw.integers(len(roles)))], StartUp(0.05, 1e-4, 1e-4, 0.02))
+            case 2 if (status == c.ACTIVE).any():
+                cluster.drain(int(draw.choice(np.flatnonzero(status == c.ACTIVE))))
+            case 3 if alive.size:
+                cluster.lose(int(draw.choice(alive)))
+            case 4 if len(roles) == 2 and (status == c.ACTIVE).any():
+                cluster.migrate(
+                    int(draw.choice(np.flatnonzero(status == c.ACTIVE))), roles[int(draw.integers(2))]
+                )
+            case _:
+                pass
+        check(cluster)
+    for row in range(len(roles)):
+        if cluster.run.fleet[row, c.STATUS] not in (c.ABSENT, c.STOPPED):
+            cluster.lose(row)
+    for role in roles:
+        assert cluster.order("one", role, starting_within(0.0)) is not None
+    assert cluster.advance()
+    check(cluster)
+    return cluster
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize(
+    ("engine", "timing"),
+    [("orca", "table"), ("splitwise", "table"), ("splitwise", "layers"), ("chunked", "layers")],
+)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000))
+def test_every_request_ends_once_whatever_is_scaled(
+    engine: Engine, timing: str, scheduler: Scheduler, seed: int
+) -> None:
+    cluster = shaken(seed, engine, timing, scheduler)
+    rows = cluster.rows()
+    assert sorted(rows[:, c.L_REQUEST].tolist()) == list(range(len(cluster.trace)))
+    assert set(rows[:, c.L_STATUS].tolist()) <= {c.COMPLETED, c.REJECTED}
+    done = rows[rows[:, c.L_STATUS] == c.COMPLETED]
+    assert (done[:, c.L_ARRIVAL] <= done[:, c.L_STARTED]).all()
+    assert (done[:, c.L_STARTED] < done[:, c.L_FIRST]).all() and (
+        done[:, c.L_FIRST] <= done[:, c.L_ENDED]
+    ).all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000), engine=st.sampled_from(ENGINES))
+def test_the_same_seed_gives_the_same_log(seed: int, engine: Engine) -> None:
+    first, second = (
+        shaken(seed, engine, "table" if engine != "chunked" else "layers", "mixed_pool") for _ in range(2)
+    )
+    assert np.array_equal(first.rows(), second.rows(), equal_nan=True)
+    assert first.events == second.events
+
+
+def test_requests_whose_instances_are_lost_too_often_are_lost() -> None:
+    statuses = set()
+    for seed in range(12):
+        statuses |= set(shaken(seed, "splitwise", "table", "jsq", losses=0).rows()[:, c.L_STATUS].tolist())
+    assert statuses == {c.COMPLETED, c.LOST} or statuses == {c.COMPLETED, c.LOST, c.REJECTED}
+
+
+def test_nothing_happens_differently_when_time_is_cut_in_pieces() -> None:
+    spec = spec_of(kind_of("splitwise", "table", 400), "mixed_pool")
+    whole, pieces = (Cluster(spec, requests(3), TIMINGS) for _ in range(2))
+    whole.advance()
+    now = 0.0
+    while not pieces.advance(now) and now < 100.0:
+        now += 0.037
+    assert pieces.advance(math.inf)
+    assert np.array_equal(whole.rows(), pieces.rows(), equal_nan=True)
