@@ -94,7 +94,7 @@ def test_data_list_without_a_folder(proreus: Proreus, tmp_path: Path) -> None:
     found = json.loads((tmp_path / "d.json").read_text())["datasets"]
     names = [name for known in registered() for name in world(known).datasets]
     assert [row["name"] for row in found] == names
-    keys = ["name", "here", "what", "licence", "world"]
+    keys = ["name", "here", "what", "licence", "address", "world"]
     assert all(list(row) == keys and row["here"] is False for row in found)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proreus.cli import data
+from proreus.cli import data_list
 from proreus.cli.main import main
 from proreus.reading.catalogue import Dataset, known
 
@@ -67,7 +67,7 @@ def test_results_and_log_do_not_mix(
         logging.getLogger("proreus.traces").warning("looking")
         return known(datasets, folder)
 
-    monkeypatch.setattr(data, "known", known_and_said)
+    monkeypatch.setattr(data_list, "known", known_and_said)
     assert main(["data", "list", "--log_json"]) == 0
     said = capsys.readouterr()
     assert {json.loads(line)["message"] for line in said.err.splitlines()} == {"looking"}

@@ -42,7 +42,8 @@ def test_a_killed_worker_ends_an_evolution_that_then_goes_on(proreus: Proreus, t
     whole = ("train", "pods", *EVOLUTION, "--generations", "20", "--processes", "2")
     with started(tmp_path, *whole) as process:
         journal = tmp_path / "out/journal.jsonl"
-        wait_for(lambda: journal.exists() and journal.read_text().count("\n") >= 2)
+        # The start, then generations.
+        wait_for(lambda: journal.exists() and journal.read_text().count("\n") >= 3)
         os.kill(workers(process.pid)[0], signal.SIGKILL)
         assert_refused(ended(process), 1, "a worker process died", "go on with --resume out")
         wait_for(lambda: not members(process.pid), 10)

@@ -106,6 +106,7 @@ def test_a_comparison_writes_what_comparisons_write(proreus: Proreus, tmp_path: 
         measure = MEASURES[row["measure"]]
         assert (row["unit"], row["better"], row["n"]) == (measure.unit, measure.better, 2)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "command.txt",
         "report.html",
         "rows.csv",
         "rows.json",

@@ -1,7 +1,8 @@
 """The part of `proreus bench live` that goes over the wire: a service keeps the cluster and hears changes.
 
-One client over one connection: with each question a pod has left and another has come. The service is a
-process of its own. Times are those of a clock, so the quietest of a few rounds counts.
+One client over one connection: with each question a pod has left and another has come, and each class was
+asked about once before. The service is a process of its own. Times are those of a clock, so the quietest of a
+few rounds counts.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ def _asked(
                 batch = plain[first : first + _AT_ONCE]
                 kept.note(*(AddPod(pod, rooms[(first + k) % len(rooms)]) for k, pod in enumerate(batch)))
                 kept.decide(None)
+            for number, spec in enumerate(generated.specs):  # as within the process: of known classes
+                kept.decide(pod_wire(Pod(f"asked-{number}", spec)))
             tell(f"questions to {policy} over the wire")
             rounds = []
             for number in range(_ROUNDS):

@@ -214,7 +214,11 @@ def descend(
 
     updates = learner.train(task.scenarios, task.configs, task.workers, run.saved)
     every = task.configs[-1].evaluate_every
-    yield from live(run, updates, judge, every=every, stopped=stopped, begin=begin)
+    try:
+        yield from live(run, updates, judge, every=every, stopped=stopped, begin=begin)
+    finally:
+        if isinstance(updates, Generator):
+            updates.close()  # now, and not when the interpreter ends: it may hold a cluster
     if not run.best.began:  # an old run that is done
         begin(())
 

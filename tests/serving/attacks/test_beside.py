@@ -131,7 +131,7 @@ def test_both_serve_the_same_one_learns_and_the_other_takes_over(
             for client in clients:
                 side.report(client)
         # One process learns from what was reported to both.
-        wait_for(lambda: side.learned("") == 3 and side.learned("2") == 3, 60)
+        wait_for(lambda: side.learned("") == 3 and side.learned("2") == 3, 150)
         assert len(processes_of(services[0].process.pid)) > len(processes_of(services[1].process.pid))
         wait_for(same_version(clients, store), 20)
         # It is killed while reports come in at both.
