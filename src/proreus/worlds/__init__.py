@@ -46,6 +46,7 @@ WORLDS: dict[str, Registered] = {
         "proreus.worlds.rebalance.world:WORLD",
         {"proreus/Rebalance-v0": "proreus.worlds.rebalance.windows.env:DeployEnv"},
     ),
+    "workflows": Registered("proreus.worlds.workflows.world:WORLD"),
 }
 
 
