@@ -155,7 +155,7 @@ def make_bids(bidder: Bidder, rows: F32, context: F32, fits: U8, bids: F32) -> N
     _add_layer(bidder.top_whole, summary, base)
     for server in range((places + 1) // 2):
         last = min(2 * server + 2, places)  # of rows that are no pairs the last one may stand alone
-        if not fits[2 * server : last].any():
+        if not (fits[2 * server] or fits[last - 1]):
             continue
         passing = _ZERO
         for place in range(2 * server, last):

@@ -11,7 +11,7 @@ import numpy as np
 from proreus.kernels.arrays import F64, I32
 from proreus.model.errors import UsageError
 
-WINDOW = 4
+WINDOW = 2
 """Ready tasks that numbered actions reach: the most urgent ones."""
 HOUR = 3600.0
 MOST_TASKS = 100_000

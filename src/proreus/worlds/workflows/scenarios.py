@@ -30,10 +30,9 @@ _NAME = r"(?:(?P<dataset>[\w-]+)/)?(?P<scenario>[\w-]+)(?:@(?P<count>\d+))?"
 _SEEDS_APART = 1_000_000
 _MOST_WORKFLOWS = 10_000
 _MOST_LOAD = 100.0
+_TRIES = 1_000
 _WIDEST = 30
 """Of generated workflows."""
-LARGEST = 200
-"""Tasks of a workflow among many; larger ones would be most of a run by themselves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +56,10 @@ class WorkflowsScenario:
     """Workflows of a run, where they arrive."""
     files: Path | None = None
     """A workflow, or a folder of them; None: generated."""
+    ahead: bool = False
+    """Whether workflows that arrive are planned at once, too, before any of their tasks has run."""
+    largest: int = 200
+    """Tasks of a workflow among many; larger ones would be most of a run by themselves."""
     part: Part = "test"
 
     world: ClassVar[str] = "workflows"
@@ -64,6 +67,8 @@ class WorkflowsScenario:
     def __post_init__(self) -> None:
         if not 0 <= self.load_share <= _MOST_LOAD:
             raise UsageError(f"load: {self.load_share} is not between 0 and {_MOST_LOAD:g}")
+        if self.largest < 1:
+            raise UsageError(f"largest: {self.largest} is not at least 1")
         if not 1 <= self.count <= _MOST_WORKFLOWS:
             raise UsageError(f"count: {self.count} is not between 1 and {_MOST_WORKFLOWS:,}")
 
@@ -110,8 +115,7 @@ class WorkflowsScenario:
     def _many(self, draw: np.random.Generator) -> Arrivals:
         known = self._recorded()
         workflows = tuple(
-            known[int(draw.integers(len(known)))] if known else draw_workflow(draw, _WIDEST)
-            for _ in range(self.count)
+            known[int(draw.integers(len(known)))] if known else self._small(draw) for _ in range(self.count)
         )
         usual = float(np.mean([workflow.runtime.sum() for workflow in workflows]))
         gap = usual / (self.load_share * float(self.terms.speeds.sum()))
@@ -119,15 +123,21 @@ class WorkflowsScenario:
         paths = np.array([critical_path(workflow, self.terms) for workflow in workflows])
         # No deadline is so near that nothing could be done about it.
         spans = np.maximum(self.terms.deadline * paths, 1.0)
-        return Arrivals(self.name, workflows, arrival, arrival + spans, self.terms, ahead=False)
+        return Arrivals(self.name, workflows, arrival, arrival + spans, self.terms, self.ahead)
+
+    def _small(self, draw: np.random.Generator) -> Workflow:
+        for _ in range(_TRIES):
+            if len(found := draw_workflow(draw, _WIDEST)) <= self.largest:
+                return found
+        raise UsageError(f"largest: of {_TRIES} workflows none has at most {self.largest} tasks")
 
     def _recorded(self) -> list[Workflow]:
         if self.files is None:
             return []
         found = [read_workflow(file) for file in of_part(files_in(self.files), self.part)]
-        known = [workflow for workflow in found if len(workflow) <= LARGEST]
+        known = [workflow for workflow in found if len(workflow) <= self.largest]
         if not known:
-            raise UsageError(f"{self.files}: no workflow of this part has at most {LARGEST} tasks")
+            raise UsageError(f"{self.files}: no workflow of this part has at most {self.largest} tasks")
         return known
 
     def start(self, work: Load, seed: int) -> WorkflowsRun:
@@ -192,7 +202,7 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Wo
         files = None if entry["files"] is None else Path(entry["files"])
         if "/" in name and data is not None:
             files = parse_scenario(name.partition(":")[0], data_dir(data)).files
-        kept = {key: entry[key] for key in ("load_share", "count", "part")}
+        kept = {key: entry[key] for key in ("load_share", "count", "ahead", "largest", "part")}
         return WorkflowsScenario(name, Terms(**terms), files=files, **kept)
     except (KeyError, TypeError, AttributeError, UsageError) as error:
         raise ValueError(f"not a scenario: {error}") from error

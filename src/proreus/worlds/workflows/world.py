@@ -47,6 +47,8 @@ WORLD = World(
     ),
     warm_up=warm_up,
     datasets=DATASETS,
+    learners={"es": "proreus.worlds.workflows.training.learners:ES"},
+    trains_on=("calm", "busy", "rush", "static"),
     bench="proreus.worlds.workflows.bench:bench_workflows",
     examples={
         "simulate": "proreus simulate workflows --scenario busy --policy deadline --watch 10",

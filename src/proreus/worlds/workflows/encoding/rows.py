@@ -16,6 +16,9 @@ from proreus.worlds.workflows.state.columns import (
     BACKLOG,
     BILLING,
     BY_MAKESPAN,
+    CAME,
+    LATE_FEE,
+    LATE_RATE,
     NOW,
     OVER,
     READIES,
@@ -29,7 +32,6 @@ from proreus.worlds.workflows.state.placement import (
     inputs_possible,
     may_wait,
     paid_until,
-    penalty_of,
 )
 
 VERSION = "workflows-1"
@@ -37,13 +39,15 @@ PAIR_FEATURES = (
     "places",
     "waits",
     "dollars of rent",
-    "dollars of penalty if the rest runs at this speed",
-    "lateness then, in spans of the deadline",
+    "dollars of newly paid time behind it that others will use, as work has come so far",
+    "dollars of the fee, if the rest runs at this speed or is spread over what is rented",
+    "dollars of lateness if the rest runs at this speed",
+    "dollars of lateness of all workflows while what waits is spread over what is rented",
+    "lateness, in spans of the deadline",
     "lateness of the task, in spans of the deadline",
     "log seconds until it starts",
     "log seconds that it takes",
     "the machine is rented",
-    "share of a period that stays paid and idle",
     "periods until the machine is free",
     "price, of the dearest",
     "log speed, of the fastest",
@@ -63,10 +67,13 @@ CONTEXT = (
     "log workflows that are not over",
     "log hours of runtime not placed yet, per rented speed",
     "dollars an hour of what is rented",
+    "log speed that work asks for as it has come so far",
 )
 PAIRS = len(PAIR_FEATURES)
 SIZES = (len(FEATURES), len(CONTEXT))
 _MOST = 8.0
+_HALF_AN_HOUR = 1800.0
+"""Before the first arrival nothing came for so long, or so it is taken."""
 
 
 def rows_for(machines: int) -> int:
@@ -80,22 +87,20 @@ def encode(work: Work, state: State, rows: F32, context: F32, fits: U8) -> None:
     nodes = work.speed.size
     rows[:] = 0.0
     fits[:] = 0
-    fastest, dearest = work.speed.max(), max(work.price.max(), 1e-12)
+    _fill_context(work, state, context)
     for slot in range(min(state.tally[READIES], WINDOW)):
-        task = state.ready[slot]
-        inputs_possible(work, state, task)
-        _fill_slot(work, state, rows[slot * nodes : (slot + 1) * nodes], slot, (fastest, dearest))
+        inputs_possible(work, state, state.ready[slot])
+        _fill_slot(work, state, rows[slot * nodes : (slot + 1) * nodes], slot)
         fits[slot * nodes : (slot + 1) * nodes] = 1
     rows[WINDOW * nodes, 1] = 1.0
     fits[WINDOW * nodes] = may_wait(work, state)
-    _fill_context(work, state, context)
 
 
 @compiled
-def _fill_slot(work: Work, state: State, rows: F32, slot: int, most: tuple[float, float]) -> None:
-    """The rows of one ready task; most = (fastest speed, highest price)."""
-    fastest, dearest = most
-    task, now = state.ready[slot], state.figure[NOW]
+def _fill_slot(work: Work, state: State, rows: F32, slot: int) -> None:
+    """The rows of one ready task."""
+    task, now, fastest = state.ready[slot], state.figure[NOW], work.speed.max()
+    dearest, (rented, promised) = max(work.price.max(), 1e-12), _rented_speed(work, state)
     plan = work.option[BY_MAKESPAN] == 1
     first, first_with_rest = np.inf, np.inf
     for node in range(work.speed.size):
@@ -105,57 +110,92 @@ def _fill_slot(work: Work, state: State, rows: F32, slot: int, most: tuple[float
         first = min(first, finish)
         first_with_rest = min(first_with_rest, finish + work.tail[task] / work.speed[node])
         row[0] = 1.0
-        row[6] = np.log1p(start - now) / 8.0
-        row[7] = np.log1p(seconds) / 8.0
-        row[11] = work.price[node] / dearest
-        row[12] = np.log(work.speed[node] / fastest) / 3.0
-        row[13] = np.log1p(state.possible[node] - now) / 8.0
+        row[9] = np.log1p(start - now) / 8.0
+        row[10] = np.log1p(seconds) / 8.0
+        row[13] = work.price[node] / dearest
+        row[14] = np.log(work.speed[node] / fastest) / 3.0
+        row[15] = np.log1p(state.possible[node] - now) / 8.0
         for feature in range(work.graph.shape[1]):
             row[PAIRS + feature] = work.graph[task, feature]
         if plan:
-            row[16], row[17] = finish, slot
-            row[18] = finish + work.tail[task] / work.speed[node]
+            row[19] = slot
         else:
-            row[14] = slot
-            _fill_money(work, state, row, (task, node), (finish, fastest))
-    if plan:
-        for node in range(work.speed.size):
-            seconds = work.duration[task, node]
-            finish = earliest_start(state, node, state.possible[node], seconds) + seconds
-            rest = work.tail[task] / work.speed[node]
-            scale = max(work.up[task], 1e-9)
-            rows[node, 16] = min((finish - first) / scale, _MOST)
-            rows[node, 18] = min((finish + rest - first_with_rest) / scale, _MOST)
+            row[16] = slot
+            _fill_money(work, state, row, (task, node), (finish, fastest, rented, promised))
+    for node in range(work.speed.size if plan else 0):
+        seconds = work.duration[task, node]
+        finish = earliest_start(state, node, state.possible[node], seconds) + seconds
+        rest = work.tail[task] / work.speed[node]
+        scale = max(work.up[task], 1e-9)
+        rows[node, 18] = min((finish - first) / scale, _MOST)
+        rows[node, 20] = min((finish + rest - first_with_rest) / scale, _MOST)
 
 
 @compiled
-def _fill_money(work: Work, state: State, row: F32, pair: tuple[int, int], ends: tuple[float, float]) -> None:
-    """What a placement means for rent and deadline; pair = (task, node), ends = (finish, fastest speed)."""
-    (task, node), (finish, fastest) = pair, ends
-    now, period, workflow = state.figure[NOW], work.term[BILLING], work.workflow[task]
-    deadline = work.deadline[workflow]
+def _rented_speed(work: Work, state: State) -> tuple[float, float]:
+    """(speed of all machines that are paid for now, runtime that they have been given and not done)."""
+    total, promised = 0.0, 0.0
+    for node in range(work.speed.size):
+        if state.until[node] > state.figure[NOW]:
+            total += work.speed[node]
+            promised += work.speed[node] * max(state.busy_until[node] - state.figure[NOW], 0.0)
+    return total, promised
+
+
+@compiled
+def _speed_asked(work: Work, state: State) -> float:
+    """Of machines that would keep up with the work as it has come so far."""
+    since = state.figure[NOW] - work.arrival[0] + _HALF_AN_HOUR
+    return state.figure[CAME] / since
+
+
+@compiled
+def _bent(dollars: float) -> float:
+    """As they are up to four, then ever slower: large amounts stay apart and small."""
+    return dollars if dollars < 4.0 else 4.0 + 4.0 * np.log(dollars / 4.0)
+
+
+@compiled
+def _fill_money(
+    work: Work, state: State, row: F32, pair: tuple[int, int], known: tuple[float, float, float, float]
+) -> None:
+    """What a placement means for rent and deadline.
+
+    known = (finish, fastest speed, speed rented, runtime that is promised to what is rented).
+    """
+    (task, node), (finish, fastest, rented, promised) = pair, known
+    now, workflow = state.figure[NOW], work.workflow[task]
+    deadline, rate = work.deadline[workflow], work.term[LATE_RATE]
     span = deadline - work.arrival[workflow]
     after = finish + work.tail[task] / work.speed[node]
-    row[2] = min(added_rent(work, state, node, finish), _MOST)
-    row[3] = min(penalty_of(work, workflow, after), _MOST)
-    row[4] = min(max((after - deadline) / span, -1.0), 3.0)
-    row[5] = min(max((finish - work.sub_deadline[task]) / span, -1.0), 3.0)
-    row[8] = state.until[node] > now
-    paid = paid_until(work, state, node, finish) - max(state.busy_until[node], finish)
-    row[9] = min(paid / period, _MOST)
-    row[10] = min(max(state.busy_until[node] - now, 0.0) / period, _MOST)
+    is_rented = state.until[node] > now
+    row[2] = _bent(added_rent(work, state, node, finish))
+    with_it = rented if is_rented else rented + work.speed[node]
+    paid = paid_until(work, state, node, finish)
+    if not is_rented or paid > state.until[node]:
+        used = min(_speed_asked(work, state) / with_it, 1.0)
+        row[3] = _bent((paid - finish) * work.price[node] * used)
+    spread = now + (promised + state.to_do[workflow]) / with_it
+    if max(after, spread) > deadline:
+        row[4] = work.term[LATE_FEE]
+    row[5] = _bent(max(after - deadline, 0.0) * rate)
+    here = state.tally[ARRIVED] - state.tally[OVER]
+    row[6] = _bent(here * rate * (promised + max(state.figure[BACKLOG], 0.0)) / with_it)
+    row[7] = min(max((after - deadline) / span, -1.0), 3.0)
+    row[8] = min(max((finish - work.sub_deadline[task]) / span, -1.0), 3.0)
+    row[11] = is_rented
+    row[12] = _bent(max(state.busy_until[node] - now, 0.0) / work.term[BILLING])
     soonest = now + (work.runtime[task] + work.tail[task]) / fastest
-    row[15] = min(max((deadline - soonest) / span, -1.0), 1.0)
+    row[17] = min(max((deadline - soonest) / span, -1.0), 1.0)
 
 
 @compiled
 def _fill_context(work: Work, state: State, context: F32) -> None:
     now, nodes = state.figure[NOW], work.speed.size
-    rented, busy, speed, price = 0, 0, 0.0, 0.0
+    rented, busy, price = 0, 0, 0.0
     for node in range(nodes):
         if state.until[node] > now:
             rented += 1
-            speed += work.speed[node]
             price += work.price[node]
         if state.busy_until[node] > now:
             busy += 1
@@ -164,6 +204,7 @@ def _fill_context(work: Work, state: State, context: F32) -> None:
     context[2] = rented / nodes
     context[3] = busy / nodes
     context[4] = np.log1p(state.tally[ARRIVED] - state.tally[OVER]) / 4.0
-    hours = max(state.figure[BACKLOG], 0.0) / 3600.0 / max(speed, 1.0)
+    hours = max(state.figure[BACKLOG], 0.0) / 3600.0 / max(_rented_speed(work, state)[0], 1.0)
     context[5] = np.log1p(hours) / 4.0
     context[6] = min(price * 3600.0 / 10.0, _MOST)
+    context[7] = np.log1p(_speed_asked(work, state)) / 6.0

@@ -13,6 +13,7 @@ from proreus.worlds.workflows.state.columns import (
     ARRIVED,
     BACKLOG,
     BY_MAKESPAN,
+    CAME,
     DONE,
     ENDED,
     FUTURE,
@@ -56,6 +57,7 @@ def begin(work: Work, state: State) -> None:
         state.missing[task] = work.parent_from[task + 1] - work.parent_from[task]
     for workflow in range(work.arrival.size):
         state.unplaced[workflow] = work.first[workflow + 1] - work.first[workflow]
+        state.to_do[workflow] = work.runtime[work.first[workflow] : work.first[workflow + 1]].sum()
     advance(work, state)
 
 
@@ -100,6 +102,7 @@ def _arrive(work: Work, state: State) -> None:
     for task in range(work.first[workflow], work.first[workflow + 1]):
         state.status[task] = PENDING
         state.figure[BACKLOG] += work.runtime[task]
+        state.figure[CAME] += work.runtime[task]
         if state.missing[task] == 0:
             _make_ready(work, state, task)
 

@@ -62,6 +62,7 @@ class State(NamedTuple):
     ready: I32  # [T] the tasks that may be placed, most urgent first
     turn: I64  # [T] the how-manieth task to become ready
     unplaced: I32  # [W] tasks of each workflow
+    to_do: F64  # [W] runtime of its tasks that are not placed
     end: F64  # [W] of the last of its tasks that are placed
     slot_start: F64  # [N, T] what each machine does when, in order of time
     slot_end: F64  # [N, T]
@@ -87,9 +88,10 @@ READIES, ARRIVED, PLACEMENTS, ENDED, HEAPED, TURNS, WHOLE, LATE, OVER, RENTALS, 
 TALLIES = 11
 
 # Of `figure`: the clock; dollars of rent and of penalties; seconds that workflows were late; their time from
-# arrival to end; the end of the last task placed; runtime of tasks that have come and are not placed.
-NOW, RENT, PENALTY, LATENESS, RESPONSE, HORIZON, BACKLOG = range(7)
-FIGURES = 7
+# arrival to end; the end of the last task placed; runtime of tasks that have come and are not placed, and of
+# all that have come.
+NOW, RENT, PENALTY, LATENESS, RESPONSE, HORIZON, BACKLOG, CAME = range(8)
+FIGURES = 8
 
 WAITS = -1
 """In place of a task: nothing is placed now."""

@@ -153,6 +153,7 @@ def new_state(work: Work) -> State:
             ready=next(integers),
             turn=np.zeros(tasks, dtype=np.int64),
             unplaced=np.zeros(count, dtype=np.int32),
+            to_do=np.zeros(count),
             end=np.zeros(count),
             slot_start=np.zeros((nodes, tasks)),
             slot_end=np.zeros((nodes, tasks)),

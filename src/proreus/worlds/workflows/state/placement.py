@@ -143,6 +143,7 @@ def place(work: Work, state: State, task: int, node: int) -> float:
     workflow = work.workflow[task]
     state.end[workflow] = max(state.end[workflow], finish)
     state.unplaced[workflow] -= 1
+    state.to_do[workflow] -= work.runtime[task]
     return rent + (_close(work, state, workflow) if state.unplaced[workflow] == 0 else 0.0)
 
 

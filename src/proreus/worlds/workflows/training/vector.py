@@ -19,9 +19,12 @@ from proreus.worlds.workflows.encoding.rows import FEATURES, SIZES
 _ABOVE = 40.0
 """Added to the rule's sum, so that a rectifier lets it through."""
 _RULE = {
-    "waits": -20.0,
+    "waits": -10.0,
     "dollars of rent": -1.0,
-    "dollars of penalty if the rest runs at this speed": -1.0,
+    "dollars of the fee, if the rest runs at this speed or is spread over what is rented": -1.0,
+    "dollars of lateness if the rest runs at this speed": -2.5,
+    "dollars of lateness of all workflows while what waits is spread over what is rented": -0.3,
+    "lateness, in spans of the deadline": -0.2,
     "log seconds until it starts": -0.1,
     "log seconds that it takes": -0.1,
     "slot": -0.5,
