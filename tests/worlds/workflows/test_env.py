@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -19,7 +20,8 @@ from proreus.worlds.workflows.env import WholeWorkflow, WorkflowsEnv
 def test_rewards_add_up_to_what_is_paid(scenario: str) -> None:
     env, dice = WorkflowsEnv(scenario), np.random.default_rng(0)
     env.reset(seed=3)
-    total, over, info = 0.0, False, {}
+    total, over = 0.0, False
+    info: dict[str, Any] = {}
     while not over:
         legal = np.flatnonzero(env.action_masks())
         seen, reward, over, truncated, info = env.step(int(dice.choice(legal)))
@@ -33,7 +35,7 @@ def test_illegal_actions_raise_or_count_as_the_first_legal_one() -> None:
     strict, lenient = WorkflowsEnv("static"), WorkflowsEnv("static", illegal="first")
     for env in (strict, lenient):
         env.reset(seed=1)
-    wait = int(strict.action_space.n) - 1  # a plan waits for nothing
+    wait = strict.action_masks().size - 1  # a plan waits for nothing
     with pytest.raises(IllegalDecision, match="masked"):
         strict.step(wait)
     assert lenient.step(wait)[4]["illegal"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,10 @@ from proreus.worlds.workflows.state.compile import compile_arrivals
 from tests.oracles.workflows_world import PlainWorld
 from tests.worlds.workflows.strategies import all_arrivals
 
-CLOSE = {"rel": 1e-9, "abs": 1e-6}
+
+def close(value: float) -> Any:
+    """As near as two ways of adding up come."""
+    return pytest.approx(value, rel=1e-9, abs=1e-6)
 
 
 def started(arrivals: Arrivals) -> WorkflowsRun:
@@ -59,7 +63,7 @@ def test_kernels_and_plain_python_agree(arrivals: Arrivals, seed: int) -> None:
         # A run goes on by itself while nothing is ready.
         while not plain.ready() or plain.now < seen.now:
             plain.wait()
-        assert plain.now == pytest.approx(seen.now, **CLOSE)
+        assert plain.now == close(seen.now)
         assert plain.ready() == set(seen.ready.tolist())
         assert plain.events() or not seen.may_wait
         if isinstance(decision, Wait):
@@ -67,20 +71,20 @@ def test_kernels_and_plain_python_agree(arrivals: Arrivals, seed: int) -> None:
         else:
             task, node = decision.task, decision.node
             expected = plain.start_on(task, node) + plain.tasks[task].seconds[node]
-            assert seen.finish(task, node) == pytest.approx(expected, **CLOSE)
+            assert seen.finish(task, node) == close(expected)
             plain.place(task, node)
         earned += run.apply(decision)
     state = run.state
-    for number, task in enumerate(plain.tasks):
-        assert state.node[number] == task.node
-        assert state.start[number] == pytest.approx(task.start, **CLOSE)
-        assert state.finish[number] == pytest.approx(task.finish, **CLOSE)
-    assert state.figure[RENT] == pytest.approx(plain.rent(), **CLOSE)
-    assert state.figure[PENALTY] == pytest.approx(plain.penalties(), **CLOSE)
+    for number, placed in enumerate(plain.tasks):
+        assert state.node[number] == placed.node
+        assert state.start[number] == close(placed.start)
+        assert state.finish[number] == close(placed.finish)
+    assert state.figure[RENT] == close(plain.rent())
+    assert state.figure[PENALTY] == close(plain.penalties())
     if not arrivals.ahead:
-        assert earned == pytest.approx(-(plain.rent() + plain.penalties()), **CLOSE)
+        assert earned == close(-(plain.rent() + plain.penalties()))
     else:
-        assert earned == pytest.approx(-run.outcome().measures["slr"], **CLOSE)
+        assert earned == close(-run.outcome().measures["slr"])
 
 
 @settings(max_examples=80)
@@ -128,7 +132,7 @@ def test_precedence_capacity_rent_and_bounds_hold_for_every_rule(arrivals: Arriv
         spans = sorted(zip(state.start[mine], state.finish[mine], strict=True))
         assert all(before[1] <= after[0] + 1e-9 for before, after in pairwise(spans))
     integral = float((state.rented * np.array(arrivals.terms.prices) / HOUR).sum())
-    assert state.figure[RENT] == pytest.approx(integral, **CLOSE)
+    assert state.figure[RENT] == close(integral)
     assert (state.rented + 1e-6 >= state.worked).all()
     for number in range(work.arrival.size):
         assert state.end[number] - work.arrival[number] >= work.bound[number] * (1 - 1e-9) - 1e-9

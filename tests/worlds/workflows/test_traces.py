@@ -32,7 +32,11 @@ def two_halves(**changed: Any) -> dict[str, Any]:
             {"id": "b", "name": "b", "parents": ["a"], "children": [], "inputFiles": ["f", "in"]},
             {"id": "a", "name": "a", "parents": [], "children": ["b"], "outputFiles": ["f", "g"]},
         ],
-        "files": [{"id": "f", "sizeInBytes": 70}, {"id": "g", "sizeInBytes": 9}, {"id": "in", "sizeInBytes": 5}],
+        "files": [
+            {"id": "f", "sizeInBytes": 70},
+            {"id": "g", "sizeInBytes": 9},
+            {"id": "in", "sizeInBytes": 5},
+        ],
     }
     went = {"tasks": [{"id": "a", "runtimeInSeconds": 4}, {"id": "b", "runtimeInSeconds": 1.5}]}
     return {"schemaVersion": "1.5", "workflow": {"specification": plan, "execution": went, **changed}}
@@ -143,7 +147,7 @@ def test_other_files_and_empty_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         files_in(tmp_path / "absent")
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(InputError, match="is a file .json"):
+    with pytest.raises(InputError, match=r"is a file \.json"):
         read_workflow(tmp_path / "a.txt")
 
 

@@ -119,7 +119,7 @@ class WorkflowsEnv(gymnasium.Env[Observed, np.int64]):
         seen = None if self.run is None else self.run.next_decision()
         return np.ones(self._fits.size, dtype=np.bool_) if seen is None else seen.action_mask()
 
-    def render(self) -> str | None:  # type: ignore[override]  # text, as render_mode "ansi" says
+    def render(self) -> str | None:
         """The machines as text."""
         if self.render_mode is None or self.run is None:
             return None
@@ -130,9 +130,7 @@ class WorkflowsEnv(gymnasium.Env[Observed, np.int64]):
             raise UsageError("reset the environment before its first step, and after an episode")
         return self.run
 
-    def _after(
-        self, reward: float, *, illegal: bool
-    ) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+    def _after(self, reward: float, *, illegal: bool) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
         assert self.run is not None
         self._over = self.run.next_decision() is None
         info = self._info(illegal=illegal)
@@ -199,7 +197,8 @@ class WholeWorkflow(gymnasium.Wrapper[Observed, Any, Observed, np.int64], Record
     def step(self, action: Any) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
         """Place the workflow."""
         begin, end = self._at_hand()
-        reward, ended, info = 0.0, False, {}
+        reward, ended = 0.0, False
+        info: dict[str, Any] = {}
         chosen = np.asarray(action, dtype=np.int64)
         while not ended:
             seen = self._inner.run.next_decision() if self._inner.run is not None else None

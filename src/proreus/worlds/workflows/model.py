@@ -139,8 +139,8 @@ class MachineKind:
 
 _PER_SPEED = 0.096
 """Dollars an hour of an m5 with two cores, which has speed 1."""
-CLOUD = tuple(MachineKind(4, size / 2, _PER_SPEED * size / 2) for size in (2, 4, 8, 16, 32, 48))
-"""The m5 family as GATES and SPN-CWS rent it, four of each size: twice the cores, half the time, twice the
+CLOUD = tuple(MachineKind(2, size / 2, _PER_SPEED * size / 2) for size in (2, 4, 8, 16, 32, 48))
+"""The m5 family as GATES and SPN-CWS rent it, two of each size: twice the cores, half the time, twice the
 price."""
 CLUSTER = (MachineKind(4, 1.0, 0.1), MachineKind(4, 2.0, 0.2), MachineKind(2, 4.0, 0.4))
 """Ten machines that are simply there."""

@@ -47,8 +47,11 @@ WORLD = World(
     ),
     warm_up=warm_up,
     datasets=DATASETS,
-    learners={"es": "proreus.worlds.workflows.training.learners:ES"},
-    trains_on=("calm", "busy", "rush", "static"),
+    learners={
+        "es": "proreus.worlds.workflows.training.learners:ES",
+        "ppo": "proreus.worlds.workflows.training.torch_learners:PPO",
+    },
+    trains_on=("busy",),
     bench="proreus.worlds.workflows.bench:bench_workflows",
     examples={
         "simulate": "proreus simulate workflows --scenario busy --policy deadline --watch 10",

@@ -1,7 +1,7 @@
 """A decision as rows: one for each ready task in the window on each machine, one for waiting; and a context.
 
-Rows of slots without a task are zeros. Features of money and deadlines are zero where the makespan is the
-aim, and those of the makespan where it is not, so that one network serves both.
+Rows of slots without a task are zeros. Where the makespan is the aim, features that do not name it are zero,
+and where it is not those that do: one network serves both, and learning one leaves the other alone.
 """
 
 from __future__ import annotations
@@ -110,18 +110,18 @@ def _fill_slot(work: Work, state: State, rows: F32, slot: int) -> None:
         first = min(first, finish)
         first_with_rest = min(first_with_rest, finish + work.tail[task] / work.speed[node])
         row[0] = 1.0
+        for feature in range(work.graph.shape[1]):
+            row[PAIRS + feature] = work.graph[task, feature]
+        if plan:
+            row[19] = slot
+            continue
         row[9] = np.log1p(start - now) / 8.0
         row[10] = np.log1p(seconds) / 8.0
         row[13] = work.price[node] / dearest
         row[14] = np.log(work.speed[node] / fastest) / 3.0
         row[15] = np.log1p(state.possible[node] - now) / 8.0
-        for feature in range(work.graph.shape[1]):
-            row[PAIRS + feature] = work.graph[task, feature]
-        if plan:
-            row[19] = slot
-        else:
-            row[16] = slot
-            _fill_money(work, state, row, (task, node), (finish, fastest, rented, promised))
+        row[16] = slot
+        _fill_money(work, state, row, (task, node), (finish, fastest, rented, promised))
     for node in range(work.speed.size if plan else 0):
         seconds = work.duration[task, node]
         finish = earliest_start(state, node, state.possible[node], seconds) + seconds

@@ -64,11 +64,10 @@ def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed
     return RulePolicy(name, BIDDING, seed, bidder)
 
 
-_SHIPPED = Path(__file__).parents[1] / "pretrained" / "workflows"
 POLICIES = Catalogue(
     world="workflows",
     rules={name: Entry(what, _maker(kind)) for name, (kind, what) in KINDS.items()},
-    main=("greedy", "heft", "deadline", "cheapest_fit"),
+    main=("greedy", "deadline", "heft", "learned"),
     kinds={"actor": Kind(VERSION, _network)},
-    shipped=_SHIPPED if (_SHIPPED / "card.json").is_file() else None,
+    shipped=Path(__file__).parents[1] / "pretrained" / "workflows",
 )

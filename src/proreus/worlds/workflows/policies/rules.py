@@ -30,6 +30,7 @@ from proreus.worlds.workflows.state.columns import BY_MAKESPAN, NOW, READIES, WA
 from proreus.worlds.workflows.state.placement import (
     added_rent,
     earliest_finish,
+    first_to_end,
     inputs_possible,
     penalty_of,
 )
@@ -82,6 +83,8 @@ def _chosen_task(work: Work, state: State, rule: Rule) -> int:
 
 @compiled
 def _chosen_node(work: Work, state: State, rule: Rule, task: int) -> int:
+    if rule.kind[0] in (HEFT, CPOP, FIFO):
+        return first_to_end(work, state, task)[0]
     inputs_possible(work, state, task)
     best, first, second = 0, -np.inf, -np.inf
     for node in range(work.speed.size):
@@ -125,12 +128,7 @@ def _by_finish(work: Work, state: State, kind: int) -> tuple[int, int]:
     best_task, best_node, best = -1, 0, np.inf
     for at in range(state.tally[READIES]):
         task = state.ready[at]
-        inputs_possible(work, state, task)
-        node, finish = 0, np.inf
-        for other in range(work.speed.size):
-            ends = earliest_finish(work, state, task, other)
-            if ends < finish:
-                node, finish = other, ends
+        node, finish = first_to_end(work, state, task)
         value = finish if kind == MIN_MIN else -finish
         if value < best or (value == best and task < best_task):
             best_task, best_node, best = task, node, value

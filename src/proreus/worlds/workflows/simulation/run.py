@@ -7,6 +7,7 @@ import operator
 import numpy as np
 
 from proreus.contract.bars import MOST_LINES, bar
+from proreus.contract.gantt import Gantt
 from proreus.contract.replay import OUTSIDE, Move, Stage, levels_of
 from proreus.contract.simulation import Look, Outcome
 from proreus.model.errors import IllegalDecision
@@ -20,6 +21,7 @@ from proreus.worlds.workflows.state.columns import (
     NOW,
     OVER,
     PENALTY,
+    PLACED,
     PLACEMENTS,
     READIES,
     READY,
@@ -129,6 +131,20 @@ class WorkflowsRun:
         levels = levels_of(np.stack([ahead, rented.astype(np.float64)], axis=1)[:, None, :])
         moves, self._last = () if self._last is None else (self._last,), None
         return Look(time, int(tally[PLACEMENTS]), series, (busy > 0).astype(np.float64), levels, moves)
+
+    def gantt(self) -> Gantt:
+        """The tasks that are placed, coloured by workflow."""
+        placed = np.flatnonzero(self.state.status >= PLACED)
+        names = [f"{number}: {one.name}" for number, one in enumerate(self.arrivals.workflows)]
+        return Gantt(
+            rows=tuple(f"machine {node} ({speed:g})" for node, speed in enumerate(self.work.speed.tolist())),
+            groups=tuple(names),
+            row=self.state.node[placed].astype(np.int32),
+            group=self.work.workflow[placed].astype(np.int32),
+            begin=self.state.start[placed],
+            end=self.state.finish[placed],
+            note="A bar is a task, a colour a workflow; machines with their speed. Time from the first task.",
+        )
 
     def told(self, before: Look | None, now: Look) -> str:
         """So many tasks."""

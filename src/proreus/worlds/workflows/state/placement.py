@@ -43,24 +43,27 @@ def inputs_possible(work: Work, state: State, task: int) -> None:
     One pass over the parents, one over the machines: of the transfers only the last counts, and on the
     machine where that one starts, the last from elsewhere.
     """
-    nodes, now = work.speed.size, state.figure[NOW]
+    # Columns are named once: each mention of one inside a loop would count a reference.
+    possible, until, node_of, finish = state.possible, state.until, state.node, state.finish
+    parent, delay = work.parent, work.parent_delay
+    now, boot = state.figure[NOW], work.term[BOOT]
     last, second, last_node = -np.inf, -np.inf, -1
-    for node in range(nodes):
+    for node in range(possible.size):
         # A machine that is not rented has to boot first.
-        state.possible[node] = now if state.until[node] > now else now + work.term[BOOT]
+        possible[node] = now if until[node] > now else now + boot
     for edge in range(work.parent_from[task], work.parent_from[task + 1]):
-        before = work.parent[edge]
-        node, here = state.node[before], state.finish[before]
-        state.possible[node] = max(state.possible[node], here)
-        there = here + work.parent_delay[edge]
+        before = parent[edge]
+        node, here = node_of[before], finish[before]
+        possible[node] = max(possible[node], here)
+        there = here + delay[edge]
         if node == last_node:
             last = max(last, there)
         elif there > last:
             last, second, last_node = there, last, node
         else:
             second = max(second, there)
-    for node in range(nodes):
-        state.possible[node] = max(state.possible[node], second if node == last_node else last)
+    for node in range(possible.size):
+        possible[node] = max(possible[node], second if node == last_node else last)
 
 
 @compiled
@@ -94,6 +97,24 @@ def earliest_finish(work: Work, state: State, task: int, node: int) -> float:
     """When the task would end there; `inputs_possible` was asked before."""
     seconds = work.duration[task, node]
     return earliest_start(state, node, state.possible[node], seconds) + seconds
+
+
+@compiled
+def first_to_end(work: Work, state: State, task: int) -> tuple[int, float]:
+    """(the machine on which the task would end first, when); the lowest of equals."""
+    inputs_possible(work, state, task)
+    possible, busy_until, duration = state.possible, state.busy_until, work.duration
+    best, first = 0, np.inf
+    for node in range(possible.size):
+        seconds = duration[task, node]
+        start = possible[node]
+        if start + seconds >= first:
+            continue  # not even in a gap
+        if start < busy_until[node]:
+            start = earliest_start(state, node, start, seconds)
+        if start + seconds < first:
+            best, first = node, start + seconds
+    return best, first
 
 
 @compiled

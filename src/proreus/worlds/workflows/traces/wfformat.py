@@ -31,7 +31,7 @@ def read_wfformat(path: Path) -> Workflow:
         field = "tasks" if "tasks" in workflow else "jobs"
         tasks = [
             reading.of_one_piece(entry, f"workflow.{field}[{at}]")
-            for at, entry in enumerate(reading.list(workflow.get(field), f"workflow.{field}"))
+            for at, entry in enumerate(reading.sequence(workflow.get(field), f"workflow.{field}"))
         ]
     if not tasks:
         raise InputError("there is no task", file=path, field="workflow")
@@ -62,13 +62,13 @@ class _Reading:
             raise self.fail(field, "a mapping is needed here")
         return value
 
-    def list(self, value: Any, field: str) -> list[Any]:
+    def sequence(self, value: Any, field: str) -> list[Any]:
         if not isinstance(value, list):
             raise self.fail(field, "a list is needed here")
         return value
 
     def texts(self, value: Any, field: str) -> list[str]:
-        return [str(one) for one in self.list([] if value is None else value, field)]
+        return [str(one) for one in self.sequence([] if value is None else value, field)]
 
     def number(self, value: Any, field: str, most: float) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -82,19 +82,19 @@ class _Reading:
         plan = self.mapping(workflow["specification"], "workflow.specification")
         went = self.mapping(workflow.get("execution"), "workflow.execution")
         runtimes: dict[str, float] = {}
-        for at, entry in enumerate(self.list(went.get("tasks"), "workflow.execution.tasks")):
+        for at, entry in enumerate(self.sequence(went.get("tasks"), "workflow.execution.tasks")):
             field = f"workflow.execution.tasks[{at}]"
             found = self.mapping(entry, field)
             seconds = self.number(found.get("runtimeInSeconds"), f"{field}.runtimeInSeconds", _LONGEST)
             runtimes[str(found.get("id"))] = seconds
         sizes: dict[str, float] = {}
-        for at, entry in enumerate(self.list(plan.get("files", []), "workflow.specification.files")):
+        for at, entry in enumerate(self.sequence(plan.get("files", []), "workflow.specification.files")):
             field = f"workflow.specification.files[{at}]"
             found = self.mapping(entry, field)
             size = self.number(found.get("sizeInBytes", 0), f"{field}.sizeInBytes", 1e6 * _LONGEST)
             sizes[str(found.get("id"))] = size
         tasks = []
-        for at, entry in enumerate(self.list(plan.get("tasks"), "workflow.specification.tasks")):
+        for at, entry in enumerate(self.sequence(plan.get("tasks"), "workflow.specification.tasks")):
             field = f"workflow.specification.tasks[{at}]"
             found = self.mapping(entry, field)
             key = str(found.get("id", found.get("name")))
@@ -124,7 +124,7 @@ class _Reading:
             self.texts(found.get("children"), f"{field}.children"),
         )
         task = _Task(keys, self.number(seconds, f"{field}.runtimeInSeconds", _LONGEST), links)
-        for at, one in enumerate(self.list(found.get("files", []), f"{field}.files")):
+        for at, one in enumerate(self.sequence(found.get("files", []), f"{field}.files")):
             place = f"{field}.files[{at}]"
             file = self.mapping(one, place)
             size = file.get("sizeInBytes", file.get("size", 0))

@@ -1,4 +1,4 @@
-"""What the evolution strategy of the world `workflows` asks: how much less networks pay than the best rule."""
+"""What the evolution strategy of `workflows` asks: how much less networks pay than the best rule."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _SEEDS = 100_000
 class WorkflowsESConfig:
     """Settings of the evolution strategy."""
 
-    generations: int = 300
+    generations: int = 150
     """How many populations to try."""
-    population: int = 20
+    population: int = 16
     """Networks per generation."""
     sigma: float = 0.7
     """Width of the first population, in steps of each weight."""
-    hidden: int = 4
+    hidden: int = 3
     """Hidden units; the first one hands a rule through."""
     runs: int = 1
     """Runs per member, generation and scenario."""

@@ -1,9 +1,11 @@
 """The weights of the network that an evolution strategy searches, as one vector around a rule.
 
 The network is the one that PPO trains (`policies.networks.rows.ActorCritic`, its actor alone). Its first
-hidden unit hands a weighted sum of a row's features through all layers, which is a rule: at the vector zero
-the greedy one where there is rent and HEFT where the makespan is the aim. The other units start with random
-weights and no say. Every kind of weight has a step of its own, so that one width of the search fits all.
+hidden unit hands a weighted sum of a row's features through all layers, which is a rule: where there is rent,
+what a placement costs now and will probably cost; where the makespan is the aim, HEFT. The other units start
+with random weights and no say. Every kind of weight has a step of its own, so that one width of the search
+fits all. HEFT stays as it is: it is within a few percent of what any schedule can reach, so that the noise of
+a search would cost more than it finds. Units other than the first are silent there.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
-from proreus.worlds.workflows.encoding.rows import FEATURES, SIZES
+from proreus.worlds.workflows.encoding.rows import CONTEXT, FEATURES, SIZES
+from proreus.worlds.workflows.state.graph import GRAPH_FEATURES
 
-_ABOVE = 40.0
+_ABOVE = 150.0
 """Added to the rule's sum, so that a rectifier lets it through."""
 _RULE = {
-    "waits": -10.0,
+    "waits": -100.0,
     "dollars of rent": -1.0,
     "dollars of the fee, if the rest runs at this speed or is spread over what is rented": -1.0,
     "dollars of lateness if the rest runs at this speed": -2.5,
@@ -31,6 +34,7 @@ _RULE = {
     "makespan: ends later than elsewhere, in ranks": -2.0,
     "makespan: slot": -6.0,
 }
+_MAKESPAN = "makespan"
 _DRAWN = 7
 """The seed of the first weights of units without a say."""
 
@@ -63,14 +67,17 @@ def parts_of(hidden: int) -> tuple[Part, ...]:
     deeper_step[0] = 0.0
     deeper_step[:, 0] = 0.0
     row_step = np.full((hidden, rows), 0.2)
-    row_step[0] = 0.3
+    row_step[0] = [0.0 if name.startswith(_MAKESPAN) or name in GRAPH_FEATURES else 0.3 for name in FEATURES]
     context_step = np.full((hidden, context), 0.3)
     context_step[0] = 0.0  # the same for all rows: it cannot change an order
+    context_step[:, 0] = 0.0
+    of_context = np.zeros((hidden, context))
+    of_context[1:, CONTEXT.index("makespan is the aim")] = -_ABOVE
     none = np.zeros((hidden, 2 * hidden + context))
     return (
         Part("actor.of_row.weight", of_row, row_step),
         Part("actor.of_row.bias", bias, bias_step),
-        Part("actor.of_context.weight", np.zeros((hidden, context)), context_step),
+        Part("actor.of_context.weight", of_context, context_step),
         Part("actor.deeper.weight", deeper, deeper_step),
         Part("actor.deeper.bias", np.zeros(hidden), np.zeros(hidden)),
         Part("actor.whole.weight", none, np.zeros_like(none)),
