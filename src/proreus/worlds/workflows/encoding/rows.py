@@ -42,7 +42,7 @@ PAIR_FEATURES = (
     "dollars of newly paid time behind it that others will use, as work has come so far",
     "dollars of the fee, if the rest runs at this speed or is spread over what is rented",
     "dollars of lateness if the rest runs at this speed",
-    "dollars of lateness of all workflows while what waits is spread over what is rented",
+    "dollars that all workflows which are here would pay for that time",
     "lateness, in spans of the deadline",
     "lateness of the task, in spans of the deadline",
     "log seconds until it starts",
@@ -180,7 +180,7 @@ def _fill_money(
         row[4] = work.term[LATE_FEE]
     row[5] = _bent(max(after - deadline, 0.0) * rate)
     here = state.tally[ARRIVED] - state.tally[OVER]
-    row[6] = _bent(here * rate * (promised + max(state.figure[BACKLOG], 0.0)) / with_it)
+    row[6] = _bent(here * rate * (after - now))
     row[7] = min(max((after - deadline) / span, -1.0), 3.0)
     row[8] = min(max((finish - work.sub_deadline[task]) / span, -1.0), 3.0)
     row[11] = is_rented

@@ -32,13 +32,13 @@ _SEEDS = 100_000
 class WorkflowsESConfig:
     """Settings of the evolution strategy."""
 
-    generations: int = 150
+    generations: int = 60
     """How many populations to try."""
-    population: int = 16
+    population: int = 14
     """Networks per generation."""
-    sigma: float = 0.7
+    sigma: float = 0.5
     """Width of the first population, in steps of each weight."""
-    hidden: int = 3
+    hidden: int = 2
     """Hidden units; the first one hands a rule through."""
     runs: int = 1
     """Runs per member, generation and scenario."""

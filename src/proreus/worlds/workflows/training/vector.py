@@ -24,10 +24,10 @@ _ABOVE = 150.0
 _RULE = {
     "waits": -100.0,
     "dollars of rent": -1.0,
+    "dollars of newly paid time behind it that others will use, as work has come so far": 0.2,
     "dollars of the fee, if the rest runs at this speed or is spread over what is rented": -1.0,
-    "dollars of lateness if the rest runs at this speed": -2.5,
-    "dollars of lateness of all workflows while what waits is spread over what is rented": -0.3,
-    "lateness, in spans of the deadline": -0.2,
+    "dollars of lateness if the rest runs at this speed": -1.0,
+    "dollars that all workflows which are here would pay for that time": -0.6,
     "log seconds until it starts": -0.1,
     "log seconds that it takes": -0.1,
     "slot": -0.5,
