@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,7 +118,7 @@ def test_lanes_are_runs_of_the_world() -> None:
     ],
 )
 def test_python_trains_and_plays_what_was_learned(
-    algo: str, settings: dict[str, int], tmp_path: Path
+    algo: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     trained = proreus.train("workflows", "busy@2", algo=algo, out=tmp_path / "run", **settings)
     assert read_journal(tmp_path / "run")

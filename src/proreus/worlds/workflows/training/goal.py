@@ -32,7 +32,7 @@ _SEEDS = 100_000
 class WorkflowsESConfig:
     """Settings of the evolution strategy."""
 
-    generations: int = 60
+    generations: int = 25
     """How many populations to try."""
     population: int = 14
     """Networks per generation."""
@@ -40,11 +40,11 @@ class WorkflowsESConfig:
     """Width of the first population, in steps of each weight."""
     hidden: int = 2
     """Hidden units; the first one hands a rule through."""
-    runs: int = 1
+    runs: int = 3
     """Runs per member, generation and scenario."""
-    validation_runs: int = 12
+    validation_runs: int = 20
     """Runs per scenario by which the mean is judged."""
-    evaluate_every: int = 10
+    evaluate_every: int = 5
     """Generations between judgements."""
     seed: int = 1
     """Of the search."""
