@@ -26,12 +26,12 @@ _TRAININGS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
         ("pods", {"algo": "ddqn", "steps": 64, "warm_up": 32, "horizon": 20, "hidden": 8}),
     ),
 }
-_SCENARIOS = {"pods": "gpu@5", "vms": "waiting@2", "rebalance": "windows/serial"}
+_SCENARIOS = {"pods": "gpu@5", "vms": "waiting@2", "rebalance": "windows/serial", "workflows": "busy@2"}
 
 
 def warm_up(half: str) -> None:
     """Play and train a little of everything."""
-    worlds = ("pods",) if half == "pods" else ("vms", "rebalance")
+    worlds = ("pods",) if half == "pods" else ("vms", "rebalance", "workflows")
     for name in worlds:
         world(name).warm_up()
         kinds = ("small@5", "gpu@5") if name == "pods" else (_SCENARIOS[name],)

@@ -14,13 +14,18 @@ from tests.surface.help_text import promises
 from tests.surface.pinning import assert_pinned
 
 VERBS = ("simulate", "compare", "train", "curve", "serve", "bench", "models", "data", "demo")
-WORLDS = ("pods", "vms", "rebalance")
-LEARNERS = {"pods": ("es", "ppo", "ddqn"), "vms": ("es", "qmix", "ppo", "ddqn"), "rebalance": ("es",)}
+WORLDS = ("pods", "vms", "rebalance", "workflows")
+LEARNERS = {
+    "pods": ("es", "ppo", "ddqn"),
+    "vms": ("es", "qmix", "ppo", "ddqn"),
+    "rebalance": ("es",),
+    "workflows": ("es", "ppo"),
+}
 COMMANDS: tuple[tuple[str, ...], ...] = (
     *((verb,) for verb in VERBS),
     *product(("simulate", "compare", "train"), WORLDS),
     *(("train", world, "--algo", name) for world, names in LEARNERS.items() for name in names),
-    *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live")),
+    *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live", "workflows")),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all")),
     *product(("data",), ("list", "fetch", "clean")),

@@ -16,7 +16,7 @@ import numpy as np
 from proreus.contract.heat import heat_map
 from proreus.contract.replay import Replay, replay_of, spaced
 from proreus.contract.scenario import Scenario
-from proreus.contract.simulation import Look, Outcome, Pictured, Simulation
+from proreus.contract.simulation import Look, Outcome, Pictured, Simulation, Timed
 from proreus.contract.world import Hear, Picture, Played, Recording
 from proreus.model.errors import IllegalDecision
 from proreus.policies.protocol import Policy, remark_of
@@ -149,6 +149,7 @@ def recorded(simulation: AnySimulation, policy: AnyPolicy, advance: Advance | No
         heat_map(use, times[shown]),
         simulation.facts(),
         replay_of_looks(simulation, looks),
+        simulation.gantt() if isinstance(simulation, Timed) else None,
     )
 
 

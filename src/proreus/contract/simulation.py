@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
+from proreus.contract.gantt import Gantt
 from proreus.contract.replay import Levels, Move, Stage
 from proreus.kernels.arrays import F64, Bool
 
@@ -103,4 +104,13 @@ class Pictured(Protocol):
 
     def facts(self) -> tuple[str, ...]:
         """The size of the run: "20 nodes", "300 pods"."""
+        ...
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A simulation whose work has a length: compare's report then has a Gantt chart of it."""
+
+    def gantt(self) -> Gantt:
+        """What ran where, from when to when."""
         ...

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from proreus.contract.gantt import Gantt
 from proreus.contract.heat import HeatMap
 from proreus.contract.replay import Replay
 from proreus.contract.scenario import Scenario
@@ -55,6 +56,8 @@ class Picture:
     facts: tuple[str, ...]
     """The size of the run: "20 nodes", "300 pods"."""
     replay: Replay | None = None
+    gantt: Gantt | None = None
+    """Where work has a length."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,10 @@ WORLDS: dict[str, Registered] = {
         "proreus.worlds.rebalance.world:WORLD",
         {"proreus/Rebalance-v0": "proreus.worlds.rebalance.windows.env:DeployEnv"},
     ),
+    "workflows": Registered(
+        "proreus.worlds.workflows.world:WORLD",
+        {"proreus/Workflows-v0": "proreus.worlds.workflows.env:WorkflowsEnv"},
+    ),
     "inference": Registered("proreus.worlds.inference.world:WORLD"),
 }
 

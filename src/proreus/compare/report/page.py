@@ -17,6 +17,7 @@ from proreus.compare.curves import charts_of
 from proreus.compare.ranking import among_best
 from proreus.compare.report.charts import curve_chart, difference_chart, policy_class, ranking_chart
 from proreus.compare.report.data import chart_element, heat_element, report_data
+from proreus.compare.report.gantt import gantt_charts
 from proreus.compare.report.player import player, player_element
 from proreus.compare.report.summary import Findings, findings, overall
 from proreus.compare.statistics import Row
@@ -161,6 +162,7 @@ def _section(comparison: Comparison, place: int, one: Findings) -> str:
         f'<section id="scenario-{place}" class="scenario"><h2>{escape(scenario.name)}</h2>'
         f"{_chips(comparison, scenario)}{ranking}{_measures_table(comparison, one, order)}"
         f"{_curves(comparison, place, scenario)}{_heat_maps(comparison, place, scenario, order)}"
+        f"{_gantts(comparison, scenario, order)}"
         f"{_replays(comparison, place, scenario, order)}{_per_seed(results, comparison)}</section>\n"
     )
 
@@ -320,6 +322,16 @@ def _heat_maps(comparison: Comparison, place: int, scenario: Scenario, order: Se
         f'aria-label="Choose a policy">{"".join(buttons)}<span class="scale">0 %<i></i>100 %</span></div>'
         f'<div class="maps">{figures}</div></div>'
     )
+
+
+def _gantts(comparison: Comparison, scenario: Scenario, order: Sequence[str]) -> str:
+    found = {
+        result.policy: result.picture.gantt
+        for result in comparison.results_for(scenario)
+        if result.picture is not None and result.picture.gantt is not None
+    }
+    ordered = {policy: found[policy] for policy in order if policy in found}
+    return gantt_charts(ordered, comparison.request.seeds[0])
 
 
 def _replays(comparison: Comparison, place: int, scenario: Scenario, order: Sequence[str]) -> str:

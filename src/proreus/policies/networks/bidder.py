@@ -153,11 +153,12 @@ def make_bids(bidder: Bidder, rows: F32, context: F32, fits: U8, bids: F32) -> N
     _summarise(bidder, deep, context, fits, summary)
     base[:] = bidder.top_bias
     _add_layer(bidder.top_whole, summary, base)
-    for server in range(places // 2):
-        if not (fits[2 * server] or fits[2 * server + 1]):
+    for server in range((places + 1) // 2):
+        last = min(2 * server + 2, places)  # of rows that are no pairs the last one may stand alone
+        if not (fits[2 * server] or fits[last - 1]):
             continue
         passing = _ZERO
-        for place in range(2 * server, 2 * server + 2):
+        for place in range(2 * server, last):
             if bidder.legal_only[0] and not fits[place]:
                 continue
             high[place] = base
@@ -172,8 +173,8 @@ def make_bids(bidder: Bidder, rows: F32, context: F32, fits: U8, bids: F32) -> N
                 taking += bidder.take[j] * high[place, j]
                 passing += bidder.skip[j] * high[place, j]
             bids[place] = taking
-        bids[2 * server] -= passing * np.float32(0.5)
-        bids[2 * server + 1] -= passing * np.float32(0.5)
+        for place in range(2 * server, last):
+            bids[place] -= passing * np.float32(0.5)
 
 
 @compiled

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-
+from proreus.contract.metavar import metavar
 from proreus.contract.world import PLAYING
 from proreus.worlds.inference.model.cluster import Engine, Scheduler
 from proreus.worlds.inference.model.life import starting_within
@@ -20,9 +19,9 @@ class InferenceFlags:
 
     scenario: str = "steady"
     """steady, surge, colocated, spot, day (generated); azure, mooncake, servegen (datasets)."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
-    trace: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = field(default=None, metadata=PLAYING)
+    trace: Annotated[Path | None, metavar("FILE")] = field(default=None, metadata=PLAYING)
     """Your own requests: a table arrival,prompt,output (seconds, tokens, tokens)."""
     rate: float | None = None
     """Requests a second, mean (default: as the scenario has it)."""

@@ -1,0 +1,246 @@
+"""`proreus/Workflows-v0`: the world of workflows for Gymnasium, one placement (or wait) per step.
+
+An observation has a row of features for each numbered action (`encoding.rows`): slot * machines + machine
+places the ready task in that slot, the last one waits. `WholeWorkflow` answers another question: one action,
+MultiDiscrete, places a whole workflow at once.
+
+>>> import gymnasium, proreus.envs
+>>> env = gymnasium.make("proreus/Workflows-v0", scenario="busy")
+>>> observation, info = env.reset(seed=1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+
+from proreus.contract.scenario import PARTS, Part
+from proreus.kernels.arrays import F32, Bool
+from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.reading.catalogue import data_dir
+from proreus.worlds.workflows.encoding.rows import SIZES, encode, rows_for
+from proreus.worlds.workflows.model import Assign
+from proreus.worlds.workflows.scenarios import WorkflowsScenario, parse_scenario
+from proreus.worlds.workflows.simulation.run import WorkflowsRun
+from proreus.worlds.workflows.state.columns import NOW
+from proreus.worlds.workflows.state.graph import GRAPH_FEATURES
+
+Illegal = Literal["raise", "first"]
+Observed: TypeAlias = dict[str, Any]
+_HIGHEST = 20.0
+"""No feature is further from zero."""
+_SEEDS = 1_000_000
+_RENDERS = ("ansi",)
+
+
+class WorkflowsEnv(gymnasium.Env[Observed, np.int64]):
+    """Place one task per step; the sum of rewards is minus rent and penalties, or minus the makespan.
+
+    `info` has `action_mask`, whether the action was `illegal`, and the time `now`; after the last step the
+    `measures` of the episode.
+    """
+
+    metadata = {"render_modes": list(_RENDERS), "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
+
+    def __init__(
+        self,
+        scenario: str = "busy",
+        *,
+        data: Path | str | None = None,
+        part: Part = "train",
+        illegal: Illegal = "raise",
+        seed: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """`illegal`: an illegal action raises, or counts as the first legal one where there are no masks."""
+        if illegal not in ("raise", "first"):
+            raise unknown_name("illegal", str(illegal), ("raise", "first"))
+        if part not in PARTS:
+            raise unknown_name("part", str(part), PARTS)
+        if render_mode is not None and render_mode not in _RENDERS:
+            raise unknown_name("render_mode", str(render_mode), _RENDERS)
+        folder = data_dir(None if data is None else Path(data)) if "/" in scenario else None
+        self.scenario: WorkflowsScenario = parse_scenario(scenario, folder).of_part(part)
+        self.render_mode, self._illegal, self._first_seed = render_mode, illegal, seed
+        rows, machines = rows_for(self.scenario.terms.nodes), self.scenario.terms.nodes
+        self.machines = machines
+        self._rows = np.zeros((rows, SIZES[0]), dtype=np.float32)
+        self._context = np.zeros(SIZES[1], dtype=np.float32)
+        self._fits = np.zeros(rows, dtype=np.uint8)
+        self.action_space = spaces.Discrete(rows)
+        self.observation_space = spaces.Dict(
+            {
+                "rows": spaces.Box(-_HIGHEST, _HIGHEST, self._rows.shape, np.float32),
+                "context": spaces.Box(-_HIGHEST, _HIGHEST, self._context.shape, np.float32),
+                "action_mask": spaces.MultiBinary(rows),
+            }
+        )
+        self.run: WorkflowsRun | None = None
+        self._over = True
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observed, dict[str, Any]]:
+        """Begin an episode with workflows that the seed determines."""
+        if seed is None and self.run is None:
+            seed = self._first_seed
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(_SEEDS))
+        self.run = self.scenario.start(self.scenario.load(drawn), drawn)
+        self._over = False
+        return self._observed(), self._info(illegal=False)
+
+    def step(self, action: np.int64 | int) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+        """Take an action."""
+        run, chosen = self._going(), int(action)
+        legal = self.action_masks()
+        illegal = not (0 <= chosen < legal.size and legal[chosen])
+        if illegal:
+            if self._illegal == "raise":
+                raise IllegalDecision(f"action {chosen} is masked")
+            chosen = int(np.argmax(legal))
+        reward = run.apply(chosen)
+        return self._after(reward, illegal=illegal)
+
+    def place(self, assigned: list[Assign]) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+        """Several placements as one step."""
+        run = self._going()
+        reward = sum(run.apply(one) for one in assigned)
+        return self._after(reward, illegal=False)
+
+    def action_masks(self) -> Bool:
+        """bool[K]: the legal actions now, under the name that sb3-contrib looks for."""
+        seen = None if self.run is None else self.run.next_decision()
+        return np.ones(self._fits.size, dtype=np.bool_) if seen is None else seen.action_mask()
+
+    def render(self) -> str | None:
+        """The machines as text."""
+        if self.render_mode is None or self.run is None:
+            return None
+        return "\n".join(self.run.screen())
+
+    def _going(self) -> WorkflowsRun:
+        if self._over or self.run is None:
+            raise UsageError("reset the environment before its first step, and after an episode")
+        return self.run
+
+    def _after(self, reward: float, *, illegal: bool) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+        assert self.run is not None
+        self._over = self.run.next_decision() is None
+        info = self._info(illegal=illegal)
+        if self._over:
+            info["measures"] = dict(self.run.outcome().measures)
+        return self._observed(), float(reward), self._over, False, info
+
+    def _info(self, *, illegal: bool) -> dict[str, Any]:
+        assert self.run is not None
+        now = float(self.run.state.figure[NOW])
+        return {"action_mask": self.action_masks(), "illegal": illegal, "now": now}
+
+    def _observed(self) -> Observed:
+        if self._over or self.run is None:
+            empty = np.zeros_like(self._fits, dtype=np.int8)
+            return {
+                "rows": np.zeros_like(self._rows),
+                "context": np.zeros_like(self._context),
+                "action_mask": empty,
+            }
+        encode(self.run.work, self.run.state, self._rows, self._context, self._fits)
+        return {
+            "rows": np.clip(self._rows, -_HIGHEST, _HIGHEST),
+            "context": np.clip(self._context, -_HIGHEST, _HIGHEST),
+            "action_mask": self._fits.astype(np.int8),
+        }
+
+
+class WholeWorkflow(gymnasium.Wrapper[Observed, Any, Observed, np.int64], RecordConstructorArgs):
+    """One action places all tasks of the workflow that has come: MultiDiscrete, a machine for each task.
+
+    Tasks are placed in the order of their ranks, each as early as its inputs allow. Workflows have different
+    numbers of tasks: those beyond the last are padding, and what is chosen for them counts for nothing. The
+    numbers are chosen independently of each other: a joint capacity cannot be masked, which is why the
+    environment inside decides task by task.
+    """
+
+    def __init__(self, env: gymnasium.Env[Observed, np.int64], most_tasks: int = 64) -> None:
+        RecordConstructorArgs.__init__(self, most_tasks=most_tasks)
+        gymnasium.Wrapper.__init__(self, env)
+        inner = env.unwrapped
+        if not isinstance(inner, WorkflowsEnv):
+            raise UsageError("WholeWorkflow wraps proreus/Workflows-v0")
+        if most_tasks < 1:
+            raise UsageError(f"most_tasks: {most_tasks} is not at least 1")
+        # Whole workflows are planned when they come, before any of their tasks has run.
+        inner.scenario = replace(inner.scenario, ahead=True, largest=most_tasks)
+        self._inner, self._most, self._machines = inner, most_tasks, inner.machines
+        self.action_space = spaces.MultiDiscrete([self._machines] * most_tasks)
+        self.observation_space = spaces.Dict(
+            {
+                "tasks": spaces.Box(0.0, _HIGHEST, (most_tasks * (len(GRAPH_FEATURES) + 1),), np.float32),
+                "machines": spaces.Box(0.0, 1.0, (self._machines * 4,), np.float32),
+            }
+        )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observed, dict[str, Any]]:
+        """Begin an episode."""
+        _, info = self.env.reset(seed=seed, options=options)
+        return self._seen(), {**info, "action_mask": self.action_masks()}
+
+    def step(self, action: Any) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+        """Place the workflow."""
+        begin, end = self._at_hand()
+        reward, ended = 0.0, False
+        info: dict[str, Any] = {}
+        chosen = np.asarray(action, dtype=np.int64)
+        while not ended:
+            seen = self._inner.run.next_decision() if self._inner.run is not None else None
+            ready = [] if seen is None else [task for task in seen.ready.tolist() if begin <= task < end]
+            if not ready:
+                break
+            placed = [Assign(ready[0], int(chosen[ready[0] - begin]))]
+            _, worth, ended, _, info = self._inner.place(placed)
+            reward += worth
+        return self._seen(), reward, ended, False, {**info, "action_mask": self.action_masks()}
+
+    def action_masks(self) -> Bool:
+        """bool[most_tasks * machines]: for padding only machine 0, which counts for nothing."""
+        begin, end = self._at_hand()
+        mask = np.zeros((self._most, self._machines), dtype=np.bool_)
+        mask[:, 0] = True
+        mask[: end - begin] = True
+        return mask.ravel()
+
+    def _at_hand(self) -> tuple[int, int]:
+        """The first task of the workflow at hand, and the first behind it."""
+        run = self._inner.run
+        seen = None if run is None else run.next_decision()
+        if run is None or seen is None:
+            return 0, 0
+        number = int(run.work.workflow[int(seen.ready[0])])
+        return int(run.work.first[number]), int(run.work.first[number + 1])
+
+    def _seen(self) -> Observed:
+        begin, end = self._at_hand()
+        tasks = np.zeros((self._most, len(GRAPH_FEATURES) + 1), dtype=np.float32)
+        machines = np.zeros((self._machines, 4), dtype=np.float32)
+        run = self._inner.run
+        if run is not None and end > begin:
+            work, state = run.work, run.state
+            tasks[: end - begin, 0] = 1.0
+            tasks[: end - begin, 1:] = work.graph[begin:end]
+            now = float(state.figure[NOW])
+            machines[:, 0] = work.speed / work.speed.max()
+            machines[:, 1] = work.price / max(float(work.price.max()), 1e-12)
+            machines[:, 2] = state.until > now
+            ahead = np.maximum(state.busy_until - now, 0.0)
+            machines[:, 3] = ahead / (1.0 + ahead)
+        flat: F32 = tasks.ravel()
+        return {"tasks": flat, "machines": machines.ravel()}

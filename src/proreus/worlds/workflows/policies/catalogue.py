@@ -1,0 +1,73 @@
+"""Every policy of the world `workflows` by name, in one literal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from proreus.model.errors import InputError
+from proreus.policies.catalogue import Catalogue, Kind
+from proreus.policies.catalogue import Rule as Entry
+from proreus.policies.checkpoint import WEIGHTS, Checkpoint
+from proreus.policies.networks.bidder import bidder_of
+from proreus.worlds.workflows.encoding.rows import SIZES, VERSION
+from proreus.worlds.workflows.policies.columns import (
+    BEST_FIT,
+    BIDDING,
+    CHEAPEST,
+    CPOP,
+    DEADLINE,
+    FIFO,
+    GREEDY,
+    HEFT,
+    LEAST_LOADED,
+    MAX_MIN,
+    MIN_MIN,
+    PEFT,
+    RANDOM,
+    ROUND_ROBIN,
+)
+from proreus.worlds.workflows.policies.policy import RulePolicy
+
+KINDS: dict[str, tuple[int, str]] = {
+    "heft": (HEFT, "the highest upward rank first, to the machine where it ends first"),
+    "peft": (PEFT, "looks ahead: the end of a task plus the shortest way behind it from there"),
+    "cpop": (CPOP, "the critical path on one machine, other tasks where they end first"),
+    "min_min": (MIN_MIN, "of all ready tasks the one that can end first"),
+    "max_min": (MAX_MIN, "of all ready tasks the one whose earliest end is last"),
+    "fifo": (FIFO, "tasks as they become ready, where they end first"),
+    "deadline": (DEADLINE, "the most urgent task; the cheapest machine within its share of the deadline"),
+    "greedy": (GREEDY, "the most urgent task; the least rent plus penalty foreseen"),
+    "cheapest_fit": (CHEAPEST, "the most urgent task; the least rent that it adds"),
+    "best_fit": (BEST_FIT, "the most urgent task; the paid time that it fills best, else the least rent"),
+    "least_loaded": (LEAST_LOADED, "the most urgent task; the machine that is free first"),
+    "round_robin": (ROUND_ROBIN, "tasks as they become ready, machines in turn"),
+    "random": (RANDOM, "any ready task on any machine"),
+}
+
+
+def rule_policy(name: str, seed: int = 0) -> RulePolicy:
+    """The rule of that name."""
+    return RulePolicy(name, KINDS[name][0], seed)
+
+
+def _maker(kind: int) -> Callable[[str, Any, int], RulePolicy]:
+    return lambda name, options, seed: RulePolicy(name, kind, seed)
+
+
+def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> RulePolicy:
+    try:
+        bidder = bidder_of("actor", checkpoint.tensors, SIZES)
+    except ValueError as error:
+        raise InputError(str(error), file=folder / WEIGHTS) from error
+    return RulePolicy(name, BIDDING, seed, bidder)
+
+
+POLICIES = Catalogue(
+    world="workflows",
+    rules={name: Entry(what, _maker(kind)) for name, (kind, what) in KINDS.items()},
+    main=("greedy", "deadline", "heft", "learned"),
+    kinds={"actor": Kind(VERSION, _network)},
+    shipped=Path(__file__).parents[1] / "pretrained" / "workflows",
+)

@@ -1,0 +1,47 @@
+"""Why a task goes where it goes: what every machine would have come to."""
+
+from __future__ import annotations
+
+from proreus.policies.networks.bidder import make_bids
+from proreus.policies.protocol import Explanation, Verdict
+from proreus.worlds.workflows.encoding.rows import encode
+from proreus.worlds.workflows.model import Assign, Decision
+from proreus.worlds.workflows.policies.columns import BIDDING, Rule
+from proreus.worlds.workflows.policies.rules import desire
+from proreus.worlds.workflows.state.observation import WorkflowsObservation, task_name
+from proreus.worlds.workflows.state.placement import inputs_possible
+
+
+def explained(name: str, rule: Rule, observation: WorkflowsObservation, decision: Decision) -> Explanation:
+    """The decision about the task that it places; of waiting, about the most urgent one."""
+    task = decision.task if isinstance(decision, Assign) else int(observation.ready[0])
+    totals = _totals(rule, observation, task)
+    verdicts = tuple(
+        Verdict(
+            f"machine {node}",
+            "",
+            {
+                "ends in s": observation.finish(task, node) - observation.now,
+                "adds $ of rent": observation.rent(task, node),
+            },
+            total,
+        )
+        for node, total in enumerate(totals)
+    )
+    chosen = f"machine {decision.node}" if isinstance(decision, Assign) else ""
+    told = f"goes to {chosen}" if chosen else "waits for something to happen"
+    note = "Totals are what the policy compares, the highest first; the order of tasks is decided before."
+    subject = task_name(observation.arrivals, observation.work, task)
+    return Explanation(name, subject, decision, verdicts, note, told, chosen)
+
+
+def _totals(rule: Rule, observation: WorkflowsObservation, task: int) -> list[float]:
+    work, state = observation.work, observation.state
+    machines = range(observation.machines)
+    if rule.kind[0] == BIDDING:
+        encode(work, state, rule.rows, rule.context, rule.fits)
+        make_bids(rule.bidder, rule.rows, rule.context, rule.fits, rule.bids)
+        slot = observation.ready.tolist().index(task)
+        return [float(rule.bids[slot * observation.machines + node]) for node in machines]
+    inputs_possible(work, state, task)
+    return [float(desire(work, state, rule, task, node)[0]) for node in machines]

@@ -1,0 +1,148 @@
+"""The rules as one kernel: which ready task, and on which machine. Of equals the lowest number wins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from proreus.kernels.compiled import compiled
+from proreus.kernels.rng import next_below
+from proreus.policies.networks.bidder import make_bids
+from proreus.worlds.workflows.encoding.rows import encode
+from proreus.worlds.workflows.model import WINDOW
+from proreus.worlds.workflows.policies.columns import (
+    BEST_FIT,
+    BIDDING,
+    CHEAPEST,
+    CPOP,
+    DEADLINE,
+    FIFO,
+    GREEDY,
+    HEFT,
+    LEAST_LOADED,
+    MAX_MIN,
+    MIN_MIN,
+    PEFT,
+    RANDOM,
+    ROUND_ROBIN,
+    Rule,
+)
+from proreus.worlds.workflows.state.columns import BY_MAKESPAN, NOW, READIES, WAITS, State, Work
+from proreus.worlds.workflows.state.placement import (
+    added_rent,
+    earliest_finish,
+    first_to_end,
+    inputs_possible,
+    penalty_of,
+)
+
+_NOT_IN_TIME = -1e15
+
+
+@compiled
+def choose(work: Work, state: State, rule: Rule) -> tuple[int, int]:
+    """(task, machine), or (WAITS, 0)."""
+    kind = rule.kind[0]
+    if kind == BIDDING:
+        return _highest_bid(work, state, rule)
+    if kind == RANDOM:
+        task = state.ready[next_below(rule.rng, state.tally[READIES])]
+        return task, next_below(rule.rng, work.speed.size)
+    if kind in (MIN_MIN, MAX_MIN):
+        return _by_finish(work, state, kind)
+    task = _chosen_task(work, state, rule)
+    if kind == ROUND_ROBIN:
+        node = rule.cursor[0]
+        rule.cursor[0] = (node + 1) % work.speed.size
+        return task, node
+    if rule.pinned[task] >= 0:
+        return task, rule.pinned[task]
+    return task, _chosen_node(work, state, rule, task)
+
+
+@compiled
+def _chosen_task(work: Work, state: State, rule: Rule) -> int:
+    kind = rule.kind[0]
+    if kind in (FIFO, ROUND_ROBIN):
+        task = state.ready[0]
+        for at in range(1, state.tally[READIES]):
+            if state.turn[state.ready[at]] < state.turn[task]:
+                task = state.ready[at]
+        return task
+    # Where the makespan is the aim, ready tasks stand in the order of their upward ranks already.
+    ranked = kind in (PEFT, CPOP) or (kind == HEFT and work.option[BY_MAKESPAN] == 0)
+    if not ranked:
+        return state.ready[0]
+    task = state.ready[0]
+    for at in range(1, state.tally[READIES]):
+        other = state.ready[at]
+        higher = rule.priority[other] > rule.priority[task]
+        if higher or (rule.priority[other] == rule.priority[task] and other < task):
+            task = other
+    return task
+
+
+@compiled
+def _chosen_node(work: Work, state: State, rule: Rule, task: int) -> int:
+    if rule.kind[0] in (HEFT, CPOP, FIFO):
+        return first_to_end(work, state, task)[0]
+    inputs_possible(work, state, task)
+    best, first, second = 0, -np.inf, -np.inf
+    for node in range(work.speed.size):
+        one, two = desire(work, state, rule, task, node)
+        if one > first or (one == first and two > second):
+            best, first, second = node, one, two
+    return best
+
+
+@compiled
+def desire(work: Work, state: State, rule: Rule, task: int, node: int) -> tuple[float, float]:
+    """How much the rule wants the task there, and what decides between equals; more is better.
+
+    `inputs_possible` was asked before.
+    """
+    kind, now = rule.kind[0], state.figure[NOW]
+    finish = earliest_finish(work, state, task, node)
+    if kind == PEFT:
+        return -(finish + rule.outlook[task, node]), -finish
+    if kind == CHEAPEST:
+        return -added_rent(work, state, node, finish), -finish
+    if kind == BEST_FIT:
+        if now < state.until[node] >= finish:
+            return 1.0, finish - state.until[node]
+        return -added_rent(work, state, node, finish), -finish
+    if kind == LEAST_LOADED:
+        return -max(state.busy_until[node] - now, 0.0), -finish
+    if kind == DEADLINE:
+        in_time = finish <= work.sub_deadline[task]
+        return (-added_rent(work, state, node, finish) if in_time else _NOT_IN_TIME), -finish
+    if kind == GREEDY:
+        after = finish + work.tail[task] / work.speed[node]
+        late = penalty_of(work, work.workflow[task], after)
+        return -(added_rent(work, state, node, finish) + late), -finish
+    return -finish, 0.0
+
+
+@compiled
+def _by_finish(work: Work, state: State, kind: int) -> tuple[int, int]:
+    """Each ready task where it ends first; of these the one that ends first (min-min) or last (max-min)."""
+    best_task, best_node, best = -1, 0, np.inf
+    for at in range(state.tally[READIES]):
+        task = state.ready[at]
+        node, finish = first_to_end(work, state, task)
+        value = finish if kind == MIN_MIN else -finish
+        if value < best or (value == best and task < best_task):
+            best_task, best_node, best = task, node, value
+    return best_task, best_node
+
+
+@compiled
+def _highest_bid(work: Work, state: State, rule: Rule) -> tuple[int, int]:
+    encode(work, state, rule.rows, rule.context, rule.fits)
+    make_bids(rule.bidder, rule.rows, rule.context, rule.fits, rule.bids)
+    nodes, best = work.speed.size, -1
+    for row in range(WINDOW * nodes + 1):
+        if rule.fits[row] and (best < 0 or rule.bids[row] > rule.bids[best]):
+            best = row
+    if best == WINDOW * nodes:
+        return WAITS, 0
+    return state.ready[best // nodes], best % nodes

@@ -1,0 +1,1 @@
+"""Time: workflows arrive, tasks end, and someone decides in between."""

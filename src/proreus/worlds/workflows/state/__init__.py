@@ -1,0 +1,1 @@
+"""Workflows and machines as columns: what is legal, what a placement changes; no clock."""

@@ -1,0 +1,1 @@
+"""Readers of recorded workflows, and a generator of graphs that look like them."""

@@ -1,0 +1,1 @@
+"""What learners need of the world `workflows`: lanes, a goal, judges."""

@@ -1,0 +1,105 @@
+"""The weights of the network that an evolution strategy searches, as one vector around a rule.
+
+The network is the one that PPO trains (`policies.networks.rows.ActorCritic`, its actor alone). Its first
+hidden unit hands a weighted sum of a row's features through all layers, which is a rule: where there is rent,
+what a placement costs now and will probably cost; where the makespan is the aim, HEFT. The other units start
+with random weights and no say. Every kind of weight has a step of its own, so that one width of the search
+fits all. HEFT stays as it is: it is within a few percent of what any schedule can reach, so that the noise of
+a search would cost more than it finds. Units other than the first are silent there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proreus.contract.lanes import Arrays
+from proreus.kernels.arrays import F64
+from proreus.worlds.workflows.encoding.rows import CONTEXT, FEATURES, SIZES
+from proreus.worlds.workflows.state.graph import GRAPH_FEATURES
+
+_ABOVE = 150.0
+"""Added to the rule's sum, so that a rectifier lets it through."""
+_RULE = {
+    "waits": -100.0,
+    "dollars of rent": -1.0,
+    "dollars of newly paid time behind it that others will use, as work has come so far": 0.2,
+    "dollars of the fee, if the rest runs at this speed or is spread over what is rented": -1.0,
+    "dollars of lateness if the rest runs at this speed": -1.0,
+    "dollars that all workflows which are here would pay for that time": -0.6,
+    "log seconds until it starts": -0.1,
+    "log seconds that it takes": -0.1,
+    "slot": -0.5,
+    "makespan: ends later than elsewhere, in ranks": -2.0,
+    "makespan: slot": -6.0,
+}
+_MAKESPAN = "makespan"
+_DRAWN = 7
+"""The seed of the first weights of units without a say."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tensor of the network: where it starts, and how far a step of the search moves it."""
+
+    name: str
+    first: F64
+    step: F64
+
+
+def parts_of(hidden: int) -> tuple[Part, ...]:
+    """The searched network with so many hidden units."""
+    rows, context = SIZES
+    draw = np.random.default_rng(_DRAWN)
+    of_row = draw.normal(0.0, 0.5, (hidden, rows))
+    of_row[0] = [_RULE.get(name, 0.0) for name in FEATURES]
+    bias = np.zeros(hidden)
+    bias[0] = _ABOVE
+    logit = np.zeros((1, hidden))
+    logit[0, 0] = 1.0
+    logit_step = np.full((1, hidden), 0.5)
+    logit_step[0, 0] = 0.0  # how much the rule's sum counts is said by its weights
+    bias_step = np.full(hidden, 0.2)
+    bias_step[0] = 0.0
+    deeper = np.eye(hidden)
+    deeper_step = np.full((hidden, hidden), 0.1)
+    deeper_step[0] = 0.0
+    deeper_step[:, 0] = 0.0
+    row_step = np.full((hidden, rows), 0.2)
+    row_step[0] = [0.0 if name.startswith(_MAKESPAN) or name in GRAPH_FEATURES else 0.3 for name in FEATURES]
+    context_step = np.full((hidden, context), 0.3)
+    context_step[0] = 0.0  # the same for all rows: it cannot change an order
+    context_step[:, 0] = 0.0
+    of_context = np.zeros((hidden, context))
+    of_context[1:, CONTEXT.index("makespan is the aim")] = -_ABOVE
+    none = np.zeros((hidden, 2 * hidden + context))
+    return (
+        Part("actor.of_row.weight", of_row, row_step),
+        Part("actor.of_row.bias", bias, bias_step),
+        Part("actor.of_context.weight", of_context, context_step),
+        Part("actor.deeper.weight", deeper, deeper_step),
+        Part("actor.deeper.bias", np.zeros(hidden), np.zeros(hidden)),
+        Part("actor.whole.weight", none, np.zeros_like(none)),
+        Part("actor.whole.bias", np.zeros(hidden), np.zeros(hidden)),
+        Part("from_whole.weight", np.zeros((hidden, hidden)), np.zeros((hidden, hidden))),
+        Part("logit.weight", logit, logit_step),
+    )
+
+
+def size_of(parts: tuple[Part, ...]) -> int:
+    """How many weights the search moves."""
+    return sum(int(np.count_nonzero(part.step)) for part in parts)
+
+
+def tensors_of(parts: tuple[Part, ...], vector: F64) -> Arrays:
+    """The network at a vector, as checkpoints keep it."""
+    found, at = {}, 0
+    for part in parts:
+        moved = part.step.ravel() != 0.0
+        count = int(moved.sum())
+        values = part.first.ravel().copy()
+        values[moved] += part.step.ravel()[moved] * vector[at : at + count]
+        found[part.name] = values.reshape(part.first.shape).astype(np.float32)
+        at += count
+    return found
