@@ -58,7 +58,8 @@ def test_a_checkpoint_is_played_from_where_it_lies_and_refused_where_it_does_not
         assert_refused(proreus(*simulate(case, tmp_path, "--policy", str(copy))), 2, CARD, field, value)
     weights = copy / "best" / "weights.safetensors"
     (copy / "best" / CARD).write_text(json.dumps(card))
-    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert_refused(proreus(*simulate(case, tmp_path, "--policy", str(copy))), 2, "weights.safetensors")
 
 

@@ -4,12 +4,14 @@ A kernel that takes a NamedTuple of sixty arrays takes four hundred machine word
 every call inside every kernel: Numba then needs minutes to compile and a call from Python
 costs tens of microseconds. `pack` turns a NamedTuple (nested ones included) into one
 reference-counted handle that kernels read with the same dotted names. The arrays are
-shared, not copied, and Python reads the handle's fields as before.
+shared, not copied, and Python reads the handle's fields as before. `@packable` stands on
+every NamedTuple that a kernel takes (and here, so that this file counts for the cache).
 """
 
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +29,23 @@ from proreus.kernels.compiled import compiled
 
 Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
+_PREFIX, _DOT = "Packed__", "__dot__"
 _STRUCTS: dict[type, type] = {}
 _PACKERS: dict[type, Callable[[Any], Any]] = {}
+
+
+def __getattr__(name: str) -> Any:
+    """The type of columns that nobody has imported yet.
+
+    Numba keeps the code of all columns of a world under one index, whose types it loads by these names: also
+    for a process that needs only some of them, such as an environment, which knows no policies.
+    """
+    module, _, _ = name.removeprefix(_PREFIX).replace(_DOT, ".").rpartition(".")
+    if name.startswith(_PREFIX) and module:
+        importlib.import_module(module)
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Handle(structref.StructRefProxy):  # type: ignore[misc]
@@ -55,7 +72,7 @@ class Handle(structref.StructRefProxy):  # type: ignore[misc]
 def packable(columns: type[Columns]) -> type[Columns]:
     """Class decorator: lets instances of this NamedTuple be packed."""
     # Two modules may use one name for their columns; a type of kernels needs one of its own.
-    name = f"Packed_{columns.__module__.replace('.', '_')}_{columns.__name__}"
+    name = _PREFIX + f"{columns.__module__}.{columns.__name__}".replace(".", _DOT)
     struct = type(name, (types.StructRef,), {"__module__": __name__})
     # Numba's cache pickles types by their importable name.
     globals()[name] = struct
