@@ -25,3 +25,13 @@ def test_a_type_is_found_by_a_process_that_never_imported_its_columns() -> None:
 @pytest.mark.parametrize("name", ["nothing", "Packed__", "Packed__proreus__dot__kernels__dot__rng__dot__No"])
 def test_what_is_no_type_is_no_attribute(name: str) -> None:
     assert not hasattr(packed, name)
+
+
+def test_an_environment_starts_where_the_command_line_left_its_machine_code() -> None:
+    """Rules share an index of machine code with what an environment needs; the environment imports none."""
+    play = "from proreus.cli.main import main; main(['simulate', 'vms', '--policy', 'learned', '--quiet'])"
+    make = "import gymnasium, proreus; gymnasium.make('proreus/VirtualMachines-v0').reset(seed=1)"
+    for code in (play, f"{make}; print('ready')"):
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "ready"
