@@ -73,11 +73,15 @@ class _Followed:
     def __init__(self, client: RestClient, observation: PodObservation) -> None:
         self.state = observation.state
         self._observation = observation
-        self._kept = KeptCluster(client, self._describe)
+        self._client, self._kept = client, KeptCluster(client, self._describe)
+        pods = observation.compiled.workload.pods
+        self._tells_apart = len({pod.name for pod in pods}) == len(pods)
         self._told()
 
     def ask(self, observation: PodObservation) -> DecideAnswer:
-        """What the service says of the pod."""
+        """What the service says of the pod; where pods share names, changes could not say which is meant."""
+        if not self._tells_apart:
+            return self._client.decide(request_of(observation, explain=False))
         self._observation = observation
         self._kept.note(*self._changes())
         self._told()
