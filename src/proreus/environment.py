@@ -8,6 +8,7 @@ search may try actions on copies.
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -27,7 +28,7 @@ _DOTS_PER_INCH, _POINTS = 100, 9
 _LEAST_COLUMNS = 60
 
 
-class WorldEnv(gymnasium.Env[Any, np.int64]):
+class WorldEnv(gymnasium.Env[Any, np.int64], ABC):
     """One decision a step. `info` has the `action_mask` as `action_space.sample` takes it."""
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": 2}  # noqa: RUF012  # as Gymnasium has it
@@ -46,25 +47,25 @@ class WorldEnv(gymnasium.Env[Any, np.int64]):
         self._first_seed, self._has_begun = seed, False
         self._frame: tuple[int, int] | None = None
 
+    @abstractmethod
     def action_masks(self) -> Bool:
         """The legal actions now, under the name that sb3-contrib looks for; never none at all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _begin(self, options: dict[str, Any]) -> None:
         """Start an episode that `np_random` determines."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _act(self, action: int) -> float:
         """Carry out a legal action, or what stands in for an illegal one; what it was worth."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _now(self) -> tuple[Any, bool, bool, dict[str, Any]]:
         """The observation, whether the episode is over or cut short, and `info` without the mask."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _lines(self) -> Sequence[str]:
         """The moment as text."""
-        raise NotImplementedError
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from proreus.model.decision import Decision, Place
+from proreus.model.node import Node
+from proreus.model.pod import Pod, PodSpec
+from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
 from proreus.policies.protocol import Explains
 from proreus.serving.client.policy import RemotePolicy, request_of
@@ -177,6 +180,17 @@ def test_a_remote_policy_plays_as_the_local_one(doors: Doors, workload: Workload
         remote = simulate(compile_workload(workload), RemotePolicy(client))
     local = simulate(compile_workload(workload), make_policy("best_fit"))
     assert [row[:3] for row in remote.log] == [row[:3] for row in local.log]
+
+
+def test_pods_that_share_a_name_are_described_anew_each_time(doors: Doors) -> None:
+    room = Resources(cpu=2000, memory=GIB, pods=10)
+    pods = tuple(Pod("twin", PodSpec(Resources(cpu=cpu))) for cpu in (1500, 400, 1500))
+    workload = Workload("twins", (Node("a", room), Node("b", room)), pods)
+    with RestClient(doors.url) as client:
+        remote = simulate(compile_workload(workload), RemotePolicy(client))
+    local = simulate(compile_workload(workload), make_policy("best_fit"))
+    assert [row[:3] for row in remote.log] == [row[:3] for row in local.log]
+    assert len(remote.log) == 3
 
 
 def test_a_remote_policy_explains(doors: Doors) -> None:

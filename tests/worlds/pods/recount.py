@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proreus.kernels.arrays import I64
 from proreus.model.pod import GPU_WHOLE, Pod
 from proreus.model.resources import BASE_COLUMNS, PODS, Resources
-from proreus.worlds.pods.state.columns import State
+from proreus.worlds.pods.state.columns import State, Terms
 from proreus.worlds.pods.state.compile import Compiled
 from tests.oracles.kube_preemption import covers
 from tests.oracles.packing import fragmentation, gpu_kind, typical_pods
@@ -85,19 +86,7 @@ def recount(compiled: Compiled, running: Mapping[int, Where]) -> dict[str, NDArr
             sums["ports_used"][ports.index(port), n] += 1
         for b, budget in enumerate(workload.budgets):
             sums["healthy"][b] += covers(budget, pod)
-        for t, key in enumerate(terms.key.tolist()):
-            d = int(domain[key, n])
-            if terms.selects[t, c]:
-                sums["matching"][t, n] += 1
-                if d >= 0:
-                    sums["matching_in"][t, d] += 1
-                    sums["matching_all"][t] += 1
-            if d >= 0:
-                avoided = terms.avoid[terms.avoid_start[c] : terms.avoid_start[c + 1]].tolist()
-                sums["avoided_in"][t, d] += avoided.count(t)
-                drawn = slice(terms.draw_start[c], terms.draw_start[c + 1])
-                weights = zip(terms.draw[drawn].tolist(), terms.draw_weight[drawn].tolist(), strict=True)
-                sums["drawn_in"][t, d] += sum(weight for term, weight in weights if term == t)
+        count_terms(sums, terms, domain[:, n], (c, n))
     typical = typical_pods(pods)
     for n, node in enumerate(nodes):
         left = sums["gpu_left"][n, : node.gpu_count].tolist()
@@ -137,3 +126,21 @@ def check_devices(compiled: Compiled, running: Mapping[int, Where]) -> None:
     for p, (n, devices) in running.items():
         assert devices.bit_count() == compiled.workload.pods[p].spec.gpu.count
         assert 0 <= devices < 1 << compiled.workload.nodes[n].gpu_count
+
+
+def count_terms(sums: dict[str, Any], terms: Terms, domain: I64, where: tuple[int, int]) -> None:
+    """Add a pod of class c on node n to the sums by term; domain: int64[K], of that node; where: c and n."""
+    c, n = where
+    for t, key in enumerate(terms.key.tolist()):
+        d = int(domain[key])
+        if terms.selects[t, c]:
+            sums["matching"][t, n] += 1
+            if d >= 0:
+                sums["matching_in"][t, d] += 1
+                sums["matching_all"][t] += 1
+        if d >= 0:
+            avoided = terms.avoid[terms.avoid_start[c] : terms.avoid_start[c + 1]].tolist()
+            sums["avoided_in"][t, d] += avoided.count(t)
+            drawn = slice(terms.draw_start[c], terms.draw_start[c + 1])
+            weights = zip(terms.draw[drawn].tolist(), terms.draw_weight[drawn].tolist(), strict=True)
+            sums["drawn_in"][t, d] += sum(weight for term, weight in weights if term == t)

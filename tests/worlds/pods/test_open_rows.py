@@ -38,6 +38,7 @@ from proreus.worlds.pods.state.open_warming import warm_up_open
 from proreus.worlds.pods.state.placement import place
 from proreus.worlds.pods.state.room import LIKE, Room
 from tests.worlds.pods.histories import History
+from tests.worlds.pods.recount import count_terms
 
 POD = Pod("p", PodSpec(Resources(cpu=1000, memory=GIB), labels=(("app", "a"),)))
 
@@ -86,19 +87,7 @@ def plain_sums(observation: PodObservation, history: History) -> dict[str, np.ty
         sums["healthy"][chosen] += 1
         for q in classes.port[classes.port_start[c] : classes.port_start[c + 1]]:
             sums["ports_used"][q, n] += 1
-        for t, key in enumerate(terms.key.tolist()):
-            d = int(domain[key, n])
-            if terms.selects[t, c]:
-                sums["matching"][t, n] += 1
-                if d >= 0:
-                    sums["matching_in"][t, d] += 1
-                    sums["matching_all"][t] += 1
-            if d >= 0:
-                avoided = terms.avoid[terms.avoid_start[c] : terms.avoid_start[c + 1]].tolist()
-                sums["avoided_in"][t, d] += avoided.count(t)
-                drawn = slice(terms.draw_start[c], terms.draw_start[c + 1])
-                pairs = zip(terms.draw[drawn].tolist(), terms.draw_weight[drawn].tolist(), strict=True)
-                sums["drawn_in"][t, d] += sum(weight for term, weight in pairs if term == t)
+        count_terms(sums, terms, domain[:, n], (c, n))
     return sums
 
 

@@ -47,7 +47,7 @@ class RemotePolicy:
 
     def decide(self, observation: PodObservation) -> Decision:
         """What the service's policy decides."""
-        return _decision(self._ask(observation, explain=False), observation)
+        return _decision(self._ask(observation), observation)
 
     def explain(self, observation: PodObservation) -> Explanation:
         """The same with its reasons, asked apart: a question changes the memory of a policy."""
@@ -60,11 +60,11 @@ class RemotePolicy:
         decision = _decision(answer, observation)
         return Explanation(self.name, observation.subject.name, decision, verdicts, note)
 
-    def _ask(self, observation: PodObservation, *, explain: bool) -> DecideAnswer:
+    def _ask(self, observation: PodObservation) -> DecideAnswer:
         followed = self._followed
         if followed is None or followed.state is not observation.state:
             followed = self._followed = _Followed(self._client, observation)
-        return followed.ask(observation, explain=explain)
+        return followed.ask(observation)
 
 
 class _Followed:
@@ -73,16 +73,20 @@ class _Followed:
     def __init__(self, client: RestClient, observation: PodObservation) -> None:
         self.state = observation.state
         self._observation = observation
-        self._kept = KeptCluster(client, self._describe)
+        self._client, self._kept = client, KeptCluster(client, self._describe)
+        pods = observation.compiled.workload.pods
+        self._tells_apart = len({pod.name for pod in pods}) == len(pods)
         self._told()
 
-    def ask(self, observation: PodObservation, *, explain: bool) -> DecideAnswer:
-        """What the service says of the pod."""
+    def ask(self, observation: PodObservation) -> DecideAnswer:
+        """What the service says of the pod; where pods share names, changes could not say which is meant."""
+        if not self._tells_apart:
+            return self._client.decide(request_of(observation, explain=False))
         self._observation = observation
         self._kept.note(*self._changes())
         self._told()
         pod = pod_wire(observation.subject)
-        return self._kept.decide(pod, waiting=observation.waiting, explain=explain)
+        return self._kept.decide(pod, waiting=observation.waiting)
 
     def _describe(self) -> Described:
         whole = request_of(self._observation, explain=False)

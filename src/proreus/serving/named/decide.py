@@ -34,6 +34,7 @@ from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.state.described import NodeNow, Running, observe
 from proreus.worlds.pods.state.observation import PodObservation
+from proreus.worlds.pods.state.open_warming import warm_up_open
 
 RULE = "kube"
 """Decides where the policy fails or is too slow."""
@@ -84,8 +85,7 @@ class NamedDecisions:
             reasons = policy.explain(observation) if isinstance(policy, Explains) else None
             answer(policy.name, observation, meant(policy.decide(observation), 1), reasons)
         self._guard.learn_pace(lambda: self.policy.fresh(0).decide(observation))
-        session = Sessions().open([node], (), self.policy.fresh(0))
-        session.policy.decide(session.cluster.observe(pod))
+        warm_up_open()
 
     def decide(self, request: DecideRequest, digest: int, seconds_left: float) -> DecideAnswer:
         """Decide about the pod; `digest` stands for the request's bytes."""
