@@ -27,6 +27,16 @@ from tests.toy import TOY
 
 SMALL = {(words[1], words[3]): words for words in (one.words for one in TRAININGS) if words[0] == "train"}
 """Trainings of a few updates, where those that a world is meant for are long."""
+_FEW_MEMBERS = ("--generations", "4", "--population", "4", "--evaluate-every", "2", "--processes", "1")
+_FEW_STEPS = ("--steps", "160", "--lanes", "4", "--rollout-steps", "8", "--evaluate-every", "1")
+_FEW_RUNS = ("--runs", "1", "--validation-runs", "2", "--confirm-runs", "3")
+SMALL |= {
+    (words[1], words[3]): words
+    for words in (
+        ("train", "workflows", "--algo", "es", "--scenarios", "calm@2", *_FEW_MEMBERS, *_FEW_RUNS),
+        ("train", "workflows", "--algo", "ppo", "--scenarios", "calm@2", *_FEW_STEPS, *_FEW_RUNS[2:]),
+    )
+}
 CONFIRMED = {"pods": "--confirm-seeds", "vms": "--confirm-starts", "rebalance": "--confirm-seeds"}
 
 

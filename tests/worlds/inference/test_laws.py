@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from proreus.worlds.inference.model.cluster import Engine, Role, Scheduler
@@ -80,6 +80,7 @@ def shaken(seed: int, engine: Engine, timing: str, scheduler: Scheduler, losses:
 )
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000))
+@example(seed=1097)  # once two instances of a mixed pool waited for each other's room for ever
 def test_every_request_ends_once_whatever_is_scaled(
     engine: Engine, timing: str, scheduler: Scheduler, seed: int
 ) -> None:

@@ -134,12 +134,13 @@ RATES = 3
 
 # Of `tally`: the next request of the trace, actors in the heap, free slots, rows of the log, requests under
 # way, events so far, iterations so far, the most requests that an instance has had, turns of round robin,
-# instances that there have ever been, the place among those at the router who is asked next, NOBODY: none.
+# instances that there have ever been, the place among those at the router who is asked next, NOBODY: none;
+# whether KV may wait for room in a circle.
 (
     NEXT_REQUEST, EVENTS_WAITING, FREE_SLOTS, ROWS, UNDER_WAY, EVENTS, ITERATED, MOST_BOUND, TURN, TOKEN_TURN,
-    NUMBERED, ROUTING,
-) = range(12)  # fmt: skip
-TALLIES = 12
+    NUMBERED, ROUTING, CIRCLE,
+) = range(13)  # fmt: skip
+TALLIES = 13
 
 # Of `log`: one row for each request that has ended.
 (

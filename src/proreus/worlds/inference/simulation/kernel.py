@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from proreus.kernels.compiled import compiled
+from proreus.worlds.inference.simulation.circles import break_circle
 from proreus.worlds.inference.simulation.columns import (
     ALL_DONE,
+    CIRCLE,
     EVENTS,
     FREE_SLOTS,
     LOG_FULL,
@@ -52,6 +54,9 @@ def advance(run: Run, until: float) -> int:
             return NEEDS_QUEUES
         if run.tally[ROUTING] != NOBODY:
             route_one_who_waits(run, run.clock[0])
+            continue
+        if run.tally[CIRCLE]:
+            break_circle(run, run.clock[0])
             continue
         when, actor = next_event(run)
         request = run.tally[NEXT_REQUEST]

@@ -74,7 +74,7 @@ from proreus.worlds.inference.simulation.holding import (
 from proreus.worlds.inference.simulation.iterations import count_iterations
 from proreus.worlds.inference.simulation.lists import append, at, remove_at
 from proreus.worlds.inference.simulation.routing import another_for_tokens, choose, return_home
-from proreus.worlds.inference.simulation.transfers import end_flow, ship, ship_what_fits
+from proreus.worlds.inference.simulation.transfers import end_flow, look_for_circle, ship, ship_what_fits
 
 
 @compiled
@@ -172,6 +172,7 @@ def _go_on(run: Run, instance: int, now: float) -> None:
     chunked = run.fleet[instance, ENGINE] == CHUNKED
     if not (start_chunked(run, instance, now) if chunked else start(run, instance, now)):
         no_run(run, instance)
+        look_for_circle(run, instance)
         if run.waiting.size[instance] == 0:
             return_home(run, instance)
 
@@ -281,3 +282,5 @@ def use_free_room(run: Run, instance: int, now: float) -> None:
         starts = room_was_freed(run, instance, now)
     if starts:
         _go_on(run, instance, now)
+    else:
+        look_for_circle(run, instance)

@@ -10,11 +10,13 @@ from proreus.kernels.compiled import compiled
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
     CHUNKED,
+    CIRCLE,
     ENGINE,
     KV_BYTES,
     LINK_BYTES,
     MEMORY,
     MOVING,
+    NOBODY,
     PHASE,
     PROMPT,
     PROMPT_AT,
@@ -48,6 +50,14 @@ def ship(run: Run, slot: int, now: float) -> None:
         transfer_at(run, slot, now + run.rate[RETRY_SECONDS])
     else:
         append(run.inbound, there, slot)
+        look_for_circle(run, there)
+
+
+@compiled
+def look_for_circle(run: Run, instance: int) -> None:
+    """KV waits for room there: if nothing runs that will free some, everybody may wait for everybody."""
+    if run.inbound.size[instance] > 0 and run.event_place[instance] == NOBODY:
+        run.tally[CIRCLE] = 1
 
 
 @compiled
