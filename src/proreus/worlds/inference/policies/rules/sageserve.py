@@ -51,8 +51,8 @@ class SageServe(Migrating):
     """Plans ahead every few starts, for the busiest moment that is forecast.
 
     The source plans every hour at a start of 155 s, which is too late for loads that double in minutes: here
-    a plan is made for every start. Growth is carried out at once, shrinking where use is below 0.25; above 0.5
-    one more than planned is started.
+    a plan is made for every start. Growth is carried out at once, shrinking where use is below 0.25; above
+    0.5 one more than planned is started.
     """
 
     plan_starts = 1.0
