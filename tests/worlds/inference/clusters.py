@@ -52,7 +52,8 @@ def layers() -> LayerProfile:
     chunk, behind, decodes, context = axes
     attention = 1e-6 * chunk * (1 + 0.01 * behind) + 3e-6 * decodes * (1 + 0.02 * context)
     at = np.array([1.0, 2048.0])
-    return LayerProfile(at, np.array([0.004, 0.04]), at, np.array([0.001, 0.002]), attention, 0.0005)
+    dense, head, experts = np.array([0.004, 0.04]), np.array([0.001, 0.002]), np.array([0.002, 0.03])
+    return LayerProfile(at, dense, at, head, attention, 0.0005, at, experts, (0.001, 1e-5))
 
 
 TIMINGS: Timings = {"table": TABLE, "layers": layers()}

@@ -47,9 +47,24 @@ def _check_instance(cluster: Cluster, instance: int, row: I64) -> None:
         assert row[c.MEMORY] == row[c.PLANNED_MEMORY] == row[c.WEIGHTS], "memory that belongs to nobody"
         assert row[c.PLANNED_TOKENS] == 0, "tokens that belong to nobody"
     assert row[c.BATCH] <= row[c.BATCH_LIMIT], "the batch is too large"
+    if row[c.STATUS] in _WORKING and row[c.IN_STEP] > 1:
+        _check_step(cluster, instance, int(row[c.GROUP]))
     planned = _planned(cluster, instance, prompt_here, token_here)
     if row[c.STATUS] in _WORKING:
         assert row[c.PLANNED_MEMORY] == row[c.WEIGHTS] + planned, "planned memory is miscounted"
+
+
+def _check_step(cluster: Cluster, instance: int, group: int) -> None:
+    run = cluster.run
+    fellows = [
+        int(run.fellows.cells[group, run.fellows.begin[group] + place])
+        for place in range(run.fellows.size[group])
+    ]
+    assert instance in fellows and len(fellows) <= run.fleet[instance, c.IN_STEP], "a group is too large"
+    assert all(run.event_place[one] == c.NOBODY for one in fellows[1:]), "a group has several events"
+    counts = {int(run.fleet[one, c.RUNNING]) for one in fellows} - {0}
+    ends = {float(run.figure[one, c.RUN_END]) for one in fellows if run.fleet[one, c.RUNNING]}
+    assert len(counts) <= 1 and len(ends) <= 1, "those in step do not iterate together"
 
 
 def _planned(

@@ -10,6 +10,8 @@ import math
 from bisect import insort
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from proreus.worlds.inference.model.cluster import InstanceKind
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import LayerProfile, Table
@@ -216,68 +218,113 @@ class Splitwise:
         return request.prompt if request.phase == "prompt" else 1
 
 
-def serve_chunked(trace: RequestTrace, kind: InstanceKind, profile: LayerProfile) -> Served:
-    """Chunked prompts over pages, one iteration after the other."""
-    timing, block = timing_of([profile]), kind.block
-    pages = (kind.capacity - kind.model.weights) // (kind.model.kv_bytes * block)
-    coming, waiting, running = requests_of(trace), list[Request](), list[Request]()
-    served: Served = {}
-    now = 0.0
+class Chunked:
+    """One instance with chunked prompts over pages: what it computes in an iteration, and what follows."""
 
-    def taken(request: Request) -> int:
-        return math.ceil((request.computed + request.chunk) / block)
+    def __init__(self, kind: InstanceKind) -> None:
+        self._kind = kind
+        self._pages = (kind.capacity - kind.weights) // (kind.model.kv_bytes * kind.block)
+        self.waiting: list[Request] = []
+        self.running: list[Request] = []
+        self._composed_at, self._gone = -math.inf, 0
 
-    def target(request: Request) -> int:
+    def wait(self, request: Request) -> None:
+        """By arrival."""
+        insort(self.waiting, request, key=lambda one: (one.arrival, one.number))
+
+    def _taken(self, request: Request) -> int:
+        return math.ceil((request.computed + request.chunk) / self._kind.block)
+
+    @staticmethod
+    def _target(request: Request) -> int:
         return request.prompt + request.output - request.left
 
-    while coming or waiting or running:
-        while coming and coming[0].arrival < now:  # iterations end before somebody comes
-            insort(waiting, coming.pop(0), key=lambda one: (one.arrival, one.number))
-        if not waiting and not running:
-            now = max(now, coming[0].arrival)
-            waiting.append(coming.pop(0))
+    def fill(self) -> Batch:
+        """The batch of the next iteration; nobody's where nothing can run."""
+        kind, block = self._kind, self._kind.block
+        free = kind.batch_limit - len(self.running) - self._gone
+        ahead = kind.plans_ahead and bool(self.running)
+        if not ahead:
+            free = kind.batch_limit - len(self.running)
         budget, preempted = kind.token_limit, False
-
-        for request in running:
+        for request in self.running:
             request.chunk = 0
-        decoding = [one for one in running if one.phase == "token"]
-        while sum(math.ceil((one.computed + (one in decoding)) / block) for one in running) > pages:
-            last = running.pop()
+        decoding = [one for one in self.running if one.phase == "token"]
+        while (
+            sum(math.ceil((one.computed + (one in decoding)) / block) for one in self.running) > self._pages
+        ):
+            last = self.running.pop()
             last.computed, last.phase, preempted = 0, "prompt", True
-            decoding = [one for one in running if one.phase == "token"]
-            insort(waiting, last, key=lambda one: (one.arrival, one.number))
+            decoding = [one for one in self.running if one.phase == "token"]
+            self.wait(last)
         for request in decoding:
             request.chunk = 1
         budget -= len(decoding)
-        for request in [one for one in running if one.phase == "prompt"]:
-            chunk = min(target(request) - request.computed, budget)
+        for request in [one for one in self.running if one.phase == "prompt"]:
+            chunk = min(self._target(request) - request.computed, budget)
             request.chunk = chunk
-            if sum(taken(one) for one in running) > pages:
-                running.remove(request)
+            if sum(map(self._taken, self.running)) > self._pages:
+                self.running.remove(request)
                 request.chunk, request.computed, preempted = 0, 0, True
-                insort(waiting, request, key=lambda one: (one.arrival, one.number))
+                self.wait(request)
             else:
                 budget -= chunk
-        while not preempted and waiting and budget > 0 and len(running) < kind.batch_limit:
-            request = waiting[0]
-            request.chunk = min(target(request), budget)
-            if sum(taken(one) for one in running) + taken(request) > pages:
+        while not preempted and self.waiting and budget > 0 and free > 0:
+            request = self.waiting[0]
+            if ahead and request.arrival > self._composed_at:
+                break
+            request.chunk = min(self._target(request), budget)
+            if sum(map(self._taken, self.running)) + self._taken(request) > self._pages:
                 request.chunk = 0
                 break
-            budget -= request.chunk
-            running.append(waiting.pop(0))
-        prompts = [one for one in running if one.phase == "prompt" and one.chunk]
+            budget, free = budget - request.chunk, free - 1
+            self.running.append(self.waiting.pop(0))
+        prompts = [one for one in self.running if one.phase == "prompt" and one.chunk]
         tokens = sum(one.chunk for one in prompts)
         behind = sum(one.chunk * one.computed for one in prompts) / max(tokens, 1)
         context = sum(one.computed for one in decoding)
-        now += iteration(timing, 0, Batch(tokens, behind, len(decoding), context, len(running)))[0]
-        for request in list(running):
+        return Batch(tokens, behind, len(decoding), context, len(self.running))
+
+    def iterate(self, began: float, now: float) -> Served:
+        """Who is done at the end of the iteration."""
+        served: Served = {}
+        for request in list(self.running):
             request.computed += request.chunk
-            if request.chunk and request.computed == target(request):
+            if request.chunk and request.computed == self._target(request):
                 request.left -= 1
                 request.phase = "token"
                 request.first = now if math.isnan(request.first) else request.first
                 if request.left == 0:
-                    running.remove(request)
+                    self.running.remove(request)
                     served[request.number] = (request.first, now)
+        self._composed_at, self._gone = began, len(served)
+        return served
+
+
+def serve_chunked(trace: RequestTrace, kind: InstanceKind, profile: LayerProfile) -> Served:
+    """By as many instances as iterate in step, each request by the one that has fewest; step by step."""
+    timing, coming = timing_of([profile]), requests_of(trace)
+    instances = [Chunked(kind) for _ in range(kind.in_step)]
+    served: Served = {}
+    now = 0.0
+
+    def arrive(request: Request) -> None:
+        min(instances, key=lambda one: len(one.waiting) + len(one.running)).wait(request)
+
+    while coming or any(one.waiting or one.running for one in instances):
+        if not any(one.waiting or one.running for one in instances):
+            now = max(now, coming[0].arrival)
+            arrive(coming.pop(0))
+        batches = [one.fill() for one in instances]
+        batches = [batch if batch.sequences else Batch(0, 0.0, 1, 1, 1) for batch in batches]
+        seconds = max(iteration(timing, 0, batch)[0] for batch in batches)
+        if kind.in_step > 1:
+            tokens = [batch.prompt_tokens + batch.decodes for batch in batches]
+            mean = float(np.interp(sum(tokens) / len(tokens), profile.shared_at, profile.shared_time))
+            seconds += mean + profile.exchange[0] + max(tokens) * profile.exchange[1]
+        began, now = now, now + seconds
+        while coming and coming[0].arrival < now:  # iterations end before somebody comes
+            arrive(coming.pop(0))
+        for one in instances:
+            served |= one.iterate(began, now)
     return served

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from proreus.model.errors import UsageError
 from proreus.worlds.inference.model.hardware import Gpu
 from proreus.worlds.inference.model.llm import LanguageModel
 
@@ -49,10 +50,26 @@ class InstanceKind:
     memory_share: float = 1.0
     """Of the GPUs' memory that weights and KV may take."""
 
+    plans_ahead: bool = False
+    """A batch is composed while the one before it runs, so that who comes, or a place that becomes free, waits
+    for one iteration more; only where `chunked`."""
+    in_step: int = 1
+    """Instances that share the experts of a layer, and so iterate together; only where `chunked`."""
+
+    def __post_init__(self) -> None:
+        if self.in_step < 1 or (self.in_step > 1 and self.engine != "chunked"):
+            raise UsageError("only instances of the engine 'chunked' iterate in step, one or more of them")
+
     @property
     def capacity(self) -> int:
         """Bytes for weights and KV."""
         return int(self.gpus * self.gpu.memory * self.memory_share)
+
+    @property
+    def weights(self) -> int:
+        """Bytes that one instance has of the model: of the experts only its part."""
+        model = self.model
+        return model.weights - model.expert_bytes * (model.experts - model.experts // self.in_step)
 
 
 @dataclass(frozen=True)

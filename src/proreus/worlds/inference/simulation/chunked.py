@@ -16,6 +16,7 @@ from proreus.worlds.inference.simulation.columns import (
     BLOCK,
     BLOCKED,
     CHUNK,
+    COMPOSED_AT,
     COMPUTED,
     CONTEXT,
     CONTEXT_OF,
@@ -23,6 +24,7 @@ from proreus.worlds.inference.simulation.columns import (
     DECODES,
     DECODING,
     FINISH,
+    GONE,
     ITERATIONS,
     KV,
     LAST,
@@ -31,9 +33,11 @@ from proreus.worlds.inference.simulation.columns import (
     OUTPUT,
     PARTIAL,
     PHASE,
+    PLANS_AHEAD,
     PREEMPTIONS,
     PROMPT,
     PROMPT_TASK,
+    QUEUED,
     RUNNING,
     TOKEN_LIMIT,
     TOKEN_TASK,
@@ -59,6 +63,7 @@ from proreus.worlds.inference.simulation.timing import Batch
 @compiled
 def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
     """With its prompt or with its KV; true: nothing runs there, `start_chunked` must be called."""
+    run.moment[slot, QUEUED] = now
     if run.slot[slot, PHASE] == DECODE:
         run.slot[slot, COMPUTED] = run.slot[slot, PROMPT]
         wait_as(run, instance, slot, TOKEN_TASK)
@@ -74,6 +79,21 @@ def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
 @compiled
 def start_chunked(run: Run, instance: int, now: float) -> bool:
     """Fill the budget of an iteration and run it; false: there is nothing that could run."""
+    preempted = fill(run, instance, now)
+    if run.fleet[instance, BATCH] == 0:
+        return False
+    batch = batch_of(run, instance)
+    run_for(run, instance, batch, most_iterations(run, instance, batch, preempted), now)
+    fleet = run.fleet[instance]
+    take_pages(run, instance, pages_over(run, instance, fleet[ITERATIONS], fleet[RUNNING]))
+    return True
+
+
+@compiled
+def fill(run: Run, instance: int, now: float) -> bool:
+    """Fill the budget of an iteration; whether somebody was put back, or is to come in at the next one."""
+    if run.fleet[instance, BATCH] == 0:
+        run.fleet[instance, GONE], run.figure[instance, COMPOSED_AT] = 0, now
     preempted = _make_room_for_decoding(run, instance)
     budget = run.fleet[instance, TOKEN_LIMIT] - run.fleet[instance, DECODES]
     partial = run.fleet[instance, PARTIAL]
@@ -92,10 +112,17 @@ def start_chunked(run: Run, instance: int, now: float) -> bool:
     if run.fleet[instance, BATCH] == 0 and run.waiting.size[instance] > 0:
         _drop_what_waits(run, instance)
         _admit(run, instance, budget, now)
-    if run.fleet[instance, BATCH] == 0:
+    return preempted or _comes_in_next(run, instance)
+
+
+@compiled
+def _comes_in_next(run: Run, instance: int) -> bool:
+    """Whether somebody waits because this batch was composed before it came, or before there was a place."""
+    fleet = run.fleet[instance]
+    if not fleet[PLANS_AHEAD] or run.waiting.size[instance] == 0 or fleet[BATCH] == fleet[BATCH_LIMIT]:
         return False
-    _run(run, instance, preempted, now)
-    return True
+    came = run.moment[at(run.waiting, instance, 0), QUEUED]
+    return bool(fleet[GONE] > 0 or came > run.figure[instance, COMPOSED_AT])
 
 
 @compiled
@@ -183,9 +210,11 @@ def _admit(run: Run, instance: int, budget: int, now: float) -> None:
     while (
         budget > 0
         and run.waiting.size[instance] > 0
-        and run.fleet[instance, BATCH] < run.fleet[instance, BATCH_LIMIT]
+        and run.fleet[instance, BATCH] + run.fleet[instance, GONE] < run.fleet[instance, BATCH_LIMIT]
     ):
         slot = at(run.waiting, instance, 0)
+        if run.fleet[instance, PLANS_AHEAD] and run.moment[slot, QUEUED] > run.figure[instance, COMPOSED_AT]:
+            return
         left = target(run, slot) - run.slot[slot, COMPUTED]
         if left == 0:  # its KV has come from elsewhere
             needed = 1 if run.slot[slot, COMPUTED] % run.fleet[instance, BLOCK] == 0 else 0
@@ -216,15 +245,20 @@ def _drop_what_waits(run: Run, instance: int) -> None:
 
 
 @compiled
-def _run(run: Run, instance: int, preempted: bool, now: float) -> None:
-    """Where somebody was put back, those who wait are looked at again after one iteration."""
+def batch_of(run: Run, instance: int) -> Batch:
+    """What the next iteration computes."""
     tokens, behind = 0, 0.0
     for place in range(run.prefilling.size[instance]):
         row = run.slot[at(run.prefilling, instance, place)]
         tokens += row[CHUNK]
         behind += float(row[CHUNK]) * row[COMPUTED]
     fleet = run.fleet[instance]
-    batch = Batch(tokens, behind / max(tokens, 1), fleet[DECODES], fleet[CONTEXT], fleet[BATCH])
-    most = 1 if tokens or preempted else iterations_with(run, instance, free_pages(run, instance), 1 << 40)
-    run_for(run, instance, batch, most, now)
-    take_pages(run, instance, pages_over(run, instance, fleet[ITERATIONS], fleet[RUNNING]))
+    return Batch(tokens, behind / max(tokens, 1), fleet[DECODES], fleet[CONTEXT], fleet[BATCH])
+
+
+@compiled
+def most_iterations(run: Run, instance: int, batch: Batch, preempted: bool) -> int:
+    """Where somebody was put back, those who wait are looked at again after one iteration."""
+    if batch.prompt_tokens or preempted:
+        return 1
+    return iterations_with(run, instance, free_pages(run, instance), 1 << 40)

@@ -18,6 +18,7 @@ from proreus.worlds.inference.model.life import StartUp
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import LayerProfile, Table
 from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.fellows import join
 from proreus.worlds.inference.simulation.heaps import life_at
 from proreus.worlds.inference.simulation.kernel import advance
 from proreus.worlds.inference.simulation.life import drain, lose
@@ -77,6 +78,7 @@ class Cluster:
                 self._set_up(instance, group.kind, group.role)
                 self.run.fleet[instance, c.STATUS] = c.ACTIVE
                 append(self.run.pools, self._pool(instance), instance)
+                join(self.run, instance)
                 instance += 1
 
     def _pool(self, instance: int) -> int:
@@ -94,8 +96,8 @@ class Cluster:
         for field, value in self._numbers_of(kind).items():
             fleet[field] = value
         fleet[c.TAG] = fleet[c.POOL] = ROLE_NAMES.index(role)
-        fleet[c.MEMORY] = fleet[c.PLANNED_MEMORY] = kind.model.weights
-        fleet[c.FIRST] = fleet[c.LAST] = fleet[c.PARTIAL] = c.NOBODY
+        fleet[c.MEMORY] = fleet[c.PLANNED_MEMORY] = kind.weights
+        fleet[c.FIRST] = fleet[c.LAST] = fleet[c.PARTIAL] = fleet[c.GROUP] = c.NOBODY
         fleet[c.NUMBER] = self.run.tally[c.NUMBERED]
         self.run.tally[c.NUMBERED] += 1
 
@@ -113,12 +115,14 @@ class Cluster:
             c.KIND: [one.name for one in self.spec.kinds].index(kind.name),
             c.GPUS: kind.gpus,
             c.CAPACITY: kind.capacity,
-            c.WEIGHTS: model.weights,
+            c.WEIGHTS: kind.weights,
             c.KV_BYTES: self.kv_bytes(kind),
             c.BATCH_LIMIT: kind.batch_limit,
             c.TOKEN_LIMIT: UNLIMITED if orca else kind.token_limit,
             c.PREEMPTION_LIMIT: kind.preemption_limit,
             c.BLOCK: kind.block,
+            c.IN_STEP: kind.in_step,
+            c.PLANS_AHEAD: kind.plans_ahead,
         }
 
     def order(self, kind_name: str, role: Role, start: StartUp) -> int | None:
@@ -254,6 +258,7 @@ def _new_run(
     """The columns of a run in which nothing has happened."""
     batch = max(kind.batch_limit for kind in spec.kinds)
     actors = 2 * instances + _SLOTS
+    steps = any(kind.in_step > 1 for kind in spec.kinds)
     tally = np.zeros(c.TALLIES, dtype=np.int64)
     tally[c.FREE_SLOTS], tally[c.ROUTING] = _SLOTS, c.NOBODY
     return {
@@ -266,6 +271,7 @@ def _new_run(
         "finishing": np.zeros((instances, batch), dtype=np.int64),
         **{name: new_lists(instances, _QUEUE) for name in _BY_INSTANCE},
         "phases": np.zeros((instances, max(kind.block for kind in spec.kinds)), dtype=np.int64),
+        "fellows": new_lists(*((instances, instances) if steps else (1, 1))),
         "pools": new_lists(models * c.ROLES, instances + 1),
         "routed": new_lists(1, _SLOTS + 1),
         "event_at": np.zeros(actors),

@@ -48,6 +48,7 @@ class Run(NamedTuple):
     leaving: Lists  # [I, C] slots whose KV moves away from the instance, where links are shared
     coming: Lists  # [I, C] slots whose KV moves to it
     phases: I64  # [I, G] decoding sequences by the iteration, modulo G, at which their pages are full
+    fellows: Lists  # [I, I] instances that iterate in step, by group; [1, 1] where none do
     pools: Lists  # [P, I] instances that get work, in order
     routed: Lists  # [1, S] slots that wait at the router
     event_at: F64  # [2 I + S] when each actor acts next
@@ -82,30 +83,32 @@ NOBODY = -1
 SLOT_FIELDS = 27
 
 # Of `moment`.
-ARRIVED, STARTED, FIRST_TOKEN, SHIPPED, DECODING, TO_SHIP, SHIP_RATE, SHIP_SINCE = range(8)
-MOMENTS = 8
+ARRIVED, STARTED, FIRST_TOKEN, SHIPPED, DECODING, TO_SHIP, SHIP_RATE, SHIP_SINCE, QUEUED = range(9)
+MOMENTS = 9
 
 # Of `PHASE`: nobody's slot; at the router; its prompt pending or running; its KV waiting for room, moving;
 # its tokens pending or running.
 FREE, AT_ROUTER, PREFILL, TO_MOVE, MOVING, DECODE = range(6)
 
 # Of `fleet`: what the instance is; where it is in its life; KV memory in use and promised, tokens promised;
-# its batch; the contiguous iterations that run.
+# its batch; the contiguous iterations that run; with how many it iterates in step, its group of `fellows`;
+# whether batches are composed an iteration ahead, and who has left since.
 (
     ENGINE, TIMING, OF_MODEL, KIND, GPUS, CAPACITY, WEIGHTS, KV_BYTES, BATCH_LIMIT, TOKEN_LIMIT,
     PREEMPTION_LIMIT, BLOCK, STATUS, TAG, POOL, NUMBER, BOUND, MEMORY, PLANNED_MEMORY, PLANNED_TOKENS, FIRST,
-    LAST, BATCH, DECODES, BATCH_TOKENS, CONTEXT, ITERATIONS, RUNNING, PAUSING, STARTS, PARTIAL,
-) = range(31)  # fmt: skip
-FLEET_FIELDS = 31
+    LAST, BATCH, DECODES, BATCH_TOKENS, CONTEXT, ITERATIONS, RUNNING, PAUSING, STARTS, PARTIAL, IN_STEP,
+    GROUP, PLANS_AHEAD, GONE,
+) = range(35)  # fmt: skip
+FLEET_FIELDS = 35
 
 # Of `figure`: end of the contiguous iterations that run, seconds of the first one, what each later one takes
-# longer; seconds with a batch, those with prompts in it; moments of its life, and what the
-# rest of its start takes.
+# longer; seconds with a batch, those with prompts in it; moments of its life, and what the rest of its start
+# takes; since when the next batch is composed, where that is done ahead.
 (
     RUN_END, RUN_TIME, RUN_GROWTH, BUSY, PREFILL_BUSY, ORDERED_AT, ACTIVE_AT, DRAINED_SINCE,
-    LOADING_SECONDS, WARMING_SECONDS,
-) = range(10)  # fmt: skip
-FIGURES = 10
+    LOADING_SECONDS, WARMING_SECONDS, COMPOSED_AT,
+) = range(11)  # fmt: skip
+FIGURES = 11
 
 # Of `ENGINE`: first come first served without limits on tokens; with them, prompts first and preemption;
 # chunked prompts over paged KV memory.
