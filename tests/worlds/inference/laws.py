@@ -16,6 +16,8 @@ def check(cluster: Cluster) -> None:
     run = cluster.run
     fleet = run.fleet[run.fleet[:, c.STATUS] != c.ABSENT]
     assert (fleet[:, c.MEMORY] <= fleet[:, c.CAPACITY]).all(), "KV memory exceeds what there is"
+    assert (fleet[:, c.MEMORY] + fleet[:, c.CACHED] <= fleet[:, c.CAPACITY]).all(), "the cache is too large"
+    assert (fleet[:, c.CACHED] >= 0).all(), "more was taken out of the cache than was in it"
     assert (fleet[:, c.MEMORY] >= fleet[:, c.WEIGHTS]).all(), "more KV memory was given back than taken"
     for instance, row in enumerate(run.fleet):
         _check_instance(cluster, instance, row)

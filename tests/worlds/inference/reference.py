@@ -37,6 +37,10 @@ class Request:
     held: int = 0
     computed: int = 0
     chunk: int = 0
+    blocks: tuple[int, ...] = ()
+    shared: int = 0
+    found: int = -1
+    """Tokens that it found cached when it began; -1: it has not begun."""
 
     def __post_init__(self) -> None:
         self.left = self.output
@@ -221,19 +225,57 @@ class Splitwise:
 class Chunked:
     """One instance with chunked prompts over pages: what it computes in an iteration, and what follows."""
 
-    def __init__(self, kind: InstanceKind) -> None:
+    def __init__(self, kind: InstanceKind, size: int = 0) -> None:
+        """`size`: tokens of a block that is cached, 0: none are."""
         self._kind = kind
         self._pages = (kind.capacity - kind.weights) // (kind.model.kv_bytes * kind.block)
         self.waiting: list[Request] = []
         self.running: list[Request] = []
         self._composed_at, self._gone = -math.inf, 0
+        self._size = size
+        self.cached: list[int] = []
+        """Blocks that nobody uses, the one that was used longest ago first."""
 
     def wait(self, request: Request) -> None:
         """By arrival."""
         insort(self.waiting, request, key=lambda one: (one.arrival, one.number))
 
-    def _taken(self, request: Request) -> int:
-        return math.ceil((request.computed + request.chunk) / self._kind.block)
+    def _used(self) -> set[int]:
+        return {block for one in self.running for block in one.blocks[: one.shared]}
+
+    def _held(self) -> int:
+        """Pages in use, with what the next iteration computes."""
+        own = sum(
+            math.ceil((one.computed + one.chunk) / self._kind.block)
+            - one.shared * self._size // self._kind.block
+            for one in self.running
+        )
+        return own + len(self._used()) * self._size // self._kind.block
+
+    def _evict(self) -> None:
+        while self.cached and self._held() + len(self.cached) * self._size // self._kind.block > self._pages:
+            self.cached.pop(0)
+
+    def _put_back(self, request: Request) -> None:
+        self.running.remove(request)
+        request.computed, request.chunk, request.phase = 0, 0, "prompt"
+        self._release(request)
+        self.wait(request)
+
+    def _release(self, request: Request) -> None:
+        """Whoever used them last is remembered longest; of one prompt, its beginning."""
+        blocks, request.shared = request.blocks[: request.shared], 0
+        still = self._used()
+        self.cached += [block for block in reversed(blocks) if block not in still]
+
+    def _known(self, request: Request) -> int:
+        known, there = 0, self._used() | set(self.cached)
+        if self._size and self._kind.prefix_cache:
+            for block in request.blocks[: (self._target(request) - 1) // self._size]:
+                if block not in there:
+                    break
+                known += 1
+        return known
 
     @staticmethod
     def _target(request: Request) -> int:
@@ -241,44 +283,46 @@ class Chunked:
 
     def fill(self) -> Batch:
         """The batch of the next iteration; nobody's where nothing can run."""
-        kind, block = self._kind, self._kind.block
+        kind = self._kind
         free = kind.batch_limit - len(self.running) - self._gone
         ahead = kind.plans_ahead and bool(self.running)
         if not ahead:
             free = kind.batch_limit - len(self.running)
         budget, preempted = kind.token_limit, False
         for request in self.running:
-            request.chunk = 0
+            request.chunk = int(request.phase == "token")
+        while self._held() > self._pages:
+            self._put_back(self.running[-1])
+            preempted = True
+        self._evict()
         decoding = [one for one in self.running if one.phase == "token"]
-        while (
-            sum(math.ceil((one.computed + (one in decoding)) / block) for one in self.running) > self._pages
-        ):
-            last = self.running.pop()
-            last.computed, last.phase, preempted = 0, "prompt", True
-            decoding = [one for one in self.running if one.phase == "token"]
-            self.wait(last)
-        for request in decoding:
-            request.chunk = 1
         budget -= len(decoding)
         for request in [one for one in self.running if one.phase == "prompt"]:
-            chunk = min(self._target(request) - request.computed, budget)
-            request.chunk = chunk
-            if sum(map(self._taken, self.running)) > self._pages:
-                self.running.remove(request)
-                request.chunk, request.computed, preempted = 0, 0, True
-                self.wait(request)
+            request.chunk = min(self._target(request) - request.computed, budget)
+            if self._held() > self._pages:
+                self._put_back(request)
+                preempted = True
             else:
-                budget -= chunk
+                self._evict()
+                budget -= request.chunk
         while not preempted and self.waiting and budget > 0 and free > 0:
             request = self.waiting[0]
             if ahead and request.arrival > self._composed_at:
                 break
-            request.chunk = min(self._target(request), budget)
-            if sum(map(self._taken, self.running)) + self._taken(request) > self._pages:
-                request.chunk = 0
+            request.shared = self._known(request)
+            request.computed = request.shared * self._size
+            request.chunk = min(self._target(request) - request.computed, budget)
+            self.running.append(request)
+            if self._held() > self._pages:
+                self.running.pop()
+                request.chunk = request.computed = request.shared = 0
                 break
+            self.waiting.pop(0)
+            self.cached = [block for block in self.cached if block not in request.blocks[: request.shared]]
+            if request.found < 0:
+                request.found = request.computed
             budget, free = budget - request.chunk, free - 1
-            self.running.append(self.waiting.pop(0))
+            self._evict()
         prompts = [one for one in self.running if one.phase == "prompt" and one.chunk]
         tokens = sum(one.chunk for one in prompts)
         behind = sum(one.chunk * one.computed for one in prompts) / max(tokens, 1)
@@ -288,14 +332,23 @@ class Chunked:
     def iterate(self, began: float, now: float) -> Served:
         """Who is done at the end of the iteration."""
         served: Served = {}
-        for request in list(self.running):
+        kind = self._kind
+        decoding = sorted((one for one in self.running if one.phase == "token"), key=lambda one: one.number)
+        prompts = [one for one in self.running if one.phase == "prompt" and one.chunk]
+        for request in [*decoding, *prompts]:
             request.computed += request.chunk
-            if request.chunk and request.computed == self._target(request):
+            if kind.prefix_cache and request.phase == "prompt":
+                request.shared = min(request.computed // self._size, len(request.blocks))
+                self.cached = [
+                    block for block in self.cached if block not in request.blocks[: request.shared]
+                ]
+            if request.computed == self._target(request):
                 request.left -= 1
                 request.phase = "token"
                 request.first = now if math.isnan(request.first) else request.first
                 if request.left == 0:
                     self.running.remove(request)
+                    self._release(request)
                     served[request.number] = (request.first, now)
         self._composed_at, self._gone = began, len(served)
         return served
@@ -304,7 +357,11 @@ class Chunked:
 def serve_chunked(trace: RequestTrace, kind: InstanceKind, profile: LayerProfile) -> Served:
     """By as many instances as iterate in step, each request by the one that has fewest; step by step."""
     timing, coming = timing_of([profile]), requests_of(trace)
-    instances = [Chunked(kind) for _ in range(kind.in_step)]
+    size = 0 if trace.prefix is None else trace.prefix.tokens
+    instances = [Chunked(kind, size) for _ in range(kind.in_step)]
+    if trace.prefix is not None:
+        for number, request in enumerate(coming):
+            request.blocks = tuple(trace.prefix.of(number).tolist())
     served: Served = {}
     now = 0.0
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from proreus.worlds.inference.model.cluster import Engine, InstanceKind, Role, Scheduler
 from proreus.worlds.inference.model.life import StartUp, starting_within
+from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
 from tests.worlds.inference.clusters import TIMINGS, kind_of, requests, spec_of
@@ -41,12 +42,14 @@ def roles_of(scheduler: Scheduler) -> tuple[Role, ...]:
     return ("prompt", "token") if scheduler in TWO_POOLS else ("mixed",)
 
 
-def shaken(seed: int, kind: InstanceKind, scheduler: Scheduler, losses: int = 100) -> Cluster:
+def shaken(
+    seed: int, kind: InstanceKind, scheduler: Scheduler, losses: int = 100, trace: RequestTrace | None = None
+) -> Cluster:
     """A run that is scaled at random twenty times a second, and then has what it needs to end."""
     draw = np.random.default_rng(seed)
     spec = spec_of(kind, scheduler)
     spec = replace(spec, most_losses=losses, drain_check_seconds=float(draw.choice([0, 0.3])))
-    cluster = Cluster(spec, requests(seed), TIMINGS, seed, MOST)
+    cluster = Cluster(spec, trace or requests(seed), TIMINGS, seed, MOST)
     roles = roles_of(scheduler)
     for step in range(40):
         cluster.advance(0.05 * (step + 1))

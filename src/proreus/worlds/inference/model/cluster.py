@@ -23,6 +23,8 @@ Scheduler = Literal[
     "kv_token_jsq",
     "overlap_kv_token_jsq",
     "mixed_pool",
+    "cache_aware",
+    "kv_cache_aware",
 ]
 UNLIMITED = 1 << 60
 
@@ -51,14 +53,18 @@ class InstanceKind:
     """Of the GPUs' memory that weights and KV may take."""
 
     plans_ahead: bool = False
-    """A batch is composed while the one before it runs, so that who comes, or a place that becomes free, waits
-    for one iteration more; only where `chunked`."""
+    """A batch is composed while the one before it runs, so that who comes, or a place that becomes free,
+    waits for one iteration more; only where `chunked`."""
+    prefix_cache: bool = False
+    """Blocks of prompts stay while there is room, for prompts that begin alike; only where `chunked`."""
     in_step: int = 1
     """Instances that share the experts of a layer, and so iterate together; only where `chunked`."""
 
     def __post_init__(self) -> None:
         if self.in_step < 1 or (self.in_step > 1 and self.engine != "chunked"):
             raise UsageError("only instances of the engine 'chunked' iterate in step, one or more of them")
+        if self.prefix_cache and self.engine != "chunked":
+            raise UsageError("only instances of the engine 'chunked' have a prefix cache")
 
     @property
     def capacity(self) -> int:

@@ -14,7 +14,9 @@ from proreus.worlds.inference.simulation.columns import (
     BATCH,
     BATCH_LIMIT,
     BLOCK,
+    BLOCK_TOKENS,
     BLOCKED,
+    CACHES,
     CHUNK,
     COMPOSED_AT,
     COMPUTED,
@@ -24,6 +26,7 @@ from proreus.worlds.inference.simulation.columns import (
     DECODES,
     DECODING,
     FINISH,
+    FOUND,
     GONE,
     ITERATIONS,
     KV,
@@ -39,6 +42,8 @@ from proreus.worlds.inference.simulation.columns import (
     PROMPT_TASK,
     QUEUED,
     RUNNING,
+    SHARED,
+    STARTED,
     TOKEN_LIMIT,
     TOKEN_TASK,
     WAITS_AS,
@@ -50,12 +55,22 @@ from proreus.worlds.inference.simulation.iterations import pause, run_for
 from proreus.worlds.inference.simulation.lists import append, at, remove_at
 from proreus.worlds.inference.simulation.paging import (
     count_phase,
+    empty_pages,
     free_pages,
     iterations_with,
     page_bytes,
     pages,
     pages_over,
     take_pages,
+)
+from proreus.worlds.inference.simulation.prefix_cache import (
+    block_bytes,
+    make_room,
+    matching,
+    release_blocks,
+    shared_bytes,
+    unused,
+    use_blocks,
 )
 from proreus.worlds.inference.simulation.timing import Batch
 
@@ -95,6 +110,8 @@ def fill(run: Run, instance: int, now: float) -> bool:
     if run.fleet[instance, BATCH] == 0:
         run.fleet[instance, GONE], run.figure[instance, COMPOSED_AT] = 0, now
     preempted = _make_room_for_decoding(run, instance)
+    decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
+    make_room(run, instance, decoding * page_bytes(run, instance))
     budget = run.fleet[instance, TOKEN_LIMIT] - run.fleet[instance, DECODES]
     partial = run.fleet[instance, PARTIAL]
     run.fleet[instance, PARTIAL] = NOBODY
@@ -102,7 +119,7 @@ def fill(run: Run, instance: int, now: float) -> bool:
         chunk = min(target(run, partial) - run.slot[partial, COMPUTED], budget)
         if chunk == 0:
             run.fleet[instance, PARTIAL] = partial
-        elif _take_chunk(run, instance, partial, chunk):
+        elif _take_chunk(run, instance, partial, chunk, 0):
             budget -= chunk
         else:
             _put_back(run, instance, partial)
@@ -154,6 +171,8 @@ def _put_back(run: Run, instance: int, slot: int) -> None:
 @compiled
 def _drop_kv(run: Run, instance: int, slot: int) -> None:
     take_pages(run, instance, -(run.slot[slot, KV] // page_bytes(run, instance)))
+    if run.slot[slot, SHARED] > 0:
+        release_blocks(run, instance, slot)
     run.slot[slot, KV], run.slot[slot, COMPUTED] = 0, 0
 
 
@@ -166,6 +185,7 @@ def stop_decoding(run: Run, instance: int, slot: int) -> None:
     row[CONTEXT_OF] += run.fleet[instance, ITERATIONS]
     run.fleet[instance, CONTEXT] -= row[CONTEXT_OF]
     row[KV] = pages(run, instance, row[CONTEXT_OF]) * page_bytes(run, instance)
+    row[KV] -= shared_bytes(run, instance, slot)
 
 
 @compiled
@@ -189,16 +209,25 @@ def target(run: Run, slot: int) -> int:
 
 
 @compiled
-def _take_chunk(run: Run, instance: int, slot: int, chunk: int) -> bool:
-    """So many tokens of the request are computed in this iteration; false: there are no pages for them."""
-    row = run.slot[slot]
-    before = row[KV] // page_bytes(run, instance)
-    needed = pages(run, instance, row[COMPUTED] + chunk) - before
+def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> bool:
+    """So many tokens of the request are computed in this iteration; false: there are no pages for them.
+
+    `known`: blocks before them that the prefix cache has; those that nobody uses become memory in use.
+    """
+    row, page = run.slot[slot], page_bytes(run, instance)
+    block = block_bytes(run, instance)
+    before = (row[KV] + shared_bytes(run, instance, slot) + known * block) // page
+    needed = pages(run, instance, row[COMPUTED] + known * run.option[BLOCK_TOKENS] + chunk) - before
+    woken = unused(run, instance, slot, known) * block // page if known > 0 else 0
     decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
-    if needed + decoding > free_pages(run, instance):
+    if needed + woken + decoding > free_pages(run, instance):
         return False
+    if known > 0:
+        use_blocks(run, instance, slot, known)
+        row[COMPUTED] = known * run.option[BLOCK_TOKENS]
     take_pages(run, instance, needed)
-    row[KV] += needed * page_bytes(run, instance)
+    make_room(run, instance, decoding * page)
+    row[KV] += needed * page
     row[CHUNK] = chunk
     append(run.prefilling, instance, slot)
     return True
@@ -215,7 +244,8 @@ def _admit(run: Run, instance: int, budget: int, now: float) -> None:
         slot = at(run.waiting, instance, 0)
         if run.fleet[instance, PLANS_AHEAD] and run.moment[slot, QUEUED] > run.figure[instance, COMPOSED_AT]:
             return
-        left = target(run, slot) - run.slot[slot, COMPUTED]
+        known = _known(run, instance, slot)
+        left = target(run, slot) - run.slot[slot, COMPUTED] - known * run.option[BLOCK_TOKENS]
         if left == 0:  # its KV has come from elsewhere
             needed = 1 if run.slot[slot, COMPUTED] % run.fleet[instance, BLOCK] == 0 else 0
             decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
@@ -224,13 +254,23 @@ def _admit(run: Run, instance: int, budget: int, now: float) -> None:
             start_decoding(run, instance, slot, now)
             budget -= 1
         else:
-            if not _take_chunk(run, instance, slot, min(left, budget)):
+            if not _take_chunk(run, instance, slot, min(left, budget), known):
                 return
             budget -= min(left, budget)
+            if not run.moment[slot, STARTED] >= 0.0:
+                run.slot[slot, FOUND] = known * run.option[BLOCK_TOKENS]
         remove_at(run.waiting, instance, 0)
         run.slot[slot, WAITS_AS] = NOBODY
         link_last(run, instance, slot)
         note_start(run, slot, now)
+
+
+@compiled
+def _known(run: Run, instance: int, slot: int) -> int:
+    """Blocks that need not be computed; a token is always left that the next one can follow from."""
+    if not run.fleet[instance, CACHES] or run.slot[slot, COMPUTED] > 0:
+        return 0
+    return matching(run, instance, slot, target(run, slot) - 1)
 
 
 @compiled
@@ -261,4 +301,6 @@ def most_iterations(run: Run, instance: int, batch: Batch, preempted: bool) -> i
     """Where somebody was put back, those who wait are looked at again after one iteration."""
     if batch.prompt_tokens or preempted:
         return 1
+    if run.fleet[instance, CACHES]:  # cached blocks give way when their memory is needed, not before
+        return max(iterations_with(run, instance, empty_pages(run, instance), 1 << 40), 1)
     return iterations_with(run, instance, free_pages(run, instance), 1 << 40)

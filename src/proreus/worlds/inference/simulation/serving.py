@@ -24,6 +24,7 @@ from proreus.worlds.inference.simulation.columns import (
     BATCH,
     BLOCK,
     BLOCKED,
+    CACHES,
     CAPACITY,
     CHUNK,
     CHUNKED,
@@ -78,6 +79,7 @@ from proreus.worlds.inference.simulation.holding import (
 from proreus.worlds.inference.simulation.iterations import count_iterations, pause
 from proreus.worlds.inference.simulation.lists import append, at, remove_at
 from proreus.worlds.inference.simulation.lockstep import start_in_step
+from proreus.worlds.inference.simulation.prefix_cache import keep_blocks
 from proreus.worlds.inference.simulation.routing import another_for_tokens, choose, return_home
 from proreus.worlds.inference.simulation.transfers import end_flow, ship, ship_what_fits
 
@@ -246,6 +248,8 @@ def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
     """The prompt goes on, or its first token is there; one that was put back has its next token."""
     row = run.slot[slot]
     row[COMPUTED] += row[CHUNK]
+    if run.fleet[instance, CACHES]:
+        keep_blocks(run, instance, slot, row[COMPUTED])
     if row[COMPUTED] < target(run, slot):
         run.fleet[instance, PARTIAL] = slot
         return
