@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,9 @@ from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
 from proreus.worlds.inference.traces.generate import Lengths, Load
+from proreus.worlds.inference.traces.readers import read_mooncake
 from proreus.worlds.inference.traces.sessions import Sessions, generate_sessions
+from tests.real_data import real_data
 from tests.worlds.inference.clusters import TIMINGS, alike, kind_of, layers, spec_of
 from tests.worlds.inference.reference import serve_chunked
 from tests.worlds.inference.test_laws import assert_all_end, shaken
@@ -111,3 +114,18 @@ def test_what_cannot_be_is_refused() -> None:
         replace(trace, prompt=np.ones(len(trace), dtype=np.int32))
     with pytest.raises(UsageError, match="instructions leave room"):
         Sessions(instruction_tokens=50_000)
+
+
+def test_mooncakes_blocks_are_read_and_could_be_reused_as_published(tmp_path: Path) -> None:
+    """Its conversations repeat 37 % of their tokens in whole blocks; copies of them share nothing."""
+    text = '{"timestamp": 0, "input_length": 1030, "output_length": 5, "hash_ids": [7, 8, 9]}\n'
+    text += '{"timestamp": 9, "input_length": 1024, "output_length": 5, "hash_ids": [7, 4]}\n'
+    (tmp_path / "few.jsonl").write_text(text)
+    few = read_mooncake(tmp_path / "few.jsonl").prefix
+    assert few is not None and few.of(0).tolist() == [0, 1] and few.of(1).tolist() == [0, 2]
+    assert few.ideal_reuse() == 512
+    apart = few.chosen(np.array([1, 0]), np.array([0, 1]))
+    assert apart.of(0).tolist() == [0, 2] and apart.ideal_reuse() == 0
+    trace = read_mooncake(real_data("llm/mooncake") / "llm" / "mooncake" / "conversation_trace.jsonl")
+    assert trace.prefix is not None
+    assert trace.prefix.ideal_reuse() / int(trace.prompt.sum()) == pytest.approx(0.37, abs=0.005)

@@ -109,7 +109,23 @@ SPLITWISE_SIM = Compatibility(True, True, 1.0, True, True)
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """The cluster that a run begins with."""
+    """The cluster that a run begins with.
+
+    Several models and several kinds of GPUs are several kinds of instances. Models are numbered as they come
+    first among `kinds`, which is what `RequestTrace.model` says of each request; a pool holds instances of
+    any kind, and a request goes to those of its model::
+
+        small, large = language_model("llama3-8b"), language_model("llama3-70b")
+        kinds = (
+            InstanceKind("small-l40s", small, gpu("l40s"), "small-l40s", gpus=1, engine="chunked"),
+            InstanceKind("large-h100", large, gpu("h100-80gb"), "large-h100", gpus=4, engine="chunked"),
+            InstanceKind("large-a100", large, gpu("a100-80gb"), "large-a100", gpus=4, engine="chunked"),
+        )
+        groups = tuple(Group(kind.name, "mixed", 2) for kind in kinds)
+        timings = {kind.timing: roofline(kind.model, kind.gpu, kind.gpus) for kind in kinds}
+        cluster = Cluster(ClusterSpec(kinds, groups, "token_jsq"), trace, timings)
+        ScalingManager(cluster, limits, start).scale_up_full("large-a100", tag="mixed")
+    """
 
     kinds: tuple[InstanceKind, ...]
     groups: tuple[Group, ...]

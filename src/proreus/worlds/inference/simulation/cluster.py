@@ -68,6 +68,7 @@ class Cluster:
         self.spec, self.trace = spec, trace
         self._kinds = {kind.name: kind for kind in spec.kinds}
         self._models = _model_numbers(spec)
+        self._check_models(trace)
         self._timings = _timing_numbers(spec, timings)
         started = sum(group.count for group in spec.groups)
         self._run = _new_run(spec, trace, max(started, most_instances, 1), len(self._models), seed)
@@ -82,6 +83,12 @@ class Cluster:
             raise UsageError("requests that come in parts cannot know the blocks of their prompts")
         self._pack()
         self._start()
+
+    def _check_models(self, trace: RequestTrace) -> None:
+        if not 0 <= trace.model.min() <= trace.model.max() < len(self._models):
+            raise UsageError(
+                f"requests are for model {trace.model.max()}, the cluster has {len(self._models)}"
+            )
 
     def _pack(self) -> None:
         self.run = pack(c.Run(**self._run))
@@ -208,6 +215,7 @@ class Cluster:
         assert self._next_part is not None
         if self._next_part.arrival[0] < self.trace.arrival[-1]:
             raise ValueError("a part of the requests begins before the end of the one before it")
+        self._check_models(self._next_part)
         self.run.tally[c.BEFORE_TRACE] += len(self.trace)
         self.trace = self._next_part
         self._next_part = next(self._parts, None)
@@ -217,6 +225,12 @@ class Cluster:
 
     def _written(self) -> F64:
         return np.array(self.run.log[: self.run.tally[c.ROWS]])
+
+    def model_number(self, kind_name: str) -> int:
+        """Which of the cluster's models those of a kind serve."""
+        if kind_name not in self._kinds:
+            raise unknown_name("kind of instance", kind_name, self._kinds)
+        return self._models[self._kinds[kind_name].model.name]
 
     def timing_number(self, kind: InstanceKind) -> int:
         """Which of the run's timings is that of a kind."""

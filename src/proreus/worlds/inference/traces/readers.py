@@ -69,6 +69,7 @@ def read_mooncake(path: Path) -> RequestTrace:
     """
     found: list[tuple[float, int, int]] = []
     blocks: list[list[int]] = []
+    numbers: dict[object, int] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -76,9 +77,8 @@ def read_mooncake(path: Path) -> RequestTrace:
             entry = json.loads(line)
             tokens = int(entry["input_length"]), int(entry["output_length"])
             found.append((float(entry["timestamp"]) / 1000.0, *tokens))
-            blocks.append(
-                [int(number) for number in entry.get("hash_ids", ())][: tokens[0] // MOONCAKE_BLOCK]
-            )
+            whole = entry.get("hash_ids", [])[: max(tokens[0], 0) // MOONCAKE_BLOCK]
+            blocks.append([numbers.setdefault(name, len(numbers)) for name in whole])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"not a request: {error}", file=path, line=number) from error
     if not found:
