@@ -1,12 +1,15 @@
 """Logs of vLLM on real GPUs: the timing `profile` with chunked prompts, from profiles of single layers.
 
 The profiles were measured layer by layer, the logs with the whole engine under load: nothing here was fitted
-to them but the millisecond that the host takes between two iterations.
+to them but the millisecond that the host takes between two iterations and, where GPUs share experts, what
+they take to exchange tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -27,25 +30,43 @@ MEASURES: dict[str, Callable[[F64], float]] = {
 }
 
 
-def served_and_simulated(overhead: float | None = None) -> tuple[ServedRequests, F64, F64]:
-    """(what was logged, TTFT and TPOT of ours): Llama 3.1 8B on one GPU, 128 sequences, 2,048 tokens."""
+@dataclass(frozen=True)
+class Logged:
+    """A log: of which model, by how many GPUs that share its experts."""
+
+    folder: str
+    profile: str
+    model: str
+    in_step: int
+
+
+LLAMA = Logged("Llama-3.1-8B", "meta-llama/Llama-3.1-8B", "llama3-8b", 1)
+QWEN = Logged("Qwen3-30B-A3B-Instruct-2507", "Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b", 2)
+
+
+@cache
+def served_and_simulated(log: Logged, overhead: float | None = None) -> tuple[ServedRequests, F64, F64]:
+    """(what was logged, TTFT and TPOT of ours): 128 sequences and 2,048 tokens an iteration on each GPU."""
     data = real_data("llm/llmservingsim") / "llm" / "llmservingsim"
-    served = read_vllm_log(data / "bench" / "RTXPRO6000" / "Llama-3.1-8B" / "vllm" / "requests.jsonl")
-    folder = data / "profiler" / "perf" / "RTXPRO6000" / "meta-llama" / "Llama-3.1-8B" / "bf16" / "tp1"
-    profile = read_layer_profile(folder, language_model("llama3-8b"))
+    served = read_vllm_log(data / "bench" / "RTXPRO6000" / log.folder / "vllm" / "requests.jsonl")
+    folder = data / "profiler" / "perf" / "RTXPRO6000" / log.profile / "bf16" / "tp1"
+    model = language_model(log.model)
+    profile = read_layer_profile(folder, model, log.in_step)
     if overhead is not None:
         profile = profile._replace(overhead=overhead)
     kind = InstanceKind(
         "vllm",
-        language_model("llama3-8b"),
+        model,
         gpu("rtx-pro-6000"),
         "layers",
         gpus=1,
         engine="chunked",
         batch_limit=128,
         memory_share=0.9,
+        plans_ahead=True,
+        in_step=log.in_step,
     )
-    spec = ClusterSpec((kind,), (Group("vllm", "mixed", 1),), "jsq")
+    spec = ClusterSpec((kind,), (Group("vllm", "mixed", log.in_step),), "jsq")
     cluster = Cluster(spec, served.trace, {"layers": profile})
     cluster.advance()
     rows = cluster.rows()
@@ -55,16 +76,21 @@ def served_and_simulated(overhead: float | None = None) -> tuple[ServedRequests,
     return served, rows[:, c.L_FIRST] - rows[:, c.L_ARRIVAL], tpot
 
 
-@pytest.mark.parametrize("overhead", [None, 0.0], ids=["with the host", "layers alone"])
-def test_means_and_tails_are_within_a_tenth_of_what_was_measured(overhead: float | None) -> None:
-    served, ttft, tpot = served_and_simulated(overhead)
+@pytest.mark.parametrize(
+    ("log", "overhead"),
+    [(LLAMA, None), (LLAMA, 0.0), (QWEN, None)],
+    ids=["with the host", "layers alone", "experts that two GPUs share"],
+)
+def test_means_and_tails_are_within_a_tenth_of_what_was_measured(log: Logged, overhead: float | None) -> None:
+    served, ttft, tpot = served_and_simulated(log, overhead)
     for found, measured in ((ttft, served.ttft), (tpot, served.tpot)):
         for name, measure in MEASURES.items():
             assert measure(found) == pytest.approx(measure(measured), rel=0.10), name
 
 
-def test_requests_fare_one_by_one_as_they_were_logged() -> None:
+@pytest.mark.parametrize(("log", "alike"), [(LLAMA, 0.99), (QWEN, 0.97)], ids=["Llama", "Qwen"])
+def test_requests_fare_one_by_one_as_they_were_logged(log: Logged, alike: float) -> None:
     """Not the same distribution in another order."""
-    served, ttft, tpot = served_and_simulated()
-    assert np.corrcoef(ttft, served.ttft)[0, 1] > 0.99
+    served, ttft, tpot = served_and_simulated(log)
+    assert np.corrcoef(ttft, served.ttft)[0, 1] > alike
     assert np.corrcoef(tpot, served.tpot)[0, 1] > 0.9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from proreus.worlds.inference.model.cluster import (
@@ -14,6 +16,7 @@ from proreus.worlds.inference.model.cluster import (
 )
 from proreus.worlds.inference.model.hardware import Gpu
 from proreus.worlds.inference.model.llm import LanguageModel
+from proreus.worlds.inference.model.prefixes import blocks_of
 from proreus.worlds.inference.model.requests import RequestTrace, trace_of
 from proreus.worlds.inference.model.timings import (
     CHUNK_KNOTS,
@@ -52,7 +55,8 @@ def layers() -> LayerProfile:
     chunk, behind, decodes, context = axes
     attention = 1e-6 * chunk * (1 + 0.01 * behind) + 3e-6 * decodes * (1 + 0.02 * context)
     at = np.array([1.0, 2048.0])
-    return LayerProfile(at, np.array([0.004, 0.04]), at, np.array([0.001, 0.002]), attention, 0.0005)
+    dense, head, experts = np.array([0.004, 0.04]), np.array([0.001, 0.002]), np.array([0.002, 0.03])
+    return LayerProfile(at, dense, at, head, attention, 0.0005, at, experts, (0.001, 1e-5))
 
 
 TIMINGS: Timings = {"table": TABLE, "layers": layers()}
@@ -96,3 +100,17 @@ def requests(seed: int, count: int = 60, rate: float = 20.0, longest: int = 120)
     arrival = np.cumsum(draw.exponential(1.0 / rate, count)).round(2)
     prompt, output = draw.integers(1, longest, count), draw.integers(1, 60, count)
     return trace_of("random", arrival, prompt.astype(np.int32), output.astype(np.int32))
+
+
+def alike(seed: int, count: int = 60, rate: float = 20.0, longest: int = 120) -> RequestTrace:
+    """The same, of prompts that begin alike: each goes on where another one left the common path."""
+    trace, draw = requests(seed, count, rate, longest), np.random.default_rng([seed, 7])
+    rows: list[list[int]] = []
+    fresh = 0
+    for tokens in trace.prompt.tolist():
+        whole, start = tokens // 8, rows[int(draw.integers(len(rows)))] if rows else []
+        row = start[: min(int(draw.integers(len(start) + 1)), whole)]
+        row = [*row, *range(fresh, fresh + whole - len(row))]
+        fresh = max([fresh, *(number + 1 for number in row)])
+        rows.append(row)
+    return replace(trace, prefix=blocks_of(rows, 8))

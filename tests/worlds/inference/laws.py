@@ -16,6 +16,8 @@ def check(cluster: Cluster) -> None:
     run = cluster.run
     fleet = run.fleet[run.fleet[:, c.STATUS] != c.ABSENT]
     assert (fleet[:, c.MEMORY] <= fleet[:, c.CAPACITY]).all(), "KV memory exceeds what there is"
+    assert (fleet[:, c.MEMORY] + fleet[:, c.CACHED] <= fleet[:, c.CAPACITY]).all(), "the cache is too large"
+    assert (fleet[:, c.CACHED] >= 0).all(), "more was taken out of the cache than was in it"
     assert (fleet[:, c.MEMORY] >= fleet[:, c.WEIGHTS]).all(), "more KV memory was given back than taken"
     for instance, row in enumerate(run.fleet):
         _check_instance(cluster, instance, row)
@@ -47,9 +49,24 @@ def _check_instance(cluster: Cluster, instance: int, row: I64) -> None:
         assert row[c.MEMORY] == row[c.PLANNED_MEMORY] == row[c.WEIGHTS], "memory that belongs to nobody"
         assert row[c.PLANNED_TOKENS] == 0, "tokens that belong to nobody"
     assert row[c.BATCH] <= row[c.BATCH_LIMIT], "the batch is too large"
+    if row[c.STATUS] in _WORKING and row[c.IN_STEP] > 1:
+        _check_step(cluster, instance, int(row[c.GROUP]))
     planned = _planned(cluster, instance, prompt_here, token_here)
     if row[c.STATUS] in _WORKING:
         assert row[c.PLANNED_MEMORY] == row[c.WEIGHTS] + planned, "planned memory is miscounted"
+
+
+def _check_step(cluster: Cluster, instance: int, group: int) -> None:
+    run = cluster.run
+    fellows = [
+        int(run.fellows.cells[group, run.fellows.begin[group] + place])
+        for place in range(run.fellows.size[group])
+    ]
+    assert instance in fellows and len(fellows) <= run.fleet[instance, c.IN_STEP], "a group is too large"
+    assert all(run.event_place[one] == c.NOBODY for one in fellows[1:]), "a group has several events"
+    counts = {int(run.fleet[one, c.RUNNING]) for one in fellows} - {0}
+    ends = {float(run.figure[one, c.RUN_END]) for one in fellows if run.fleet[one, c.RUNNING]}
+    assert len(counts) <= 1 and len(ends) <= 1, "those in step do not iterate together"
 
 
 def _planned(

@@ -10,6 +10,8 @@ import math
 from bisect import insort
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from proreus.worlds.inference.model.cluster import InstanceKind
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import LayerProfile, Table
@@ -35,6 +37,10 @@ class Request:
     held: int = 0
     computed: int = 0
     chunk: int = 0
+    blocks: tuple[int, ...] = ()
+    shared: int = 0
+    found: int = -1
+    """Tokens that it found cached when it began; -1: it has not begun."""
 
     def __post_init__(self) -> None:
         self.left = self.output
@@ -216,68 +222,166 @@ class Splitwise:
         return request.prompt if request.phase == "prompt" else 1
 
 
-def serve_chunked(trace: RequestTrace, kind: InstanceKind, profile: LayerProfile) -> Served:
-    """Chunked prompts over pages, one iteration after the other."""
-    timing, block = timing_of([profile]), kind.block
-    pages = (kind.capacity - kind.model.weights) // (kind.model.kv_bytes * block)
-    coming, waiting, running = requests_of(trace), list[Request](), list[Request]()
-    served: Served = {}
-    now = 0.0
+class Chunked:
+    """One instance with chunked prompts over pages: what it computes in an iteration, and what follows."""
 
-    def taken(request: Request) -> int:
-        return math.ceil((request.computed + request.chunk) / block)
+    def __init__(self, kind: InstanceKind, size: int = 0) -> None:
+        """`size`: tokens of a block that is cached, 0: none are."""
+        self._kind = kind
+        self._pages = (kind.capacity - kind.weights) // (kind.model.kv_bytes * kind.block)
+        self.waiting: list[Request] = []
+        self.running: list[Request] = []
+        self._composed_at, self._gone = -math.inf, 0
+        self._size = size
+        self.cached: list[int] = []
+        """Blocks that nobody uses, the one that was used longest ago first."""
 
-    def target(request: Request) -> int:
+    def wait(self, request: Request) -> None:
+        """By arrival."""
+        insort(self.waiting, request, key=lambda one: (one.arrival, one.number))
+
+    def _used(self) -> set[int]:
+        return {block for one in self.running for block in one.blocks[: one.shared]}
+
+    def _held(self) -> int:
+        """Pages in use, with what the next iteration computes."""
+        own = sum(
+            math.ceil((one.computed + one.chunk) / self._kind.block)
+            - one.shared * self._size // self._kind.block
+            for one in self.running
+        )
+        return own + len(self._used()) * self._size // self._kind.block
+
+    def _evict(self) -> None:
+        while self.cached and self._held() + len(self.cached) * self._size // self._kind.block > self._pages:
+            self.cached.pop(0)
+
+    def _put_back(self, request: Request) -> None:
+        self.running.remove(request)
+        request.computed, request.chunk, request.phase = 0, 0, "prompt"
+        self._release(request)
+        self.wait(request)
+
+    def _release(self, request: Request) -> None:
+        """Whoever used them last is remembered longest; of one prompt, its beginning."""
+        blocks, request.shared = request.blocks[: request.shared], 0
+        still = self._used()
+        self.cached += [block for block in reversed(blocks) if block not in still]
+
+    def _known(self, request: Request) -> int:
+        known, there = 0, self._used() | set(self.cached)
+        if self._size and self._kind.prefix_cache:
+            for block in request.blocks[: (self._target(request) - 1) // self._size]:
+                if block not in there:
+                    break
+                known += 1
+        return known
+
+    @staticmethod
+    def _target(request: Request) -> int:
         return request.prompt + request.output - request.left
 
-    while coming or waiting or running:
-        while coming and coming[0].arrival < now:  # iterations end before somebody comes
-            insort(waiting, coming.pop(0), key=lambda one: (one.arrival, one.number))
-        if not waiting and not running:
-            now = max(now, coming[0].arrival)
-            waiting.append(coming.pop(0))
+    def fill(self) -> Batch:
+        """The batch of the next iteration; nobody's where nothing can run."""
+        kind = self._kind
+        free = kind.batch_limit - len(self.running) - self._gone
+        ahead = kind.plans_ahead and bool(self.running)
+        if not ahead:
+            free = kind.batch_limit - len(self.running)
         budget, preempted = kind.token_limit, False
-
-        for request in running:
-            request.chunk = 0
-        decoding = [one for one in running if one.phase == "token"]
-        while sum(math.ceil((one.computed + (one in decoding)) / block) for one in running) > pages:
-            last = running.pop()
-            last.computed, last.phase, preempted = 0, "prompt", True
-            decoding = [one for one in running if one.phase == "token"]
-            insort(waiting, last, key=lambda one: (one.arrival, one.number))
-        for request in decoding:
-            request.chunk = 1
+        for request in self.running:
+            request.chunk = int(request.phase == "token")
+        while self._held() > self._pages:
+            self._put_back(self.running[-1])
+            preempted = True
+        self._evict()
+        decoding = [one for one in self.running if one.phase == "token"]
         budget -= len(decoding)
-        for request in [one for one in running if one.phase == "prompt"]:
-            chunk = min(target(request) - request.computed, budget)
-            request.chunk = chunk
-            if sum(taken(one) for one in running) > pages:
-                running.remove(request)
-                request.chunk, request.computed, preempted = 0, 0, True
-                insort(waiting, request, key=lambda one: (one.arrival, one.number))
+        for request in [one for one in self.running if one.phase == "prompt"]:
+            request.chunk = min(self._target(request) - request.computed, budget)
+            if self._held() > self._pages:
+                self._put_back(request)
+                preempted = True
             else:
-                budget -= chunk
-        while not preempted and waiting and budget > 0 and len(running) < kind.batch_limit:
-            request = waiting[0]
-            request.chunk = min(target(request), budget)
-            if sum(taken(one) for one in running) + taken(request) > pages:
-                request.chunk = 0
+                self._evict()
+                budget -= request.chunk
+        while not preempted and self.waiting and budget > 0 and free > 0:
+            request = self.waiting[0]
+            if ahead and request.arrival > self._composed_at:
                 break
-            budget -= request.chunk
-            running.append(waiting.pop(0))
-        prompts = [one for one in running if one.phase == "prompt" and one.chunk]
+            request.shared = self._known(request)
+            request.computed = request.shared * self._size
+            request.chunk = min(self._target(request) - request.computed, budget)
+            self.running.append(request)
+            if self._held() > self._pages:
+                self.running.pop()
+                request.chunk = request.computed = request.shared = 0
+                break
+            self.waiting.pop(0)
+            self.cached = [block for block in self.cached if block not in request.blocks[: request.shared]]
+            if request.found < 0:
+                request.found = request.computed
+            budget, free = budget - request.chunk, free - 1
+            self._evict()
+        prompts = [one for one in self.running if one.phase == "prompt" and one.chunk]
         tokens = sum(one.chunk for one in prompts)
         behind = sum(one.chunk * one.computed for one in prompts) / max(tokens, 1)
         context = sum(one.computed for one in decoding)
-        now += iteration(timing, 0, Batch(tokens, behind, len(decoding), context, len(running)))[0]
-        for request in list(running):
+        return Batch(tokens, behind, len(decoding), context, len(self.running))
+
+    def iterate(self, began: float, now: float) -> Served:
+        """Who is done at the end of the iteration."""
+        served: Served = {}
+        kind = self._kind
+        decoding = sorted((one for one in self.running if one.phase == "token"), key=lambda one: one.number)
+        prompts = [one for one in self.running if one.phase == "prompt" and one.chunk]
+        for request in [*decoding, *prompts]:
             request.computed += request.chunk
-            if request.chunk and request.computed == target(request):
+            if kind.prefix_cache and request.phase == "prompt":
+                request.shared = min(request.computed // self._size, len(request.blocks))
+                self.cached = [
+                    block for block in self.cached if block not in request.blocks[: request.shared]
+                ]
+            if request.computed == self._target(request):
                 request.left -= 1
                 request.phase = "token"
                 request.first = now if math.isnan(request.first) else request.first
                 if request.left == 0:
-                    running.remove(request)
+                    self.running.remove(request)
+                    self._release(request)
                     served[request.number] = (request.first, now)
+        self._composed_at, self._gone = began, len(served)
+        return served
+
+
+def serve_chunked(trace: RequestTrace, kind: InstanceKind, profile: LayerProfile) -> Served:
+    """By as many instances as iterate in step, each request by the one that has fewest; step by step."""
+    timing, coming = timing_of([profile]), requests_of(trace)
+    size = 0 if trace.prefix is None else trace.prefix.tokens
+    instances = [Chunked(kind, size) for _ in range(kind.in_step)]
+    if trace.prefix is not None:
+        for number, request in enumerate(coming):
+            request.blocks = tuple(trace.prefix.of(number).tolist())
+    served: Served = {}
+    now = 0.0
+
+    def arrive(request: Request) -> None:
+        min(instances, key=lambda one: len(one.waiting) + len(one.running)).wait(request)
+
+    while coming or any(one.waiting or one.running for one in instances):
+        if not any(one.waiting or one.running for one in instances):
+            now = max(now, coming[0].arrival)
+            arrive(coming.pop(0))
+        batches = [one.fill() for one in instances]
+        batches = [batch if batch.sequences else Batch(0, 0.0, 1, 1, 1) for batch in batches]
+        seconds = max(iteration(timing, 0, batch)[0] for batch in batches)
+        if kind.in_step > 1:
+            tokens = [batch.prompt_tokens + batch.decodes for batch in batches]
+            mean = float(np.interp(sum(tokens) / len(tokens), profile.shared_at, profile.shared_time))
+            seconds += mean + profile.exchange[0] + max(tokens) * profile.exchange[1]
+        began, now = now, now + seconds
+        while coming and coming[0].arrival < now:  # iterations end before somebody comes
+            arrive(coming.pop(0))
+        for one in instances:
+            served |= one.iterate(began, now)
     return served

@@ -13,7 +13,8 @@ from proreus.worlds.inference.model.life import starting_within
 from proreus.worlds.inference.model.requests import RequestTrace, trace_of
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
-from tests.worlds.inference.clusters import MODEL, TABLE, TIMINGS, kind_of, requests, spec_of
+from proreus.worlds.inference.traces.generate import Lengths, Load, generate_in_parts
+from tests.worlds.inference.clusters import MODEL, TABLE, TIMINGS, alike, kind_of, requests, spec_of
 
 
 def of(*rows: tuple[float, int, int]) -> RequestTrace:
@@ -114,3 +115,27 @@ def test_a_lost_instance_gives_its_requests_back_with_what_they_had() -> None:
     whole = ended(Cluster(spec_of(kind, "jsq", (2, 0)), of((0.0, 50, 50)), TIMINGS))[0]
     assert row[c.L_ENDED] > whole[c.L_ENDED]
     assert row[c.L_ENDED] < 0.3 + whole[c.L_ENDED]  # but does not wait for all others again
+
+
+def test_requests_that_come_in_parts_fare_as_if_they_came_at_once() -> None:
+    spec = spec_of(kind_of("splitwise", "table", 400), "mixed_pool")
+    load = Load(rate=15.0, seconds=6.0, lengths=Lengths(3.0, 0.6, 2.5, 0.5, 120, 60))
+    parts = list(generate_in_parts("parts", load, 3, 2.0))
+    columns = ("arrival", "prompt", "output", "model", "service")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    whole = Cluster(spec, RequestTrace("whole", **joined), TIMINGS)
+    cluster = Cluster(spec, iter(parts), TIMINGS)
+    for one in (whole, cluster):
+        one.advance(3.0)
+        one.lose(0)
+        one.advance()
+    assert len(parts) == 3 and (cluster.rows()[:, c.L_STATUS] == c.COMPLETED).any()
+    assert np.array_equal(whole.rows(), cluster.rows(), equal_nan=True)
+
+
+def test_parts_out_of_order_or_with_blocks_are_refused() -> None:
+    spec, trace = spec_of(kind_of("splitwise", "table", 400), "mixed_pool"), requests(1)
+    with pytest.raises(ValueError, match="before the end of the one before"):
+        Cluster(spec, iter([trace, trace]), TIMINGS).advance()
+    with pytest.raises(UsageError, match="in parts"):
+        Cluster(spec, iter([alike(1), alike(2)]), TIMINGS)

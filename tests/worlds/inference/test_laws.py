@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from proreus.worlds.inference.model.cluster import Engine, Role, Scheduler
+from proreus.worlds.inference.model.cluster import Engine, InstanceKind, Role, Scheduler
 from proreus.worlds.inference.model.life import StartUp, starting_within
+from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
 from tests.worlds.inference.clusters import TIMINGS, kind_of, requests, spec_of
@@ -30,19 +32,24 @@ ENGINES: tuple[Engine, ...] = ("orca", "splitwise", "chunked")
 MOST = 8
 
 
+def some_kind(engine: Engine, timing: str, seed: int) -> InstanceKind:
+    """With little KV memory."""
+    return kind_of(engine, timing, room=200 + seed % 400)
+
+
 def roles_of(scheduler: Scheduler) -> tuple[Role, ...]:
     """Pools that may not stay empty."""
     return ("prompt", "token") if scheduler in TWO_POOLS else ("mixed",)
 
 
-def shaken(seed: int, engine: Engine, timing: str, scheduler: Scheduler, losses: int = 100) -> Cluster:
+def shaken(
+    seed: int, kind: InstanceKind, scheduler: Scheduler, losses: int = 100, trace: RequestTrace | None = None
+) -> Cluster:
     """A run that is scaled at random twenty times a second, and then has what it needs to end."""
     draw = np.random.default_rng(seed)
-    spec = spec_of(kind_of(engine, timing, room=int(draw.integers(200, 600))), scheduler)
-    spec = type(spec)(
-        **{**vars(spec), "most_losses": losses, "drain_check_seconds": float(draw.choice([0, 0.3]))}
-    )
-    cluster = Cluster(spec, requests(seed), TIMINGS, seed, MOST)
+    spec = spec_of(kind, scheduler)
+    spec = replace(spec, most_losses=losses, drain_check_seconds=float(draw.choice([0, 0.3])))
+    cluster = Cluster(spec, trace or requests(seed), TIMINGS, seed, MOST)
     roles = roles_of(scheduler)
     for step in range(40):
         cluster.advance(0.05 * (step + 1))
@@ -84,7 +91,19 @@ def shaken(seed: int, engine: Engine, timing: str, scheduler: Scheduler, losses:
 def test_every_request_ends_once_whatever_is_scaled(
     engine: Engine, timing: str, scheduler: Scheduler, seed: int
 ) -> None:
-    cluster = shaken(seed, engine, timing, scheduler)
+    assert_all_end(shaken(seed, some_kind(engine, timing, seed), scheduler))
+
+
+@pytest.mark.parametrize("scheduler", ["jsq", "kv_jsq", "mixed_pool"])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000), in_step=st.integers(2, 3))
+def test_so_it_is_where_instances_iterate_in_step(scheduler: Scheduler, seed: int, in_step: int) -> None:
+    kind = replace(some_kind("chunked", "layers", seed), in_step=in_step, plans_ahead=seed % 2 == 0)
+    assert_all_end(shaken(seed, kind, scheduler))
+
+
+def assert_all_end(cluster: Cluster) -> None:
+    """Every request once, and one thing after the other."""
     rows = cluster.rows()
     assert sorted(rows[:, c.L_REQUEST].tolist()) == list(range(len(cluster.trace)))
     assert set(rows[:, c.L_STATUS].tolist()) <= {c.COMPLETED, c.REJECTED}
@@ -99,7 +118,8 @@ def test_every_request_ends_once_whatever_is_scaled(
 @given(seed=st.integers(0, 10_000), engine=st.sampled_from(ENGINES))
 def test_the_same_seed_gives_the_same_log(seed: int, engine: Engine) -> None:
     first, second = (
-        shaken(seed, engine, "table" if engine != "chunked" else "layers", "mixed_pool") for _ in range(2)
+        shaken(seed, some_kind(engine, "table" if engine != "chunked" else "layers", seed), "mixed_pool")
+        for _ in range(2)
     )
     assert np.array_equal(first.rows(), second.rows(), equal_nan=True)
     assert first.events == second.events
@@ -108,7 +128,8 @@ def test_the_same_seed_gives_the_same_log(seed: int, engine: Engine) -> None:
 def test_requests_whose_instances_are_lost_too_often_are_lost() -> None:
     statuses = set()
     for seed in range(12):
-        statuses |= set(shaken(seed, "splitwise", "table", "jsq", losses=0).rows()[:, c.L_STATUS].tolist())
+        cluster = shaken(seed, some_kind("splitwise", "table", seed), "jsq", losses=0)
+        statuses |= set(cluster.rows()[:, c.L_STATUS].tolist())
     assert statuses == {c.COMPLETED, c.LOST} or statuses == {c.COMPLETED, c.LOST, c.REJECTED}
 
 

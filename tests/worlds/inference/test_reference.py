@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -53,6 +55,23 @@ def test_whole_prompts_with_preemption(seed: int, room: int, batch: int, tokens:
 def test_chunked_prompts_over_pages(seed: int, room: int, batch: int, tokens: int) -> None:
     kind, trace = kind_of("chunked", "layers", room, batch, tokens), requests(seed, 40)
     found = served_by(Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS))
+    assert_same(found, serve_chunked(trace, kind, layers()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 100_000),
+    room=st.integers(200, 900),
+    batch=st.integers(2, 8),
+    tokens=st.sampled_from((10, 60, 400)),
+    in_step=st.integers(1, 3),
+)
+def test_batches_that_are_composed_ahead_by_instances_in_step(
+    seed: int, room: int, batch: int, tokens: int, in_step: int
+) -> None:
+    kind, trace = kind_of("chunked", "layers", room, batch, tokens), requests(seed, 40)
+    kind = replace(kind, in_step=in_step, plans_ahead=seed % 2 == 0)
+    found = served_by(Cluster(spec_of(kind, "jsq", (in_step, 0)), trace, TIMINGS))
     assert_same(found, serve_chunked(trace, kind, layers()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from proreus.model.errors import UsageError
 from proreus.worlds.inference.model.hardware import Gpu
 from proreus.worlds.inference.model.llm import LanguageModel
 
@@ -22,6 +23,8 @@ Scheduler = Literal[
     "kv_token_jsq",
     "overlap_kv_token_jsq",
     "mixed_pool",
+    "cache_aware",
+    "kv_cache_aware",
 ]
 UNLIMITED = 1 << 60
 
@@ -49,10 +52,30 @@ class InstanceKind:
     memory_share: float = 1.0
     """Of the GPUs' memory that weights and KV may take."""
 
+    plans_ahead: bool = False
+    """A batch is composed while the one before it runs, so that who comes, or a place that becomes free,
+    waits for one iteration more; only where `chunked`."""
+    prefix_cache: bool = False
+    """Blocks of prompts stay while there is room, for prompts that begin alike; only where `chunked`."""
+    in_step: int = 1
+    """Instances that share the experts of a layer, and so iterate together; only where `chunked`."""
+
+    def __post_init__(self) -> None:
+        if self.in_step < 1 or (self.in_step > 1 and self.engine != "chunked"):
+            raise UsageError("only instances of the engine 'chunked' iterate in step, one or more of them")
+        if self.prefix_cache and self.engine != "chunked":
+            raise UsageError("only instances of the engine 'chunked' have a prefix cache")
+
     @property
     def capacity(self) -> int:
         """Bytes for weights and KV."""
         return int(self.gpus * self.gpu.memory * self.memory_share)
+
+    @property
+    def weights(self) -> int:
+        """Bytes that one instance has of the model: of the experts only its part."""
+        model = self.model
+        return model.weights - model.expert_bytes * (model.experts - model.experts // self.in_step)
 
 
 @dataclass(frozen=True)
@@ -86,7 +109,23 @@ SPLITWISE_SIM = Compatibility(True, True, 1.0, True, True)
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """The cluster that a run begins with."""
+    """The cluster that a run begins with.
+
+    Several models and several kinds of GPUs are several kinds of instances. Models are numbered as they come
+    first among `kinds`, which is what `RequestTrace.model` says of each request; a pool holds instances of
+    any kind, and a request goes to those of its model::
+
+        small, large = language_model("llama3-8b"), language_model("llama3-70b")
+        kinds = (
+            InstanceKind("small-l40s", small, gpu("l40s"), "small-l40s", gpus=1, engine="chunked"),
+            InstanceKind("large-h100", large, gpu("h100-80gb"), "large-h100", gpus=4, engine="chunked"),
+            InstanceKind("large-a100", large, gpu("a100-80gb"), "large-a100", gpus=4, engine="chunked"),
+        )
+        groups = tuple(Group(kind.name, "mixed", 2) for kind in kinds)
+        timings = {kind.timing: roofline(kind.model, kind.gpu, kind.gpus) for kind in kinds}
+        cluster = Cluster(ClusterSpec(kinds, groups, "token_jsq"), trace, timings)
+        ScalingManager(cluster, limits, start).scale_up_full("large-a100", tag="mixed")
+    """
 
     kinds: tuple[InstanceKind, ...]
     groups: tuple[Group, ...]

@@ -34,7 +34,7 @@ class StartUp:
     def loading_seconds(self, kind: InstanceKind) -> float:
         """Weights come as fast as storage gives them and GPUs take them."""
         rate = min(self.storage_gigabytes, self.bus_gigabytes * kind.gpus)
-        return kind.model.weights / (rate * _GIGABYTE)
+        return kind.weights / (rate * _GIGABYTE)
 
     def seconds(self, kind: InstanceKind) -> float:
         """From the order to the first request."""

@@ -34,6 +34,11 @@ class LanguageModel:
         return 2 * self.layers * self.kv_heads * self.head_size * self.number_size
 
     @property
+    def expert_bytes(self) -> int:
+        """Weights of one expert in all layers."""
+        return 3 * self.layers * self.hidden * self.inner * self.number_size
+
+    @property
     def kv_bytes_of_all_heads(self) -> int:
         """The same as if every head had keys and values of its own: what splitwise-sim counts."""
         return 2 * self.layers * self.hidden * self.number_size

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proreus.kernels.arrays import F64, I32
+from proreus.worlds.inference.model.prefixes import PrefixBlocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,8 @@ class RequestTrace:
     """[N] number of the language model among those of the cluster."""
     service: I32
     """[N] number of the class of service."""
+    prefix: PrefixBlocks | None = None
+    """The blocks of prompts that begin alike, where they are known."""
 
     def __post_init__(self) -> None:
         count = len(self.arrival)
@@ -38,12 +41,18 @@ class RequestTrace:
             raise ValueError("the arrivals are not in order, from 0 on")
         if min(self.prompt.min(), self.output.min()) < 1:
             raise ValueError("a prompt and an output have at least one token")
+        if self.prefix is not None:
+            whole = self.prompt // self.prefix.tokens
+            if len(self.prefix.begin) != count + 1 or (np.diff(self.prefix.begin) > whole).any():
+                raise ValueError("a prompt has more blocks than tokens for them")
 
     def __len__(self) -> int:
         return len(self.arrival)
 
 
-def trace_of(name: str, arrival: F64, prompt: I32, output: I32) -> RequestTrace:
+def trace_of(
+    name: str, arrival: F64, prompt: I32, output: I32, prefix: PrefixBlocks | None = None
+) -> RequestTrace:
     """A trace of one model and one class of service."""
     zero = np.zeros(len(arrival), dtype=np.int32)
     return RequestTrace(
@@ -53,4 +62,5 @@ def trace_of(name: str, arrival: F64, prompt: I32, output: I32) -> RequestTrace:
         np.ascontiguousarray(output, dtype=np.int32),
         zero,
         zero,
+        prefix,
     )

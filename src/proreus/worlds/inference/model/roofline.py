@@ -37,7 +37,7 @@ def roofline(model: LanguageModel, gpu: Gpu, gpus: int) -> LayerProfile:
     weights = np.full(tokens.size, float(model.weights))
     passed = float(model.weights)
     if model.experts:
-        expert = 3 * model.layers * model.hidden * model.inner * model.number_size
+        expert = model.expert_bytes
         missed = (1.0 - model.experts_of_token / model.experts) ** tokens
         weights -= expert * model.experts * missed
         passed -= expert * (model.experts - model.experts_of_token)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from proreus.kernels.arrays import F64
 
 CHUNK_KNOTS, CONTEXT_KNOTS, DECODE_KNOTS = 9, 12, 10
@@ -36,3 +38,8 @@ class LayerProfile(NamedTuple):
     """[CHUNK_KNOTS, CONTEXT_KNOTS, DECODE_KNOTS, CONTEXT_KNOTS]"""
     overhead: float
     """Seconds of the host between two iterations."""
+    shared_at: F64 = np.array([0.0, 1.0])
+    shared_time: F64 = np.zeros(2)
+    """Experts that instances in step share, by the mean of their tokens."""
+    exchange: tuple[float, float] = (0.0, 0.0)
+    """What such instances tell each other: seconds an iteration, and a token of the fullest of them."""

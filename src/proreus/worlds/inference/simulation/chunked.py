@@ -14,8 +14,11 @@ from proreus.worlds.inference.simulation.columns import (
     BATCH,
     BATCH_LIMIT,
     BLOCK,
+    BLOCK_TOKENS,
     BLOCKED,
+    CACHES,
     CHUNK,
+    COMPOSED_AT,
     COMPUTED,
     CONTEXT,
     CONTEXT_OF,
@@ -23,6 +26,8 @@ from proreus.worlds.inference.simulation.columns import (
     DECODES,
     DECODING,
     FINISH,
+    FOUND,
+    GONE,
     ITERATIONS,
     KV,
     LAST,
@@ -31,10 +36,14 @@ from proreus.worlds.inference.simulation.columns import (
     OUTPUT,
     PARTIAL,
     PHASE,
+    PLANS_AHEAD,
     PREEMPTIONS,
     PROMPT,
     PROMPT_TASK,
+    QUEUED,
     RUNNING,
+    SHARED,
+    STARTED,
     TOKEN_LIMIT,
     TOKEN_TASK,
     WAITS_AS,
@@ -46,6 +55,7 @@ from proreus.worlds.inference.simulation.iterations import pause, run_for
 from proreus.worlds.inference.simulation.lists import append, at, remove_at
 from proreus.worlds.inference.simulation.paging import (
     count_phase,
+    empty_pages,
     free_pages,
     iterations_with,
     page_bytes,
@@ -53,12 +63,22 @@ from proreus.worlds.inference.simulation.paging import (
     pages_over,
     take_pages,
 )
+from proreus.worlds.inference.simulation.prefix_cache import (
+    block_bytes,
+    make_room,
+    matching,
+    release_blocks,
+    shared_bytes,
+    unused,
+    use_blocks,
+)
 from proreus.worlds.inference.simulation.timing import Batch
 
 
 @compiled
 def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
     """With its prompt or with its KV; true: nothing runs there, `start_chunked` must be called."""
+    run.moment[slot, QUEUED] = now
     if run.slot[slot, PHASE] == DECODE:
         run.slot[slot, COMPUTED] = run.slot[slot, PROMPT]
         wait_as(run, instance, slot, TOKEN_TASK)
@@ -74,7 +94,24 @@ def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
 @compiled
 def start_chunked(run: Run, instance: int, now: float) -> bool:
     """Fill the budget of an iteration and run it; false: there is nothing that could run."""
+    preempted = fill(run, instance, now)
+    if run.fleet[instance, BATCH] == 0:
+        return False
+    batch = batch_of(run, instance)
+    run_for(run, instance, batch, most_iterations(run, instance, batch, preempted), now)
+    fleet = run.fleet[instance]
+    take_pages(run, instance, pages_over(run, instance, fleet[ITERATIONS], fleet[RUNNING]))
+    return True
+
+
+@compiled
+def fill(run: Run, instance: int, now: float) -> bool:
+    """Fill the budget of an iteration; whether somebody was put back, or is to come in at the next one."""
+    if run.fleet[instance, BATCH] == 0:
+        run.fleet[instance, GONE], run.figure[instance, COMPOSED_AT] = 0, now
     preempted = _make_room_for_decoding(run, instance)
+    decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
+    make_room(run, instance, decoding * page_bytes(run, instance))
     budget = run.fleet[instance, TOKEN_LIMIT] - run.fleet[instance, DECODES]
     partial = run.fleet[instance, PARTIAL]
     run.fleet[instance, PARTIAL] = NOBODY
@@ -82,7 +119,7 @@ def start_chunked(run: Run, instance: int, now: float) -> bool:
         chunk = min(target(run, partial) - run.slot[partial, COMPUTED], budget)
         if chunk == 0:
             run.fleet[instance, PARTIAL] = partial
-        elif _take_chunk(run, instance, partial, chunk):
+        elif _take_chunk(run, instance, partial, chunk, 0):
             budget -= chunk
         else:
             _put_back(run, instance, partial)
@@ -92,10 +129,17 @@ def start_chunked(run: Run, instance: int, now: float) -> bool:
     if run.fleet[instance, BATCH] == 0 and run.waiting.size[instance] > 0:
         _drop_what_waits(run, instance)
         _admit(run, instance, budget, now)
-    if run.fleet[instance, BATCH] == 0:
+    return preempted or _comes_in_next(run, instance)
+
+
+@compiled
+def _comes_in_next(run: Run, instance: int) -> bool:
+    """Whether somebody waits because this batch was composed before it came, or before there was a place."""
+    fleet = run.fleet[instance]
+    if not fleet[PLANS_AHEAD] or run.waiting.size[instance] == 0 or fleet[BATCH] == fleet[BATCH_LIMIT]:
         return False
-    _run(run, instance, preempted, now)
-    return True
+    came = run.moment[at(run.waiting, instance, 0), QUEUED]
+    return bool(fleet[GONE] > 0 or came > run.figure[instance, COMPOSED_AT])
 
 
 @compiled
@@ -127,6 +171,8 @@ def _put_back(run: Run, instance: int, slot: int) -> None:
 @compiled
 def _drop_kv(run: Run, instance: int, slot: int) -> None:
     take_pages(run, instance, -(run.slot[slot, KV] // page_bytes(run, instance)))
+    if run.slot[slot, SHARED] > 0:
+        release_blocks(run, instance, slot)
     run.slot[slot, KV], run.slot[slot, COMPUTED] = 0, 0
 
 
@@ -139,6 +185,7 @@ def stop_decoding(run: Run, instance: int, slot: int) -> None:
     row[CONTEXT_OF] += run.fleet[instance, ITERATIONS]
     run.fleet[instance, CONTEXT] -= row[CONTEXT_OF]
     row[KV] = pages(run, instance, row[CONTEXT_OF]) * page_bytes(run, instance)
+    row[KV] -= shared_bytes(run, instance, slot)
 
 
 @compiled
@@ -162,16 +209,25 @@ def target(run: Run, slot: int) -> int:
 
 
 @compiled
-def _take_chunk(run: Run, instance: int, slot: int, chunk: int) -> bool:
-    """So many tokens of the request are computed in this iteration; false: there are no pages for them."""
-    row = run.slot[slot]
-    before = row[KV] // page_bytes(run, instance)
-    needed = pages(run, instance, row[COMPUTED] + chunk) - before
+def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> bool:
+    """So many tokens of the request are computed in this iteration; false: there are no pages for them.
+
+    `known`: blocks before them that the prefix cache has; those that nobody uses become memory in use.
+    """
+    row, page = run.slot[slot], page_bytes(run, instance)
+    block = block_bytes(run, instance)
+    before = (row[KV] + shared_bytes(run, instance, slot) + known * block) // page
+    needed = pages(run, instance, row[COMPUTED] + known * run.option[BLOCK_TOKENS] + chunk) - before
+    woken = unused(run, instance, slot, known) * block // page if known > 0 else 0
     decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
-    if needed + decoding > free_pages(run, instance):
+    if needed + woken + decoding > free_pages(run, instance):
         return False
+    if known > 0:
+        use_blocks(run, instance, slot, known)
+        row[COMPUTED] = known * run.option[BLOCK_TOKENS]
     take_pages(run, instance, needed)
-    row[KV] += needed * page_bytes(run, instance)
+    make_room(run, instance, decoding * page)
+    row[KV] += needed * page
     row[CHUNK] = chunk
     append(run.prefilling, instance, slot)
     return True
@@ -183,10 +239,13 @@ def _admit(run: Run, instance: int, budget: int, now: float) -> None:
     while (
         budget > 0
         and run.waiting.size[instance] > 0
-        and run.fleet[instance, BATCH] < run.fleet[instance, BATCH_LIMIT]
+        and run.fleet[instance, BATCH] + run.fleet[instance, GONE] < run.fleet[instance, BATCH_LIMIT]
     ):
         slot = at(run.waiting, instance, 0)
-        left = target(run, slot) - run.slot[slot, COMPUTED]
+        if run.fleet[instance, PLANS_AHEAD] and run.moment[slot, QUEUED] > run.figure[instance, COMPOSED_AT]:
+            return
+        known = _known(run, instance, slot)
+        left = target(run, slot) - run.slot[slot, COMPUTED] - known * run.option[BLOCK_TOKENS]
         if left == 0:  # its KV has come from elsewhere
             needed = 1 if run.slot[slot, COMPUTED] % run.fleet[instance, BLOCK] == 0 else 0
             decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
@@ -195,13 +254,23 @@ def _admit(run: Run, instance: int, budget: int, now: float) -> None:
             start_decoding(run, instance, slot, now)
             budget -= 1
         else:
-            if not _take_chunk(run, instance, slot, min(left, budget)):
+            if not _take_chunk(run, instance, slot, min(left, budget), known):
                 return
             budget -= min(left, budget)
+            if not run.moment[slot, STARTED] >= 0.0:
+                run.slot[slot, FOUND] = known * run.option[BLOCK_TOKENS]
         remove_at(run.waiting, instance, 0)
         run.slot[slot, WAITS_AS] = NOBODY
         link_last(run, instance, slot)
         note_start(run, slot, now)
+
+
+@compiled
+def _known(run: Run, instance: int, slot: int) -> int:
+    """Blocks that need not be computed; a token is always left that the next one can follow from."""
+    if not run.fleet[instance, CACHES] or run.slot[slot, COMPUTED] > 0:
+        return 0
+    return matching(run, instance, slot, target(run, slot) - 1)
 
 
 @compiled
@@ -216,15 +285,22 @@ def _drop_what_waits(run: Run, instance: int) -> None:
 
 
 @compiled
-def _run(run: Run, instance: int, preempted: bool, now: float) -> None:
-    """Where somebody was put back, those who wait are looked at again after one iteration."""
+def batch_of(run: Run, instance: int) -> Batch:
+    """What the next iteration computes."""
     tokens, behind = 0, 0.0
     for place in range(run.prefilling.size[instance]):
         row = run.slot[at(run.prefilling, instance, place)]
         tokens += row[CHUNK]
         behind += float(row[CHUNK]) * row[COMPUTED]
     fleet = run.fleet[instance]
-    batch = Batch(tokens, behind / max(tokens, 1), fleet[DECODES], fleet[CONTEXT], fleet[BATCH])
-    most = 1 if tokens or preempted else iterations_with(run, instance, free_pages(run, instance), 1 << 40)
-    run_for(run, instance, batch, most, now)
-    take_pages(run, instance, pages_over(run, instance, fleet[ITERATIONS], fleet[RUNNING]))
+    return Batch(tokens, behind / max(tokens, 1), fleet[DECODES], fleet[CONTEXT], fleet[BATCH])
+
+
+@compiled
+def most_iterations(run: Run, instance: int, batch: Batch, preempted: bool) -> int:
+    """Where somebody was put back, those who wait are looked at again after one iteration."""
+    if batch.prompt_tokens or preempted:
+        return 1
+    if run.fleet[instance, CACHES]:  # cached blocks give way when their memory is needed, not before
+        return max(iterations_with(run, instance, empty_pages(run, instance), 1 << 40), 1)
+    return iterations_with(run, instance, free_pages(run, instance), 1 << 40)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,12 @@ from proreus.worlds.inference.model.life import StartUp
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import LayerProfile, Table
 from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.fellows import join
 from proreus.worlds.inference.simulation.heaps import life_at
 from proreus.worlds.inference.simulation.kernel import advance
 from proreus.worlds.inference.simulation.life import drain, lose
 from proreus.worlds.inference.simulation.lists import append, new_lists, with_room
+from proreus.worlds.inference.simulation.prefix_cache import clear_cache
 from proreus.worlds.inference.simulation.routing import move
 from proreus.worlds.inference.simulation.timing import timing_of
 
@@ -40,6 +42,8 @@ _SCHEDULERS: Mapping[Scheduler, tuple[int, float]] = {
     "kv_token_jsq": (c.KV_TOKEN_JSQ, 1.0),
     "overlap_kv_token_jsq": (c.KV_TOKEN_JSQ, _OVERLAP),
     "mixed_pool": (c.MIXED, 1.0),
+    "cache_aware": (c.CACHE_AWARE, 1.0),
+    "kv_cache_aware": (c.KV_CACHE_AWARE, 1.0),
 }
 TWO_POOLS = frozenset(name for name in _SCHEDULERS if name.startswith(("kv_", "overlap_"))) | {"mixed_pool"}
 """Schedulers that know prompt and token instances; the others know one pool of instances that do both."""
@@ -51,11 +55,20 @@ class Cluster:
     """A run over a trace."""
 
     def __init__(
-        self, spec: ClusterSpec, trace: RequestTrace, timings: Timings, seed: int = 0, most_instances: int = 0
+        self,
+        spec: ClusterSpec,
+        trace: RequestTrace | Iterator[RequestTrace],
+        timings: Timings,
+        seed: int = 0,
+        most_instances: int = 0,
     ) -> None:
+        """`trace` may come in parts, each after the one before it: then memory does not grow with it."""
+        self._parts = iter(()) if isinstance(trace, RequestTrace) else trace
+        trace = trace if isinstance(trace, RequestTrace) else next(trace)
         self.spec, self.trace = spec, trace
         self._kinds = {kind.name: kind for kind in spec.kinds}
         self._models = _model_numbers(spec)
+        self._check_models(trace)
         self._timings = _timing_numbers(spec, timings)
         started = sum(group.count for group in spec.groups)
         self._run = _new_run(spec, trace, max(started, most_instances, 1), len(self._models), seed)
@@ -64,8 +77,18 @@ class Cluster:
         self._flushed = 0
         self.keeps_rows = True
         """Whether the rows of all requests are wanted; else memory stays bounded, however long the run."""
+        self._next_part = next(self._parts, None)
+        self._run["tally"][c.MORE_TO_COME] = self._next_part is not None
+        if self._next_part is not None and trace.prefix is not None:
+            raise UsageError("requests that come in parts cannot know the blocks of their prompts")
         self._pack()
         self._start()
+
+    def _check_models(self, trace: RequestTrace) -> None:
+        if not 0 <= trace.model.min() <= trace.model.max() < len(self._models):
+            raise UsageError(
+                f"requests are for model {trace.model.max()}, the cluster has {len(self._models)}"
+            )
 
     def _pack(self) -> None:
         self.run = pack(c.Run(**self._run))
@@ -77,6 +100,7 @@ class Cluster:
                 self._set_up(instance, group.kind, group.role)
                 self.run.fleet[instance, c.STATUS] = c.ACTIVE
                 append(self.run.pools, self._pool(instance), instance)
+                join(self.run, instance)
                 instance += 1
 
     def _pool(self, instance: int) -> int:
@@ -94,10 +118,12 @@ class Cluster:
         for field, value in self._numbers_of(kind).items():
             fleet[field] = value
         fleet[c.TAG] = fleet[c.POOL] = ROLE_NAMES.index(role)
-        fleet[c.MEMORY] = fleet[c.PLANNED_MEMORY] = kind.model.weights
-        fleet[c.FIRST] = fleet[c.LAST] = fleet[c.PARTIAL] = c.NOBODY
+        fleet[c.MEMORY] = fleet[c.PLANNED_MEMORY] = kind.weights
+        fleet[c.FIRST] = fleet[c.LAST] = fleet[c.PARTIAL] = fleet[c.GROUP] = c.NOBODY
         fleet[c.NUMBER] = self.run.tally[c.NUMBERED]
         self.run.tally[c.NUMBERED] += 1
+        if fleet[c.CACHES]:
+            clear_cache(self.run, instance)
 
     def _check_role(self, role: Role) -> None:
         if (self.spec.scheduler in TWO_POOLS) == (role == "mixed") and self.spec.scheduler != "mixed_pool":
@@ -113,12 +139,15 @@ class Cluster:
             c.KIND: [one.name for one in self.spec.kinds].index(kind.name),
             c.GPUS: kind.gpus,
             c.CAPACITY: kind.capacity,
-            c.WEIGHTS: model.weights,
+            c.WEIGHTS: kind.weights,
             c.KV_BYTES: self.kv_bytes(kind),
             c.BATCH_LIMIT: kind.batch_limit,
             c.TOKEN_LIMIT: UNLIMITED if orca else kind.token_limit,
             c.PREEMPTION_LIMIT: kind.preemption_limit,
             c.BLOCK: kind.block,
+            c.IN_STEP: kind.in_step,
+            c.PLANS_AHEAD: kind.plans_ahead,
+            c.CACHES: kind.prefix_cache and self.trace.prefix is not None,
         }
 
     def order(self, kind_name: str, role: Role, start: StartUp) -> int | None:
@@ -179,9 +208,29 @@ class Cluster:
                     self._grow_slots()
                 case c.NEEDS_QUEUES:
                     self._grow_queues()
+                case c.NEEDS_REQUESTS:
+                    self._take_next_part()
+
+    def _take_next_part(self) -> None:
+        assert self._next_part is not None
+        if self._next_part.arrival[0] < self.trace.arrival[-1]:
+            raise ValueError("a part of the requests begins before the end of the one before it")
+        self._check_models(self._next_part)
+        self.run.tally[c.BEFORE_TRACE] += len(self.trace)
+        self.trace = self._next_part
+        self._next_part = next(self._parts, None)
+        self.run.tally[c.MORE_TO_COME] = self._next_part is not None
+        self._run["trace"] = _columns_of(self.trace)
+        self._pack()
 
     def _written(self) -> F64:
         return np.array(self.run.log[: self.run.tally[c.ROWS]])
+
+    def model_number(self, kind_name: str) -> int:
+        """Which of the cluster's models those of a kind serve."""
+        if kind_name not in self._kinds:
+            raise unknown_name("kind of instance", kind_name, self._kinds)
+        return self._models[self._kinds[kind_name].model.name]
 
     def timing_number(self, kind: InstanceKind) -> int:
         """Which of the run's timings is that of a kind."""
@@ -254,10 +303,12 @@ def _new_run(
     """The columns of a run in which nothing has happened."""
     batch = max(kind.batch_limit for kind in spec.kinds)
     actors = 2 * instances + _SLOTS
+    steps = any(kind.in_step > 1 for kind in spec.kinds)
+    blocks = _cacheable(spec, trace)
     tally = np.zeros(c.TALLIES, dtype=np.int64)
     tally[c.FREE_SLOTS], tally[c.ROUTING] = _SLOTS, c.NOBODY
     return {
-        "trace": c.Trace(trace.arrival, trace.prompt, trace.output, trace.model, trace.service),
+        "trace": _columns_of(trace),
         "slot": np.zeros((_SLOTS, c.SLOT_FIELDS), dtype=np.int64),
         "moment": np.zeros((_SLOTS, c.MOMENTS)),
         "unused": np.arange(_SLOTS - 1, -1, -1, dtype=np.int64),
@@ -266,6 +317,9 @@ def _new_run(
         "finishing": np.zeros((instances, batch), dtype=np.int64),
         **{name: new_lists(instances, _QUEUE) for name in _BY_INSTANCE},
         "phases": np.zeros((instances, max(kind.block for kind in spec.kinds)), dtype=np.int64),
+        "entries": np.zeros((instances if blocks else 1, max(blocks, 1), c.ENTRY), dtype=np.int64),
+        "buckets": np.zeros((instances if blocks else 1, 2 * blocks + 1), dtype=np.int64),
+        "fellows": new_lists(*((instances, instances) if steps else (1, 1))),
         "pools": new_lists(models * c.ROLES, instances + 1),
         "routed": new_lists(1, _SLOTS + 1),
         "event_at": np.zeros(actors),
@@ -273,7 +327,7 @@ def _new_run(
         "event_heap": np.zeros(actors, dtype=np.int64),
         "event_place": np.full(actors, c.NOBODY, dtype=np.int64),
         "picked": np.zeros(batch, dtype=np.int64),
-        "option": _options(spec),
+        "option": _options(spec, trace),
         "rate": _rates(spec),
         "tally": tally,
         "clock": np.zeros(1),
@@ -284,7 +338,25 @@ def _new_run(
     }
 
 
-def _options(spec: ClusterSpec) -> I64:
+def _columns_of(trace: RequestTrace) -> c.Trace:
+    none = np.zeros(1, dtype=np.int64)
+    begin, number = (none, none) if trace.prefix is None else (trace.prefix.begin, trace.prefix.number)
+    return c.Trace(trace.arrival, trace.prompt, trace.output, trace.model, trace.service, begin, number)
+
+
+def _cacheable(spec: ClusterSpec, trace: RequestTrace) -> int:
+    """Blocks of prompts that the memory of any instance could hold; 0: nobody caches."""
+    most = 0
+    for kind in spec.kinds:
+        if kind.prefix_cache and trace.prefix is not None:
+            if trace.prefix.tokens % kind.block:
+                raise UsageError(f"blocks of {trace.prefix.tokens} tokens are no pages of {kind.block} each")
+            size = trace.prefix.tokens * kind.model.kv_bytes
+            most = max(most, (kind.capacity - kind.weights) // size + 1)
+    return most
+
+
+def _options(spec: ClusterSpec, trace: RequestTrace) -> I64:
     if spec.scheduler not in _SCHEDULERS:
         raise unknown_name("scheduler", spec.scheduler, _SCHEDULERS)
     option = np.zeros(c.OPTIONS, dtype=np.int64)
@@ -295,6 +367,7 @@ def _options(spec: ClusterSpec) -> I64:
     option[c.RESERVES] = not spec.compatibility.memory_in_parts
     option[c.PROMPT_QUEUE_LIMIT], option[c.ROUTER_LIMIT] = spec.prompt_queue_limit, spec.router_limit
     option[c.MOST_LOSSES] = spec.most_losses
+    option[c.BLOCK_TOKENS] = 0 if trace.prefix is None else trace.prefix.tokens
     return option
 
 

@@ -48,7 +48,7 @@ class Collector:
     def _ability(self, role: Role) -> Ability:
         kind, run, trace = self._kind(role), self._cluster.run, self._cluster.trace
         timing = self._cluster.timing_number(kind)
-        kv_tokens = (kind.capacity - kind.model.weights) / self._cluster.kv_bytes(kind)
+        kv_tokens = (kind.capacity - kind.weights) / self._cluster.kv_bytes(kind)
         context = int(trace.prompt.mean() + trace.output.mean() / 2)
         together = int(max(min(kind.batch_limit, kv_tokens // max(context, 1)), 1))
         chunk = min(_CHUNK, kind.token_limit)

@@ -42,6 +42,12 @@ def transfer_at(run: Run, slot: int, when: float) -> None:
 
 
 @compiled
+def runs(run: Run, instance: int) -> bool:
+    """Whether iterations of an instance are to end."""
+    return bool(run.event_place[instance] != NOBODY)
+
+
+@compiled
 def no_run(run: Run, instance: int) -> None:
     """No iterations."""
     _drop(run, instance)

@@ -7,7 +7,10 @@ import math
 from proreus.kernels.compiled import compiled
 from proreus.worlds.inference.simulation.columns import (
     ARRIVED,
+    ASKED_OUTPUT,
+    ASKED_PROMPT,
     AT_ROUTER,
+    BEFORE_TRACE,
     BLOCKED,
     BOUND,
     CAPACITY,
@@ -21,6 +24,7 @@ from proreus.worlds.inference.simulation.columns import (
     DRAINING,
     ENGINE,
     FIRST_TOKEN,
+    FOUND,
     FREE,
     FREE_SLOTS,
     KV,
@@ -29,6 +33,7 @@ from proreus.worlds.inference.simulation.columns import (
     L_DECODING,
     L_ENDED,
     L_FIRST,
+    L_FOUND,
     L_LOSSES,
     L_MODEL,
     L_OUTPUT,
@@ -63,6 +68,7 @@ from proreus.worlds.inference.simulation.columns import (
     RESERVES,
     ROWS,
     SERVICE,
+    SHARED,
     SHIPPED,
     STARTED,
     STATUS,
@@ -77,6 +83,7 @@ from proreus.worlds.inference.simulation.columns import (
 )
 from proreus.worlds.inference.simulation.heaps import life_at
 from proreus.worlds.inference.simulation.paging import page_bytes, pages
+from proreus.worlds.inference.simulation.prefix_cache import release_blocks
 
 
 @compiled
@@ -87,11 +94,13 @@ def take_slot(run: Run, request: int) -> int:
     run.tally[UNDER_WAY] += 1
     slot = run.unused[left]
     row, moment, trace = run.slot[slot], run.moment[slot], run.trace
+    place = request - run.tally[BEFORE_TRACE]
     row[:] = 0
     moment[:] = math.nan
-    row[REQUEST], row[PROMPT], row[OUTPUT] = request, trace.prompt[request], trace.output[request]
-    row[MODEL], row[SERVICE] = trace.model[request], trace.service[request]
-    moment[ARRIVED] = trace.arrival[request]
+    row[REQUEST], row[PROMPT], row[OUTPUT] = request, trace.prompt[place], trace.output[place]
+    row[ASKED_PROMPT], row[ASKED_OUTPUT] = row[PROMPT], row[OUTPUT]
+    row[MODEL], row[SERVICE] = trace.model[place], trace.service[place]
+    moment[ARRIVED] = trace.arrival[place]
     forget(run, slot)
     return int(slot)
 
@@ -111,7 +120,7 @@ def forget(run: Run, slot: int) -> None:
     row = run.slot[slot]
     row[PHASE], row[PROMPT_AT], row[TOKEN_AT], row[WAITS_AS] = AT_ROUTER, NOBODY, NOBODY, NOBODY
     row[KV], row[BLOCKED], row[PICKED], row[PROMPT_PREEMPTED], row[TOKEN_PREEMPTED] = 0, 0, 0, 0, 0
-    row[LEFT], row[CONTEXT_OF], row[COMPUTED] = row[OUTPUT] - 1, row[PROMPT], 0
+    row[LEFT], row[CONTEXT_OF], row[COMPUTED], row[SHARED] = row[OUTPUT] - 1, row[PROMPT], 0, 0
     row[PROMPT_BY], row[TOKEN_BY] = NOBODY, NOBODY
 
 
@@ -123,10 +132,9 @@ def end(run: Run, slot: int, status: int, now: float) -> None:
     log[L_ARRIVAL], log[L_STARTED], log[L_FIRST] = moment[ARRIVED], moment[STARTED], moment[FIRST_TOKEN]
     log[L_SHIPPED], log[L_DECODING] = moment[SHIPPED], moment[DECODING]
     log[L_PROMPT_BY], log[L_TOKEN_BY] = row[PROMPT_BY], row[TOKEN_BY]
-    request = row[REQUEST]
-    log[L_PROMPT], log[L_OUTPUT] = run.trace.prompt[request], run.trace.output[request]
+    log[L_PROMPT], log[L_OUTPUT] = row[ASKED_PROMPT], row[ASKED_OUTPUT]
     log[L_MODEL], log[L_SERVICE] = row[MODEL], row[SERVICE]
-    log[L_PREEMPTIONS], log[L_LOSSES] = row[PREEMPTIONS], row[LOSSES]
+    log[L_PREEMPTIONS], log[L_LOSSES], log[L_FOUND] = row[PREEMPTIONS], row[LOSSES], row[FOUND]
     row[PHASE] = FREE
     run.unused[run.tally[FREE_SLOTS]] = slot
     run.tally[FREE_SLOTS] += 1
@@ -175,6 +183,8 @@ def planned(run: Run, instance: int, slot: int) -> int:
 def unbind(run: Run, slot: int, instance: int, now: float) -> None:
     """The request leaves the instance with its KV memory."""
     run.fleet[instance, MEMORY] -= run.slot[slot, KV]
+    if run.slot[slot, SHARED] > 0:
+        release_blocks(run, instance, slot)
     count_out(run, slot, instance, now)
 
 

@@ -7,10 +7,12 @@ from proreus.worlds.inference.simulation.columns import (
     BATCH,
     BUSY,
     CHUNKED,
+    COMPOSED_AT,
     CONTEXT,
     DECODES,
     ENGINE,
     FINISH,
+    GROUP,
     ITERATED,
     ITERATIONS,
     PAUSING,
@@ -23,6 +25,7 @@ from proreus.worlds.inference.simulation.columns import (
     TIMING,
     Run,
 )
+from proreus.worlds.inference.simulation.fellows import in_step
 from proreus.worlds.inference.simulation.heaps import run_at
 from proreus.worlds.inference.simulation.lists import at
 from proreus.worlds.inference.simulation.paging import pages_over, take_pages
@@ -46,10 +49,7 @@ def run_batch(run: Run, instance: int, now: float) -> None:
 def run_for(run: Run, instance: int, batch: Batch, most: int, now: float) -> None:
     """Run such a batch as long as it stays what it is, at most so many iterations."""
     seconds, growth, alike = iteration(run.timing, run.fleet[instance, TIMING], batch)
-    count = min(alike, most)
-    if run.fleet[instance, DECODES] > 0:
-        first = run.finishing[instance, 0]
-        count = min(count, run.slot[first, FINISH] - run.fleet[instance, ITERATIONS])
+    count = until_one_is_done(run, instance, min(alike, most))
     figure = run.figure[instance]
     figure[RUN_TIME], figure[RUN_GROWTH] = seconds, growth
     figure[RUN_END] = now + lasting(seconds, growth, count)
@@ -58,11 +58,33 @@ def run_for(run: Run, instance: int, batch: Batch, most: int, now: float) -> Non
 
 
 @compiled
+def until_one_is_done(run: Run, instance: int, most: int) -> int:
+    """Iterations, at most so many, until a request of the batch has its last token."""
+    if run.fleet[instance, DECODES] == 0:
+        return most
+    first = run.finishing[instance, 0]
+    return int(min(most, run.slot[first, FINISH] - run.fleet[instance, ITERATIONS]))
+
+
+@compiled
 def pause(run: Run, instance: int, now: float) -> None:
-    """Stop at the next boundary between two iterations; a batch with prompts stops there anyway."""
+    """Stop at the next boundary between two iterations, with all that iterate in step."""
+    if not in_step(run, instance):
+        if run.prefilling.size[instance] == 0 and not run.fleet[instance, PAUSING]:
+            _pause(run, instance, now)
+            run_at(run, instance, run.figure[instance, RUN_END])
+        return  # a batch with prompts stops there anyway
+    group = run.fleet[instance, GROUP]
+    for place in range(run.fellows.size[group]):
+        fellow = at(run.fellows, group, place)
+        if run.fleet[fellow, RUNNING] > 1 and not run.fleet[fellow, PAUSING]:
+            _pause(run, fellow, now)
+            run_at(run, at(run.fellows, group, 0), run.figure[fellow, RUN_END])
+
+
+@compiled
+def _pause(run: Run, instance: int, now: float) -> None:
     fleet, figure = run.fleet[instance], run.figure[instance]
-    if fleet[PAUSING] or run.prefilling.size[instance] > 0:
-        return
     fleet[PAUSING] = 1
     seconds, growth, count = figure[RUN_TIME], figure[RUN_GROWTH], fleet[RUNNING]
     elapsed = now - (figure[RUN_END] - lasting(seconds, growth, count))
@@ -72,7 +94,6 @@ def pause(run: Run, instance: int, now: float) -> None:
         over = pages_over(run, instance, fleet[ITERATIONS] + shorter, count - shorter)
         take_pages(run, instance, -over)
     figure[RUN_END] = now + (lasting(seconds, growth, shorter) - elapsed)
-    run_at(run, instance, figure[RUN_END])
 
 
 @compiled
@@ -84,6 +105,9 @@ def count_iterations(run: Run, instance: int) -> None:
     run.figure[instance, BUSY] += lasted
     if run.prefilling.size[instance] > 0:
         run.figure[instance, PREFILL_BUSY] += lasted
+    if count > 0:  # while its last one ran, the next batch was composed
+        figure = run.figure[instance]
+        figure[COMPOSED_AT] = figure[RUN_END] - (figure[RUN_TIME] + figure[RUN_GROWTH] * (count - 1))
     fleet[ITERATIONS] += count
     fleet[CONTEXT] += count * fleet[DECODES]
     fleet[RUNNING], fleet[PAUSING] = 0, 0

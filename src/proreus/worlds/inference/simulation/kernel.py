@@ -8,15 +8,20 @@ from proreus.kernels.compiled import compiled
 from proreus.worlds.inference.simulation.circles import break_circle
 from proreus.worlds.inference.simulation.columns import (
     ALL_DONE,
+    BEFORE_TRACE,
     CIRCLE,
     EVENTS,
     FREE_SLOTS,
     LOG_FULL,
+    MORE_TO_COME,
     MOST_BOUND,
     NEEDS_QUEUES,
+    NEEDS_REQUESTS,
     NEEDS_SLOTS,
     NEXT_REQUEST,
     NOBODY,
+    OUTPUT,
+    PROMPT,
     ROUTING,
     ROWS,
     TIME_UP,
@@ -60,7 +65,10 @@ def advance(run: Run, until: float) -> int:
             continue
         when, actor = next_event(run)
         request = run.tally[NEXT_REQUEST]
-        arrival = run.trace.arrival[request] if request < run.trace.arrival.size else math.inf
+        place = request - run.tally[BEFORE_TRACE]
+        if place == run.trace.arrival.size and run.tally[MORE_TO_COME]:
+            return NEEDS_REQUESTS
+        arrival = run.trace.arrival[place] if place < run.trace.arrival.size else math.inf
         if min(when, arrival) >= until:
             run.clock[0] = max(run.clock[0], until) if until < math.inf else run.clock[0]
             return TIME_UP if until < math.inf else ALL_DONE
@@ -84,9 +92,9 @@ def advance(run: Run, until: float) -> int:
 @compiled
 def _arrival(run: Run, request: int, now: float) -> None:
     run.tally[NEXT_REQUEST] = request + 1
-    run.counts[W_ARRIVED] += 1
-    run.counts[W_PROMPT_TOKENS] += run.trace.prompt[request]
-    run.counts[W_OUTPUT_TOKENS] += run.trace.output[request]
     slot = take_slot(run, request)
+    run.counts[W_ARRIVED] += 1
+    run.counts[W_PROMPT_TOKENS] += run.slot[slot, PROMPT]
+    run.counts[W_OUTPUT_TOKENS] += run.slot[slot, OUTPUT]
     if not route(run, slot, now):
         wait_at_router(run, slot, now)

@@ -62,6 +62,7 @@ from proreus.worlds.inference.simulation.columns import (
     WARMING_SECONDS,
     Run,
 )
+from proreus.worlds.inference.simulation.fellows import join, leave
 from proreus.worlds.inference.simulation.heaps import life_at, no_life, no_run, no_transfer
 from proreus.worlds.inference.simulation.holding import arriving_need, count_out, stopping_time
 from proreus.worlds.inference.simulation.lists import remove
@@ -86,6 +87,7 @@ def life_goes_on(run: Run, instance: int, now: float) -> None:
         fleet[STATUS] = ACTIVE
         figure[ACTIVE_AT] = now
         move(run, instance, fleet[TAG])
+        join(run, instance)
         if run.routed.size[0] > 0:
             run.tally[ROUTING] = 0
     elif fleet[STATUS] == DRAINING:
@@ -116,6 +118,7 @@ def stop(run: Run, instance: int, now: float) -> None:
     spent[SPENT_PREFILL] += figure[PREFILL_BUSY]
     fleet[STATUS] = STOPPED
     no_life(run, instance)
+    leave(run, instance)
     no_run(run, instance)
 
 

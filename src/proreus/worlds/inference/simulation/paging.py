@@ -10,6 +10,7 @@ from __future__ import annotations
 from proreus.kernels.compiled import compiled
 from proreus.worlds.inference.simulation.columns import (
     BLOCK,
+    CACHED,
     CAPACITY,
     CONTEXT_OF,
     DECODES,
@@ -18,6 +19,7 @@ from proreus.worlds.inference.simulation.columns import (
     MEMORY,
     Run,
 )
+from proreus.worlds.inference.simulation.prefix_cache import make_room
 
 
 @compiled
@@ -37,6 +39,13 @@ def pages(run: Run, instance: int, tokens: int) -> int:
 def free_pages(run: Run, instance: int) -> int:
     """That nobody has."""
     return int((run.fleet[instance, CAPACITY] - run.fleet[instance, MEMORY]) // page_bytes(run, instance))
+
+
+@compiled
+def empty_pages(run: Run, instance: int) -> int:
+    """That nobody has, and that no block of the prefix cache is in."""
+    fleet = run.fleet[instance]
+    return int((fleet[CAPACITY] - fleet[MEMORY] - fleet[CACHED]) // page_bytes(run, instance))
 
 
 @compiled
@@ -77,3 +86,4 @@ def iterations_with(run: Run, instance: int, free: int, most: int) -> int:
 def take_pages(run: Run, instance: int, count: int) -> None:
     """From the free ones; negative: give back."""
     run.fleet[instance, MEMORY] += count * page_bytes(run, instance)
+    make_room(run, instance, 0)

@@ -6,13 +6,16 @@ from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
+    BLOCK_TOKENS,
+    CACHE_AWARE,
+    CACHES,
     CAPACITY,
     FLEET_FIELDS,
     JSQ,
     KV_BYTES,
+    KV_CACHE_AWARE,
     KV_JSQ,
     KV_ROUND_ROBIN,
-    KV_TOKEN_JSQ,
     MIXED,
     MIXED_POOL,
     MODEL,
@@ -38,6 +41,7 @@ from proreus.worlds.inference.simulation.columns import (
     Run,
 )
 from proreus.worlds.inference.simulation.lists import append, at, remove
+from proreus.worlds.inference.simulation.prefix_cache import matching
 
 _PENDING_REQUESTS = FLEET_FIELDS
 """In place of a field: the requests that wait or run on an instance."""
@@ -49,11 +53,19 @@ def choose(run: Run, slot: int) -> tuple[int, int]:
     scheduler, base = run.option[SCHEDULER], run.slot[slot, MODEL] * ROLES
     if scheduler == MIXED:
         return _mixed_pool(run, slot, base)
+    if scheduler == CACHE_AWARE:
+        one = _least_to_compute(run, base + MIXED_POOL, slot)
+        return one, one
     if scheduler <= TOKEN_JSQ:
         one = _of_pool(run, base + MIXED_POOL, scheduler, TURN)
         return one, one
+    aware = scheduler == KV_CACHE_AWARE
     scheduler = _of_each(scheduler)
-    prompt_at = _of_pool(run, base + PROMPT_POOL, scheduler, TURN)
+    prompt_at = (
+        _least_to_compute(run, base + PROMPT_POOL, slot)
+        if aware
+        else _of_pool(run, base + PROMPT_POOL, scheduler, TURN)
+    )
     token_at = _of_pool(run, base + TOKEN_POOL, scheduler, TOKEN_TURN)
     return (NOBODY, NOBODY) if prompt_at == NOBODY or token_at == NOBODY else (prompt_at, token_at)
 
@@ -63,7 +75,7 @@ def _of_each(scheduler: int) -> int:
     """What a scheduler of two pools does in each."""
     if scheduler == KV_ROUND_ROBIN:
         return ROUND_ROBIN
-    return JSQ if scheduler == KV_JSQ else TOKEN_JSQ if scheduler == KV_TOKEN_JSQ else RANDOM
+    return JSQ if scheduler == KV_JSQ else TOKEN_JSQ
 
 
 @compiled
@@ -78,6 +90,24 @@ def _of_pool(run: Run, pool: int, scheduler: int, turn: int) -> int:
         run.tally[turn] = (place + 1) % size
         return at(run.pools, pool, place)
     return least(run, pool, _PENDING_REQUESTS if scheduler == JSQ else PLANNED_TOKENS)
+
+
+@compiled
+def _least_to_compute(run: Run, pool: int, slot: int) -> int:
+    """Where fewest tokens have to be computed until its first one: those pending, and what is not cached.
+
+    So a prompt goes where its beginning is known, unless the queue there is longer than what that saves.
+    """
+    best, found = 0, NOBODY
+    for place in range(run.pools.size[pool]):
+        instance = at(run.pools, pool, place)
+        amount = run.fleet[instance, PLANNED_TOKENS]
+        if run.fleet[instance, CACHES]:
+            known = matching(run, instance, slot, run.slot[slot, PROMPT] - 1)
+            amount -= known * run.option[BLOCK_TOKENS]
+        if found == NOBODY or amount < best:
+            best, found = amount, instance
+    return found
 
 
 @compiled

@@ -9,6 +9,7 @@ from typing import TypedDict
 import numpy as np
 
 from proreus.kernels.arrays import I64
+from proreus.model.errors import UsageError
 from proreus.worlds.inference.model.cluster import ROLES, Role
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.life import Limits, StartUp
@@ -59,6 +60,11 @@ class Instance:
         return int(self._fleet[c.STATUS]) if self._fleet[c.NUMBER] == self.instance_id else c.STOPPED
 
     @property
+    def model(self) -> int:
+        """The number of the model that it serves."""
+        return int(self._fleet[c.OF_MODEL])
+
+    @property
     def sched_pending_tokens(self) -> int:
         """Tokens that are planned for it and not computed yet."""
         return int(self._fleet[c.PLANNED_TOKENS])
@@ -69,13 +75,21 @@ class Instance:
         return int(self._fleet[c.PLANNED_MEMORY])
 
 
+def _first_kinds(cluster: Cluster) -> dict[Role, list[str]]:
+    """Of each pool, for each of its models the first kind that the run begins with."""
+    found: dict[Role, dict[int, str]] = {}
+    for group in cluster.spec.groups:
+        found.setdefault(group.role, {}).setdefault(cluster.model_number(group.kind), group.kind)
+    return {role: list(kinds.values()) for role, kinds in found.items()}
+
+
 class ScalingManager:
     """Scales a cluster within limits; what it does, and what it refuses, it says in a line."""
 
     def __init__(self, cluster: Cluster, limits: Limits, start: StartUp, say: Say | None = None) -> None:
         self.cluster, self.limits, self.start = cluster, limits, start
         self._say = say or (lambda line: None)
-        self._kinds = {group.role: group.kind for group in reversed(cluster.spec.groups)}
+        self._kinds = _first_kinds(cluster)
         self._known = self._statuses()
         self.refused = 0
         """Starts for which the provider had no server."""
@@ -89,14 +103,16 @@ class ScalingManager:
     ) -> tuple[Server, Instance] | None:
         """A new server with a new instance on it, as those of the pool that the run began with.
 
-        `instance_cfg` names another kind of instance, `parallelism` and `server_sku` choose one by its GPUs.
-        None: a limit, or the provider, has no room for it.
+        Where the pool serves several models, the one with most pending tokens an instance gets it.
+        `instance_cfg` names the kind of instance; `parallelism` and `server_sku` choose one of the same model
+        by the number and the name of its GPUs. None: a limit, or the provider, has no room for it.
         """
         kind = self._kind(instance_cfg, parallelism, tag, server_sku)
+        model = self.cluster.model_number(kind)
         if self.total() >= self.limits.most_in_total:
             self._say(f"[Action Blocked] Max cluster size reached ({self.limits.most_in_total})")
             return None
-        if self.count(tag) >= self.limits.most:
+        if self.count(tag, model) >= self.limits.most:
             self._say(f"[Action Blocked] Cannot add {tag}, max limit reached")
             return None
         row = self.cluster.order(kind, tag, self.start) if self._has_server(kind) else None
@@ -111,13 +127,27 @@ class ScalingManager:
         return Server(number), Instance(self.cluster, row, number)
 
     def _kind(self, named: str | None, gpus: int | None, tag: Role, gpu: str | None) -> str:
-        usual = named or self._kinds.get(tag) or self.cluster.spec.kinds[0].name
+        usual = named or self._neediest(tag)
         if named is not None or (gpus is None and gpu is None):
             return usual
+        model = self.cluster.model_number(usual)
         for kind in self.cluster.spec.kinds:
-            if gpus in (None, kind.gpus) and gpu in (None, kind.gpu.name):
+            fits = gpus in (None, kind.gpus) and gpu in (None, kind.gpu.name)
+            if fits and self.cluster.model_number(kind.name) == model:
                 return kind.name
-        return usual
+        raise UsageError(f"no kind of instance has {gpus or 'any number of'} GPUs {gpu or 'of any name'}")
+
+    def _neediest(self, role: Role) -> str:
+        """Of the first kinds of each model in a pool, that of the model which has most to do an instance."""
+        kinds = self._kinds.get(role, [self.cluster.spec.kinds[0].name])
+        fleet = self.cluster.run.fleet
+
+        def pending(kind: str) -> float:
+            model = self.cluster.model_number(kind)
+            mine = self._alive() & (fleet[:, c.OF_MODEL] == model) & (fleet[:, c.TAG] == ROLES.index(role))
+            return float(fleet[mine, c.PLANNED_TOKENS].sum()) / max(self.count(role, model), 1)
+
+        return kinds[0] if len(kinds) == 1 else max(kinds, key=pending)
 
     def _has_server(self, kind: str) -> bool:
         names = [one.name for one in self.cluster.spec.kinds]
@@ -129,7 +159,7 @@ class ScalingManager:
         """Drain it, then remove it with its server; false: the pool would become too small."""
         if instance.status not in (*_STARTING, c.ACTIVE):
             return False
-        if self.count(instance.tag) <= self.limits.least:
+        if self.count(instance.tag, instance.model) <= self.limits.least:
             self._say(f"[Action Blocked] Cannot remove {instance.tag}, min limit reached")
             return False
         now = self.cluster.now
@@ -142,7 +172,8 @@ class ScalingManager:
         """To another pool, at once; false: a pool would become too small or too large."""
         if instance.status != c.ACTIVE or instance.tag == tag:
             return False
-        if self.count(instance.tag) <= self.limits.least or self.count(tag) >= self.limits.most:
+        model = instance.model
+        if self.count(instance.tag, model) <= self.limits.least or self.count(tag, model) >= self.limits.most:
             self._say(f"[Action Blocked] Cannot migrate {instance.tag} to {tag}, limit reached")
             return False
         self._say(f"[Action] Migrated instance {instance.instance_id} from {instance.tag} to {tag}")
@@ -167,10 +198,12 @@ class ScalingManager:
             "total_instances": total,
         }
 
-    def count(self, role: Role) -> int:
-        """Active and starting instances of a pool."""
+    def count(self, role: Role, model: int | None = None) -> int:
+        """Active and starting instances of a pool, of one model or of all."""
         fleet = self.cluster.run.fleet
         counted = np.isin(fleet[:, c.STATUS], (*_STARTING, c.ACTIVE))
+        if model is not None:
+            counted &= fleet[:, c.OF_MODEL] == model
         return int((counted & (fleet[:, c.TAG] == ROLES.index(role))).sum())
 
     def total(self) -> int:
@@ -201,11 +234,18 @@ class ScalingManager:
         for one in movable[: abs(change.migrate)]:
             self.migrate(one, target)
         for role in ROLES:
-            for one in self.victims(role)[: max(-change.of(role), 0)]:
-                self.scale_down_full(one)
+            for _ in range(max(-change.of(role), 0)):
+                self._drain_one(role)
         for role in ROLES:
             for _ in range(max(change.of(role), 0)):
                 self.scale_up_full(tag=role)
+
+    def _drain_one(self, role: Role) -> None:
+        """Whom its model can do without, if there is such a one."""
+        found = self.victims(role)
+        spare = [one for one in found if self.count(role, one.model) > self.limits.least]
+        for one in [*spare, *found][:1]:
+            self.scale_down_full(one)
 
     def notice(self) -> None:
         """Say what has become of instances since it was last called."""

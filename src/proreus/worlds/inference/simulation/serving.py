@@ -24,6 +24,7 @@ from proreus.worlds.inference.simulation.columns import (
     BATCH,
     BLOCK,
     BLOCKED,
+    CACHES,
     CAPACITY,
     CHUNK,
     CHUNKED,
@@ -34,6 +35,8 @@ from proreus.worlds.inference.simulation.columns import (
     ENGINE,
     FINISH,
     FIRST_TOKEN,
+    GONE,
+    GROUP,
     ITERATIONS,
     KV,
     KV_BYTES,
@@ -46,6 +49,7 @@ from proreus.worlds.inference.simulation.columns import (
     PARTIAL,
     PHASE,
     PLANNED_TOKENS,
+    PLANS_AHEAD,
     PROMPT,
     PROMPT_AT,
     PROMPT_TASK,
@@ -62,7 +66,8 @@ from proreus.worlds.inference.simulation.columns import (
     WEIGHTS,
     Run,
 )
-from proreus.worlds.inference.simulation.heaps import no_run, no_transfer
+from proreus.worlds.inference.simulation.fellows import first_fellow, in_step
+from proreus.worlds.inference.simulation.heaps import no_run, no_transfer, runs
 from proreus.worlds.inference.simulation.holding import (
     arriving_need,
     bind,
@@ -71,8 +76,10 @@ from proreus.worlds.inference.simulation.holding import (
     forget,
     unbind,
 )
-from proreus.worlds.inference.simulation.iterations import count_iterations
+from proreus.worlds.inference.simulation.iterations import count_iterations, pause
 from proreus.worlds.inference.simulation.lists import append, at, remove_at
+from proreus.worlds.inference.simulation.lockstep import start_in_step
+from proreus.worlds.inference.simulation.prefix_cache import keep_blocks
 from proreus.worlds.inference.simulation.routing import another_for_tokens, choose, return_home
 from proreus.worlds.inference.simulation.transfers import end_flow, look_for_circle, ship, ship_what_fits
 
@@ -169,6 +176,9 @@ def _arrive(run: Run, instance: int, task: int, now: float) -> None:
 @compiled
 def _go_on(run: Run, instance: int, now: float) -> None:
     """Run a batch, or fall idle."""
+    if in_step(run, instance):
+        _go_on_in_step(run, instance, now)
+        return
     chunked = run.fleet[instance, ENGINE] == CHUNKED
     if not (start_chunked(run, instance, now) if chunked else start(run, instance, now)):
         no_run(run, instance)
@@ -178,8 +188,36 @@ def _go_on(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
+def _go_on_in_step(run: Run, instance: int, now: float) -> None:
+    """The whole group runs, or falls idle; one that runs is joined at its next iteration."""
+    first = first_fellow(run, instance)
+    if runs(run, first):
+        pause(run, instance, now)
+        return
+    start_in_step(run, instance, now)
+    group = run.fleet[instance, GROUP]
+    for place in range(run.fellows.size[group]):
+        fellow = at(run.fellows, group, place)
+        if run.fleet[fellow, BATCH] == 0 and run.waiting.size[fellow] == 0:
+            return_home(run, fellow)
+
+
+@compiled
 def iterations_end(run: Run, instance: int, now: float) -> None:
     """Prompts have their first token, some requests their last; the next batch runs."""
+    if in_step(run, instance):
+        group = run.fleet[instance, GROUP]
+        for place in range(run.fellows.size[group]):
+            _iterations_end_on(run, at(run.fellows, group, place), now)
+        no_run(run, instance)
+    else:
+        _iterations_end_on(run, instance, now)
+    _go_on(run, instance, now)
+
+
+@compiled
+def _iterations_end_on(run: Run, instance: int, now: float) -> None:
+    before = run.fleet[instance, BATCH]
     count_iterations(run, instance)
     chunked = run.fleet[instance, ENGINE] == CHUNKED
     while run.fleet[instance, DECODES] > 0:
@@ -200,9 +238,10 @@ def iterations_end(run: Run, instance: int, now: float) -> None:
         else:
             unlink(run, instance, slot)
             _prompt_done(run, instance, slot, now)
+    if run.fleet[instance, PLANS_AHEAD]:
+        run.fleet[instance, GONE] = before - run.fleet[instance, BATCH]
     if run.option[RESERVES]:
         ship_what_fits(run, instance, now)
-    _go_on(run, instance, now)
 
 
 @compiled
@@ -210,6 +249,8 @@ def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
     """The prompt goes on, or its first token is there; one that was put back has its next token."""
     row = run.slot[slot]
     row[COMPUTED] += row[CHUNK]
+    if run.fleet[instance, CACHES]:
+        keep_blocks(run, instance, slot, row[COMPUTED])
     if row[COMPUTED] < target(run, slot):
         run.fleet[instance, PARTIAL] = slot
         return

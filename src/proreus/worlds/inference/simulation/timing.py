@@ -30,6 +30,7 @@ from proreus.worlds.inference.model.timings import (
 TABLE, PROFILE = range(2)
 _MIX = 1.1
 _FAR = 1 << 40
+_NOTHING = np.array([0.0, 1.0]), np.zeros(2)
 
 
 @packable
@@ -41,9 +42,12 @@ class Timing(NamedTuple):
     prompt_time: F64  # [T, K] seconds of a `table`'s prompts, of a `profile`'s dense layers
     token_at: F64  # [T, K]
     token_time: F64  # [T, K] seconds of a `table`'s tokens, of a `profile`'s head
-    knots: I64  # [T, 2] of the two curves
+    shared_at: F64  # [T, K]
+    shared_time: F64  # [T, K] seconds of the experts that instances in step share
+    knots: I64  # [T, 3] of the three curves
     attention: F64  # [T, CHUNK_KNOTS, CONTEXT_KNOTS, DECODE_KNOTS, CONTEXT_KNOTS] seconds of all layers
     overhead: F64  # [T] seconds between two iterations
+    exchange: F64  # [T, 2] seconds an iteration and a token, of instances in step
 
 
 class Batch(NamedTuple):
@@ -109,6 +113,13 @@ def _profile_seconds(timing: Timing, which: int, batch: Batch) -> tuple[float, f
     if batch.prompt_tokens:
         return seconds + attention, 0.0, 1
     return seconds + attention, slope, _until_next_knot(mean)
+
+
+@compiled
+def shared_seconds(timing: Timing, which: int, mean: float, most: float) -> float:
+    """What instances in step wait for together, with so many tokens on average and on the fullest of them."""
+    seconds = on_curve(timing.shared_at[which], timing.shared_time[which], timing.knots[which, 2], mean)
+    return float(seconds + timing.exchange[which, 0] + most * timing.exchange[which, 1])
 
 
 @compiled
@@ -184,32 +195,37 @@ def completed(first: float, growth: float, elapsed: float) -> int:
 def timing_of(sources: list[Table | LayerProfile]) -> Timing:
     """The columns of timings, which instances name by their place."""
     curves: list[tuple[F64, ...]] = [_curves(source) for source in sources]
-    most = max(len(curve[place]) for curve in curves for place in (0, 2))
-    columns = np.zeros((4, len(sources), most))
+    most = max(len(curve[place]) for curve in curves for place in (0, 2, 4))
+    columns = np.zeros((6, len(sources), most))
     for which, curve in enumerate(curves):
         for place, knots in enumerate(curve):
             columns[place, which, : len(knots)] = knots
     shape = (CHUNK_KNOTS, CONTEXT_KNOTS, DECODE_KNOTS, CONTEXT_KNOTS)
     profiled = [source for source in sources if isinstance(source, LayerProfile)]
     attention = np.zeros((len(sources), *shape)) if profiled else np.zeros((len(sources), 1, 1, 1, 1))
-    overhead = np.zeros(len(sources))
+    overhead, exchange = np.zeros(len(sources)), np.zeros((len(sources), 2))
     kind = np.zeros(len(sources), dtype=np.int64)
     for which, source in enumerate(sources):
         if isinstance(source, LayerProfile):
             kind[which], attention[which], overhead[which] = PROFILE, source.attention, source.overhead
+            exchange[which] = source.exchange
     return Timing(
         kind=kind,
         prompt_at=columns[0],
         prompt_time=columns[1],
         token_at=columns[2],
         token_time=columns[3],
-        knots=np.array([[len(curve[0]), len(curve[2])] for curve in curves], dtype=np.int64),
+        shared_at=columns[4],
+        shared_time=columns[5],
+        knots=np.array([[len(curve[place]) for place in (0, 2, 4)] for curve in curves], dtype=np.int64),
         attention=attention,
         overhead=overhead,
+        exchange=exchange,
     )
 
 
-def _curves(source: Table | LayerProfile) -> tuple[F64, F64, F64, F64]:
+def _curves(source: Table | LayerProfile) -> tuple[F64, ...]:
     if isinstance(source, Table):
-        return source.prompt_at, source.prompt_time, source.token_at, source.token_time
-    return source.dense_at, source.dense_time, source.head_at, source.head_time
+        return source.prompt_at, source.prompt_time, source.token_at, source.token_time, *_NOTHING
+    dense, head = (source.dense_at, source.dense_time), (source.head_at, source.head_time)
+    return *dense, *head, source.shared_at, source.shared_time

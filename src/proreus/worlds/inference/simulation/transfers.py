@@ -33,6 +33,7 @@ from proreus.worlds.inference.simulation.heaps import transfer_at
 from proreus.worlds.inference.simulation.holding import arriving_need, fits
 from proreus.worlds.inference.simulation.iterations import pause
 from proreus.worlds.inference.simulation.lists import append, at, remove, remove_at
+from proreus.worlds.inference.simulation.prefix_cache import make_room
 
 
 @compiled
@@ -77,6 +78,7 @@ def _begin(run: Run, slot: int, now: float) -> None:
     row = run.slot[slot]
     there = row[TOKEN_AT]
     run.fleet[there, MEMORY] += arriving_need(run, there, slot)
+    make_room(run, there, 0)
     row[PHASE] = MOVING
     here = row[PROMPT_AT]
     size = row[PROMPT] * run.fleet[here, KV_BYTES]

@@ -6,7 +6,8 @@ how bursty they are from one to the next, a slow random factor how much whole mi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,7 +68,22 @@ class Load:
 
 def generate(name: str, load: Load, seed: int) -> RequestTrace:
     """Requests that the seed determines."""
-    draw = np.random.default_rng(seed)
+    return _generated(name, load, np.random.default_rng(seed))
+
+
+def generate_in_parts(name: str, load: Load, seed: int, part: float = 3_600.0) -> Iterator[RequestTrace]:
+    """So many seconds at a time, so that a long run needs no more memory than a short one.
+
+    Each part is drawn anew: the unrest of its minutes does not go on where that of the last part was.
+    """
+    for number in range(int(np.ceil(load.seconds / part))):
+        begins = number * part
+        now = replace(load, seconds=min(part, load.seconds - begins), begins=load.begins + begins)
+        found = _generated(name, now, np.random.default_rng([seed, number]))
+        yield replace(found, arrival=found.arrival + begins)
+
+
+def _generated(name: str, load: Load, draw: np.random.Generator) -> RequestTrace:
     steps = int(np.ceil(load.seconds / _STEP))
     middles: F64 = (np.arange(steps, dtype=np.float64) + 0.5) * _STEP
     rates = shape(load, middles) * _unrest(load, steps, draw)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +34,34 @@ HOST_SECONDS = 0.001
 """Of a serving engine between two iterations, which no layer knows of; fitted to logs of vLLM."""
 
 
-def read_layer_profile(folder: Path, model: LanguageModel, share_experts: int = 1) -> LayerProfile:
-    """All layers of the model together; so many instances that compute in step share its experts."""
+@dataclass(frozen=True)
+class Link:
+    """Between instances that iterate in step: what an all-gather or a reduce-scatter takes."""
+
+    seconds: float
+    """Of every one."""
+    bandwidth: float
+    """Bytes a second that one instance sends to the next."""
+
+    def exchange(self, model: LanguageModel, instances: int) -> tuple[float, float]:
+        """(seconds an iteration, seconds a token of the fullest): before and after the experts of a layer.
+
+        Tokens go round with their weights and the numbers of their experts, and come back summed up.
+        """
+        hops = model.layers * (instances - 1)
+        there = model.hidden * model.number_size + 8 * model.experts_of_token
+        back = model.hidden * model.number_size
+        return 2 * hops * self.seconds, hops * (there + back) / self.bandwidth
+
+
+PCIE = Link(35e-6, 29e9)
+"""Two RTX PRO 6000 without NVLink; fitted to single iterations of a log of vLLM, see the docs."""
+
+
+def read_layer_profile(
+    folder: Path, model: LanguageModel, share_experts: int = 1, link: Link = PCIE
+) -> LayerProfile:
+    """All layers of the model together; so many instances that iterate in step share its experts."""
 
     def times(layer: str) -> int:
         if layer in _ONCE:
@@ -42,11 +69,23 @@ def read_layer_profile(folder: Path, model: LanguageModel, share_experts: int = 
         return 2 * model.layers if layer == "layernorm" else model.layers
 
     tokens, dense = _added_up(folder / "dense.csv", "tokens", times)
+    experts = np.zeros(tokens.size)
     if model.experts:
-        dense = dense + model.layers * _experts(folder / "moe.csv", model, tokens, share_experts)
+        experts = model.layers * _experts(folder / "moe.csv", model, tokens, share_experts)
     sequences, head = _added_up(folder / "per_sequence.csv", "sequences", lambda layer: 1)
     attention = _attention(folder / "attention.csv") * model.layers
-    return LayerProfile(tokens, dense * _MICRO, sequences, head * _MICRO, attention * _MICRO, HOST_SECONDS)
+    alone = share_experts == 1
+    return LayerProfile(
+        dense_at=tokens,
+        dense_time=(dense + experts if alone else dense) * _MICRO,
+        head_at=sequences,
+        head_time=head * _MICRO,
+        attention=attention * _MICRO,
+        overhead=HOST_SECONDS,
+        shared_at=tokens,
+        shared_time=(np.zeros(tokens.size) if alone else experts) * _MICRO,
+        exchange=(0.0, 0.0) if alone else link.exchange(model, share_experts),
+    )
 
 
 def _added_up(path: Path, axis: str, times: Callable[[str], int]) -> tuple[F64, F64]:

@@ -13,10 +13,13 @@ from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError
 from proreus.reading.table import Row, read_filled_table, read_headless
 from proreus.reading.textfile import read_lines
+from proreus.worlds.inference.model.prefixes import blocks_of
 from proreus.worlds.inference.model.requests import RequestTrace, trace_of
 
 SERVEGEN_SECONDS = 600.0
 """Of one window of ServeGen's rates."""
+MOONCAKE_BLOCK = 512
+"""Tokens that one of its hash_ids stands for, with all before them."""
 _ANY = ("arrival", "prompt", "output")
 
 
@@ -60,8 +63,13 @@ def _ordered(path: Path, arrival: F64, rows: Sequence[Row], tokens: tuple[str, .
 
 
 def read_mooncake(path: Path) -> RequestTrace:
-    """One JSON object a line: timestamp (milliseconds), input_length, output_length."""
+    """One JSON object a line: timestamp (milliseconds), input_length, output_length, hash_ids.
+
+    Where there are hash_ids, those of whole blocks of 512 tokens are kept.
+    """
     found: list[tuple[float, int, int]] = []
+    blocks: list[list[int]] = []
+    numbers: dict[object, int] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -69,13 +77,17 @@ def read_mooncake(path: Path) -> RequestTrace:
             entry = json.loads(line)
             tokens = int(entry["input_length"]), int(entry["output_length"])
             found.append((float(entry["timestamp"]) / 1000.0, *tokens))
+            whole = entry.get("hash_ids", [])[: max(tokens[0], 0) // MOONCAKE_BLOCK]
+            blocks.append([numbers.setdefault(name, len(numbers)) for name in whole])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"not a request: {error}", file=path, line=number) from error
     if not found:
         raise InputError("has no requests", file=path)
     arrival, prompt, output = (np.array(column) for column in zip(*found, strict=True))
     order = np.argsort(arrival, kind="stable")
-    return trace_of(path.stem, arrival[order], np.maximum(prompt, 1)[order], np.maximum(output, 1)[order])
+    prefix = blocks_of([blocks[place] for place in order], MOONCAKE_BLOCK) if any(blocks) else None
+    prompt, output = np.maximum(prompt, 1)[order], np.maximum(output, 1)[order]
+    return trace_of(path.stem, arrival[order], prompt, output, prefix)
 
 
 def read_servegen(folder: Path) -> F64:

@@ -58,15 +58,16 @@ def _hour_of(trace: RequestTrace, load: Load, part: Part, seed: int) -> RequestT
     seconds = min(last - first, load.seconds)
     draw = np.random.default_rng(seed)
     copies = max(round(load.rate * (last - first) / chosen.size), 1)
-    moments, which = [], []
-    for shift in draw.uniform(0.0, last - first, copies):
+    moments, which, copy = [], [], []
+    for number, shift in enumerate(draw.uniform(0.0, last - first, copies)):
         moved = (trace.arrival[chosen] - first + shift) % (last - first)
         kept = moved < seconds
         moments.append(moved[kept])
         which.append(chosen[kept])
+        copy.append(np.full(int(kept.sum()), number))
     arrival, places = np.concatenate(moments), np.concatenate(which)
     order = np.argsort(arrival, kind="stable")
-    places = places[order]
+    places, copied = places[order], np.concatenate(copy)[order]
     return RequestTrace(
         trace.name,
         arrival[order],
@@ -74,6 +75,7 @@ def _hour_of(trace: RequestTrace, load: Load, part: Part, seed: int) -> RequestT
         trace.output[places],
         trace.model[places],
         trace.service[places],
+        None if trace.prefix is None else trace.prefix.chosen(places, copied),
     )
 
 

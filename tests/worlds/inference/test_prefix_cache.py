@@ -1,0 +1,131 @@
+"""What is cached is not computed again, takes no memory that is needed, and is no more than there was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proreus.model.errors import UsageError
+from proreus.worlds.inference.model.cluster import Scheduler
+from proreus.worlds.inference.model.prefixes import blocks_of
+from proreus.worlds.inference.model.requests import RequestTrace
+from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.traces.generate import Lengths, Load
+from proreus.worlds.inference.traces.readers import read_mooncake
+from proreus.worlds.inference.traces.sessions import Sessions, generate_sessions
+from tests.real_data import real_data
+from tests.worlds.inference.clusters import TIMINGS, alike, kind_of, layers, spec_of
+from tests.worlds.inference.reference import serve_chunked
+from tests.worlds.inference.test_laws import assert_all_end, shaken
+from tests.worlds.inference.test_reference import assert_same, served_by
+
+
+def found(cluster: Cluster) -> int:
+    """Tokens that requests did not compute."""
+    return int(cluster.rows()[:, c.L_FOUND].sum())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 100_000),
+    room=st.integers(200, 900),
+    batch=st.integers(2, 8),
+    tokens=st.sampled_from((10, 60, 400)),
+)
+def test_the_cache_does_what_plain_python_does(seed: int, room: int, batch: int, tokens: int) -> None:
+    kind = replace(kind_of("chunked", "layers", room, batch, tokens), prefix_cache=True)
+    trace = alike(seed, 40)
+    cluster = Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
+    assert_same(served_by(cluster), serve_chunked(trace, kind, layers()))
+
+
+@pytest.mark.parametrize("scheduler", ["cache_aware", "jsq", "kv_cache_aware"])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000))
+def test_laws_hold_with_a_cache_whatever_is_scaled(scheduler: Scheduler, seed: int) -> None:
+    kind = replace(kind_of("chunked", "layers", 200 + seed % 400), prefix_cache=True)
+    trace = alike(seed)
+    cluster = shaken(seed, kind, scheduler, trace=trace)
+    assert_all_end(cluster)
+    assert trace.prefix is not None
+    assert found(cluster) <= trace.prefix.ideal_reuse()
+
+
+def test_with_room_for_all_of_it_one_instance_reuses_what_can_be() -> None:
+    trace = alike(5, 60, rate=0.5)
+    assert trace.prefix is not None
+    kind = replace(kind_of("chunked", "layers", 100_000), prefix_cache=True)
+    cluster = Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
+    cluster.advance()
+    whole = sum(tokens % 8 == 0 for tokens in trace.prompt.tolist())
+    assert trace.prefix.ideal_reuse() - 8 * whole <= found(cluster) <= trace.prefix.ideal_reuse()
+    assert found(cluster) > 0
+
+
+def test_without_numbers_of_blocks_or_without_a_cache_nothing_changes() -> None:
+    trace, kind = alike(3), kind_of("chunked", "layers", 300)
+    plain = served_by(Cluster(spec_of(kind, "jsq"), replace(trace, prefix=None), TIMINGS))
+    assert served_by(Cluster(spec_of(kind, "jsq"), trace, TIMINGS)) == plain
+    caching = spec_of(replace(kind, prefix_cache=True), "jsq")
+    assert served_by(Cluster(caching, replace(trace, prefix=None), TIMINGS)) == plain
+
+
+def conversations(seed: int) -> RequestTrace:
+    """Of a few turns, behind one of four instructions."""
+    short = Lengths(3.5, 0.6, 2.5, 0.5, most_prompt=120, most_output=30)
+    sessions = Sessions(turns=6.0, pause_seconds=2.0, instruction_tokens=64, most_prompt=600, block=8)
+    return generate_sessions("talks", Load(rate=25.0, seconds=20.0, lengths=short), sessions, seed)
+
+
+def test_turns_of_a_conversation_begin_with_what_was_said() -> None:
+    trace = conversations(2)
+    assert trace.prefix is not None
+    reuse = trace.prefix.ideal_reuse() / int(trace.prompt.sum())
+    assert 0.4 < reuse < 0.95
+    assert (np.diff(trace.prefix.begin) == trace.prompt // 8).all()
+
+
+def test_prompts_that_go_where_they_are_known_find_more() -> None:
+    kind = replace(kind_of("chunked", "layers", 4_000, batch=16, tokens=400), prefix_cache=True)
+    aware, blind = (
+        Cluster(spec_of(kind, scheduler, (2, 2)), conversations(1), TIMINGS)
+        for scheduler in ("cache_aware", "jsq")
+    )
+    for cluster in (aware, blind):
+        cluster.advance()
+    assert found(aware) > 1.2 * found(blind)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(UsageError, match="prefix cache"):
+        replace(kind_of("orca", "table", 100), prefix_cache=True)
+    trace = alike(0)
+    odd = replace(trace, prefix=blocks_of([[] for _ in range(len(trace))], 9))
+    kind = replace(kind_of("chunked", "layers", 300), prefix_cache=True)
+    with pytest.raises(UsageError, match="9 tokens"):
+        Cluster(spec_of(kind, "jsq"), odd, TIMINGS)
+    with pytest.raises(ValueError, match="more blocks"):
+        replace(trace, prompt=np.ones(len(trace), dtype=np.int32))
+    with pytest.raises(UsageError, match="instructions leave room"):
+        Sessions(instruction_tokens=50_000)
+
+
+def test_mooncakes_blocks_are_read_and_could_be_reused_as_published(tmp_path: Path) -> None:
+    """Its conversations repeat 37 % of their tokens in whole blocks; copies of them share nothing."""
+    text = '{"timestamp": 0, "input_length": 1030, "output_length": 5, "hash_ids": [7, 8, 9]}\n'
+    text += '{"timestamp": 9, "input_length": 1024, "output_length": 5, "hash_ids": [7, 4]}\n'
+    (tmp_path / "few.jsonl").write_text(text)
+    few = read_mooncake(tmp_path / "few.jsonl").prefix
+    assert few is not None and few.of(0).tolist() == [0, 1] and few.of(1).tolist() == [0, 2]
+    assert few.ideal_reuse() == 512
+    apart = few.chosen(np.array([1, 0]), np.array([0, 1]))
+    assert apart.of(0).tolist() == [0, 2] and apart.ideal_reuse() == 0
+    trace = read_mooncake(real_data("llm/mooncake") / "llm" / "mooncake" / "conversation_trace.jsonl")
+    assert trace.prefix is not None
+    assert trace.prefix.ideal_reuse() / int(trace.prompt.sum()) == pytest.approx(0.37, abs=0.005)
