@@ -18,7 +18,7 @@ class Layer:
     colour: int = 0
     """Which of the report's colours."""
     faint: bool = False
-    """For what is on its way: of the same colour, hatched."""
+    """For what is on its way: paler."""
 
 
 @dataclass(frozen=True)

@@ -110,13 +110,20 @@ def _way(measure: Measure) -> str:
 
 
 def _range(estimates: Iterable[Estimate]) -> tuple[float, float]:
-    values = [value for one in estimates for value in (one.low, one.mean, one.high) if value is not None]
-    return padded(min(values), max(values))
+    """All means, and intervals as far as they leave the means apart: those of few seeds may be endless."""
+    found = list(estimates)
+    low, high = min(one.mean for one in found), max(one.mean for one in found)
+    reach = 0.5 * (high - low) or abs(high) or 1.0
+    ends = [end for one in found for end in (one.low, one.high) if end is not None]
+    bottom, top = min([low, *ends]), max([high, *ends])
+    bottom = max(bottom, low - reach, 0.0) if low >= 0.0 else max(bottom, low - reach)
+    return padded(bottom, min(top, high + reach))
 
 
 def _within(found: tuple[float, float], unit: str) -> tuple[float, float]:
     """Shares do not go beyond all and nothing by much, whatever a symmetric interval says."""
-    return (max(found[0], -4.0), min(found[1], 104.0)) if unit == "%" else found
+    margin = 0.05 * (min(found[1], 100.0) - max(found[0], 0.0))
+    return (max(found[0], -margin), min(found[1], 100.0 + margin)) if unit == "%" else found
 
 
 def _held(frame: Frame, x: float, y: float) -> tuple[float, float]:

@@ -32,15 +32,14 @@ def _latency(name: str, what: str, short: str) -> tuple[Measure, ...]:
 
 
 def _slowdown(name: str, short: str) -> tuple[Measure, ...]:
-    what = {"ttft": "Time to the first token", "tbt": "Time between tokens", "e2e": "Time to the last token"}
     return (
-        Measure(f"{name}_slowdown_mean", "x", "lower", f"{what[name]}, in that of the request alone, mean"),
+        Measure(f"{name}_slowdown_mean", "x", "lower", f"{short} slowdown, mean"),
         *(
             Measure(
                 f"{name}_slowdown_p{share}",
                 "x",
                 "lower",
-                f"{what[name]}, in that of the request alone, {share}th percentile",
+                f"{short} slowdown, {share}th percentile",
                 f"{short} slow p{share}",
             )
             for share in _PERCENTILES
@@ -53,7 +52,7 @@ MEASURES = by_name(
         "weighed_gpu_hours",
         "h",
         "lower",
-        "GPU-hours, as many again for every 5 points of requests that miss what is wanted",
+        "GPU-hours, weighed by what is missed",
         "weighed",
     ),
     Measure("slo_attainment", "%", "higher", "Requests served as promised", "SLO"),
