@@ -13,6 +13,7 @@ from proreus.worlds.inference.model.cluster import ROLES, Role
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.life import Limits, StartUp
 from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.choosing import coming, kinds_by_need, last_of_models_last
 from proreus.worlds.inference.simulation.cluster import Cluster
 
 _STARTING = (c.PROVISIONING, c.LOADING, c.WARMING)
@@ -75,7 +76,6 @@ class ScalingManager:
     def __init__(self, cluster: Cluster, limits: Limits, start: StartUp, say: Say | None = None) -> None:
         self.cluster, self.limits, self.start = cluster, limits, start
         self._say = say or (lambda line: None)
-        self._kinds = {group.role: group.kind for group in reversed(cluster.spec.groups)}
         self._known = self._statuses()
         self.refused = 0
         """Starts for which the provider had no server."""
@@ -92,7 +92,8 @@ class ScalingManager:
         `instance_cfg` names another kind of instance, `parallelism` and `server_sku` choose one by its GPUs.
         None: a limit, or the provider, has no room for it.
         """
-        kind = self._kind(instance_cfg, parallelism, tag, server_sku)
+        kinds = self._kinds(instance_cfg, parallelism, tag, server_sku)
+        kind = next((one for one in kinds if self._has_server(one)), kinds[0])
         if self.total() >= self.limits.most_in_total:
             self._say(f"[Action Blocked] Max cluster size reached ({self.limits.most_in_total})")
             return None
@@ -110,14 +111,19 @@ class ScalingManager:
         self._say(f"[Action] Added {tag} instance {number} on server {number}")
         return Server(number), Instance(self.cluster, row, number)
 
-    def _kind(self, named: str | None, gpus: int | None, tag: Role, gpu: str | None) -> str:
-        usual = named or self._kinds.get(tag) or self.cluster.spec.kinds[0].name
-        if named is not None or (gpus is None and gpu is None):
+    def _kinds(self, named: str | None, gpus: int | None, tag: Role, gpu: str | None) -> list[str]:
+        """Those that would do, the best first."""
+        if named is not None:
+            return [named]
+        usual = kinds_by_need(self.cluster, tag)
+        if gpus is None and gpu is None:
             return usual
-        for kind in self.cluster.spec.kinds:
-            if gpus in (None, kind.gpus) and gpu in (None, kind.gpu.name):
-                return kind.name
-        return usual
+        fit = [
+            kind.name
+            for kind in self.cluster.spec.kinds
+            if gpus in (None, kind.gpus) and gpu in (None, kind.gpu.name)
+        ]
+        return fit[:1] or usual
 
     def _has_server(self, kind: str) -> bool:
         names = [one.name for one in self.cluster.spec.kinds]
@@ -129,7 +135,9 @@ class ScalingManager:
         """Drain it, then remove it with its server; false: the pool would become too small."""
         if instance.status not in (*_STARTING, c.ACTIVE):
             return False
-        if self.count(instance.tag) <= self.limits.least:
+        fleet = self.cluster.run.fleet
+        alike = fleet[:, c.OF_MODEL] == fleet[instance.row, c.OF_MODEL]
+        if int((coming(fleet, instance.tag) & alike).sum()) <= self.limits.least:
             self._say(f"[Action Blocked] Cannot remove {instance.tag}, min limit reached")
             return False
         now = self.cluster.now
@@ -169,9 +177,7 @@ class ScalingManager:
 
     def count(self, role: Role) -> int:
         """Active and starting instances of a pool."""
-        fleet = self.cluster.run.fleet
-        counted = np.isin(fleet[:, c.STATUS], (*_STARTING, c.ACTIVE))
-        return int((counted & (fleet[:, c.TAG] == ROLES.index(role))).sum())
+        return int(coming(self.cluster.run.fleet, role).sum())
 
     def total(self) -> int:
         """Instances that take a server, whatever they do."""
@@ -189,9 +195,11 @@ class ScalingManager:
         starting = self._instances(mine & np.isin(fleet[:, c.STATUS], _STARTING))
         starting.sort(key=lambda one: (-figure[one.row, c.ORDERED_AT], -one.instance_id))
         active = self._instances(mine & (fleet[:, c.STATUS] == c.ACTIVE))
-        load = c.PLANNED_TOKENS if role == "prompt" else c.PLANNED_MEMORY
-        active.sort(key=lambda one: (int(fleet[one.row, load]), one.instance_id))
-        return [*starting, *active]
+        kv = fleet[:, c.PLANNED_MEMORY] - fleet[:, c.WEIGHTS]
+        load = fleet[:, c.PLANNED_TOKENS] if role == "prompt" else kv
+        active.sort(key=lambda one: (int(load[one.row]), one.instance_id))
+        found = {one.row: one for one in (*starting, *active)}
+        return [found[row] for row in last_of_models_last(self.cluster, role, list(found), self.limits.least)]
 
     def carry_out(self, change: Scale) -> None:
         """Migrations first, then drains, then starts."""
