@@ -10,7 +10,9 @@ import pytest
 from proreus.model.errors import InputError, UsageError
 from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.model.cluster import Group
+from proreus.worlds.inference.model.decision import NOTHING
 from proreus.worlds.inference.scenarios import from_json
+from tests.real_data import real_data
 
 FILE = """
 applications:
@@ -120,3 +122,21 @@ def _small(folder: Path) -> Path:
         "parallelism: {tensor_parallelism: 1}}\n"
     )
     return path
+
+
+def test_the_published_table_is_a_timing(tmp_path: Path) -> None:
+    data = real_data("llm/splitwise")
+    flags = InferenceFlags(
+        data=data, timing="table", model="bloom-176b", gpus=8, engine="splitwise", rate=2.0, seconds=60.0
+    )
+    scenario = flags.chosen("steady")
+    assert from_json(json.loads(json.dumps(scenario.to_json())), None) == scenario
+    run = scenario.start(scenario.load(0), 0)
+    while run.next_decision() is not None:
+        run.apply(NOTHING)
+    measures = run.outcome().measures
+    # Tokens hardly slow down whatever the load, and an H100 is faster than the A100 they are held against.
+    assert 0.6 < measures["tbt_slowdown_p50"] < 1.0
+    with pytest.raises(UsageError, match="unknown timing 'llama3-70b/h100-80gb/4'"):
+        wrong = InferenceFlags(data=data, timing="table").chosen("steady")
+        wrong.start(wrong.load(0), 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,6 +203,16 @@ def test_what_does_not_belong_together_is_refused() -> None:
         TraceRLSimulator(application.cluster.trace, application.cluster, {0: application}, end_time=5.0)
     with pytest.raises(UsageError, match="no_op"):
         TraceRLSimulator(application.cluster.trace, application.cluster, {0: application}, router="smart")
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[3] / "examples" / "05_inference_scaling.py"
+    example = runpy.run_path(str(path))
+    example["main"].__globals__["PASSES"] = 2
+    example["main"]()
+    said = capsys.readouterr().out
+    assert "[Action] Added prompt instance 4 on server 4" in said and "'active_instances': 5" in said
+    assert said.count("30 decisions, mean reward -0.") == 2
 
 
 def test_the_names_are_offered_beside_the_environments() -> None:

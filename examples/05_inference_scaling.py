@@ -1,6 +1,6 @@
 """Scale an inference cluster by reinforcement learning, with the classes of the integration document.
 
-    python examples/04_inference_scaling.py
+    python examples/05_inference_scaling.py
 
 Every ten seconds the state collector looks at the active instances, the agent chooses, the executor starts,
 drains and migrates through the scaling manager, and the reward calculator says what it was worth.
