@@ -16,9 +16,9 @@ WORDS = Words("instances", "instance", "decision")
 
 def printed(explanation: Explanation, width: int = 80) -> list[str]:
     """On a terminal."""
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(explanation_table(explanation, object(), WORDS))
-    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    text = io.StringIO()
+    Console(file=text, width=width, color_system=None).print(explanation_table(explanation, object(), WORDS))
+    return text.getvalue().splitlines()
 
 
 def test_what_one_place_alone_has_is_its_own() -> None:

@@ -122,7 +122,7 @@ def pools(servers: int = 6, frames: int = 5) -> Replay:
 
 def scaled(points: Mapping[str, Sequence[tuple[float, float]]]) -> Comparison:
     """Policies of the world `inference` that came to (GPU-hours, SLO attainment) with each seed."""
-    time = np.arange(120) * 10.0
+    time = np.arange(0.0, 1_200.0, 10.0, dtype=np.float64)
     series = {
         "load": np.abs(np.sin(time / 200.0)) * 30.0,
         "prompt active": np.floor(time / 400.0) + 1.0,

@@ -22,7 +22,7 @@ def test_who_is_alone_is_not_slow(engine: Engine) -> None:
     prompt, output = np.array([3, 150, 700, 90], np.int32), np.array([40, 1, 9, 300], np.int32)
     if engine == "splitwise":
         prompt = np.minimum(prompt, 200).astype(np.int32)
-    trace = trace_of("far apart", np.arange(4) * 1_000.0, prompt, output)
+    trace = trace_of("far apart", np.array([0.0, 1_000.0, 2_000.0, 3_000.0]), prompt, output)
     cluster = Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
     cluster.advance()
     found = slowdowns(cluster, TIMINGS, cluster.rows())

@@ -154,7 +154,7 @@ PRESETS: dict[str, InferenceScenario] = {
         InferenceScenario(
             "hetero",
             Load(rate=20.0, seconds=1_200.0, daily=0.6, unrest=0.2, day_seconds=1_200.0, urgent=0.8),
-            Machines(prompt=3, token=0, further=(Further("llama3-70b", "a100-80gb", 4, token=4),)),
+            Machines(prompt=2, token=0, further=(Further("llama3-70b", "a100-80gb", 4, token=2),)),
             ControlOptions(start=_DELAYED, limits=_LIMITS, classes=_WEIGHED),
         ),
         InferenceScenario(
