@@ -69,7 +69,8 @@ def test_no_model_loses_its_last_instance() -> None:
 @pytest.mark.parametrize("name", ["hetero", "two-models"])
 def test_scenarios_of_several_kinds_play(name: str) -> None:
     scenario = PRESETS[name]
-    scenario = replace(scenario, load_=replace(scenario.load_, seconds=200.0, day_seconds=200.0))
+    calm = replace(scenario.load_, rate=6.0, seconds=400.0, day_seconds=400.0)
+    scenario = replace(scenario, load_=calm)
     assert from_json(scenario.to_json(), None) == scenario
     work = scenario.load(0)
     played = step_by_step(scenario, work, POLICIES.make("threshold"), 0)
