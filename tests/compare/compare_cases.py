@@ -13,10 +13,12 @@ from proreus.compare.comparison import CompareRequest, Comparison
 from proreus.compare.statistics import summarise
 from proreus.compare.trials import TrialResult
 from proreus.contract.heat import heat_map
-from proreus.contract.replay import Move, Replay, Stage, levels_of, replay_of
+from proreus.contract.replay import ABSENT, OUTSIDE, Move, Replay, Stage, levels_of, replay_of
 from proreus.contract.world import Picture, Recording
 from proreus.model.errors import InputError
 from proreus.model.workload import Workload
+from proreus.worlds.inference.scenarios import PRESETS
+from proreus.worlds.inference.simulation.outcome import MEASURES as OF_INFERENCE
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.simulation.world import PodsOptions
@@ -94,6 +96,55 @@ def replay(nodes: int, frames: int) -> Replay:
     states = [levels_of(rng.random((nodes, 2, 2))) for _ in range(frames)]
     moves = [[Move("</script><b>", at % nodes, (at + 1) % nodes)] if at else [] for at in range(frames)]
     return replay_of(stage, states, moves, lambda _, at: f"<moment {at}>")
+
+
+def pools(servers: int = 6, frames: int = 5) -> Replay:
+    """Servers that come, change sides and go: group and state are the last two gauges."""
+    stage = Stage(
+        "server",
+        tuple(f"<i>{n}</i>" for n in range(servers)),
+        ("KV",),
+        groups=("prompt <b>", "token"),
+        states=("starting", "busy"),
+    )
+    states = []
+    for frame in range(frames):
+        levels = np.zeros((servers, 1, stage.depth), dtype=np.uint8)
+        levels[:, 0, 0], levels[:, 0, 1] = 20 * frame, (np.arange(servers) + frame) % 2
+        levels[:, 0, 2] = frame > 1
+        levels[frame + 2 :] = ABSENT
+        states.append(levels)
+    moves = [
+        [Move(f"instance {at}", OUTSIDE, min(at + 1, servers - 1))] if at else [] for at in range(frames)
+    ]
+    return replay_of(stage, states, moves, lambda _, at: f"moment {at}")
+
+
+def scaled(points: Mapping[str, Sequence[tuple[float, float]]]) -> Comparison:
+    """Policies of the world `inference` that came to (GPU-hours, SLO attainment) with each seed."""
+    time = np.arange(0.0, 1_200.0, 10.0, dtype=np.float64)
+    series = {
+        "load": np.abs(np.sin(time / 200.0)) * 30.0,
+        "prompt active": np.floor(time / 400.0) + 1.0,
+        "prompt starting": (time % 400.0 > 300.0).astype(np.float64),
+        "token active": np.full(time.size, 2.0),
+        "missed": np.where(time > 900.0, 60.0, 0.0),
+    }
+    shown = Picture(Recording(time, series), heat_map(np.zeros((3, 6), np.float32), time[:3]), (), pools())
+    results = [
+        TrialResult(
+            "steady",
+            policy,
+            seed,
+            {"weighed_gpu_hours": hours, "gpu_hours": hours, "slo_attainment": share},
+            shown if seed == 0 else None,
+        )
+        for policy, found in points.items()
+        for seed, (hours, share) in enumerate(found)
+    ]
+    seeds = tuple(range(max(len(found) for found in points.values())))
+    request = CompareRequest((PRESETS["steady"],), tuple(points), seeds=seeds)
+    return Comparison(request, tuple(results), summarise(results, OF_INFERENCE))
 
 
 def made(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from proreus.compare.outputs import write_outputs
-from tests.compare.compare_cases import made
+from tests.compare.compare_cases import made, scaled
 
 BROWSER = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
 POLICIES = (
@@ -43,6 +45,59 @@ onload = () => {{
 """
 
 
+POOLS = """
+<body style="margin:0"><iframe id="page" src="report.html" style="width:{width}px;height:900px;border:0">
+</iframe><pre id="found"></pre><script>
+onload = () => {{
+  const inside = document.getElementById("page").contentDocument;
+  const replay = inside.querySelector(".replay"), stage = replay.querySelector(".stage"), frames = [];
+  const slider = replay.querySelector("input"), drawn = stage.getBoundingClientRect();
+  for (let frame = 0; frame <= slider.max; frame++) {{
+    slider.value = frame;
+    slider.dispatchEvent(new Event("input"));
+    const shown = [...stage.querySelectorAll("[data-box]:not(.absent)")];
+    const places = shown.map((box) => box.getBoundingClientRect());
+    frames.push({{
+      heads: [...stage.querySelectorAll(".group")].map((head) => head.textContent),
+      boxes: shown.length,
+      busy: shown.filter((box) => box.classList.contains("s1")).length,
+      apart: new Set(places.map((box) => `${{box.left}} ${{box.top}}`)).size,
+      inside: places.every((box) => box.right <= drawn.right + 3 && box.bottom <= drawn.bottom + 3),
+    }});
+  }}
+  const buttons = [...inside.querySelectorAll(".timelines button")];
+  buttons[1].click();
+  document.getElementById("found").textContent = "FOUND" + JSON.stringify({{
+    frames, page: inside.documentElement.scrollWidth,
+    points: inside.querySelectorAll(".trade .mean").length,
+    names: [...inside.querySelectorAll(".trade .name")].map((name) => name.textContent),
+    cut: [...inside.querySelectorAll(".trade .name")].filter((name) =>
+      name.getBoundingClientRect().right > name.closest("figure").getBoundingClientRect().right).length,
+    strips: inside.querySelectorAll(".timelines figure:not(.off) .strip").length,
+    shown: inside.querySelectorAll(".timelines figure:not(.off)").length,
+  }}) + "END";
+}};
+</script></body>
+"""
+
+
+def looked_at(folder: Path, page: str, *flags: str) -> dict[str, Any]:
+    """What the script of a page finds in the report beside it."""
+    assert BROWSER is not None
+    (folder / "look.html").write_text(page)
+    words = ("--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom")
+    done = subprocess.run(
+        [BROWSER, *words, *flags, "--virtual-time-budget=4000", (folder / "look.html").as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    told = re.search(r"FOUND(\{.*\})END", done.stdout)
+    assert told, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(html.unescape(told[1]))
+    return found
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Nine policies over two scenarios."""
@@ -56,20 +111,31 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(BROWSER is None, reason="needs a Chromium to lay the page out")
 @pytest.mark.parametrize(("width", "fits"), [(1400, True), (420, False)])
 def test_policies_are_in_sight_or_said_to_be_further_right(report: Path, width: int, fits: bool) -> None:
-    assert BROWSER is not None
-    (report / "look.html").write_text(LOOK.format(width=width))
-    words = ("--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom")
-    done = subprocess.run(
-        [BROWSER, *words, "--virtual-time-budget=4000", (report / "look.html").as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    told = re.search(r"FOUND(\{.*\})END", done.stdout)
-    assert told, done.stderr[-2000:]
-    found = json.loads(told[1])
+    found = looked_at(report, LOOK.format(width=width))
     assert (found["cut"] <= 4) is fits and found["hint"] is not fits
     assert found["page"] <= width, "the page itself never scrolls sideways"
     assert found["name"] <= (400 if fits else 140), "names of measures leave room for figures"
     assert found["hovered"] > 0 and found["hidden"] == 0, "a hidden policy brings nothing forward"
     assert found["links"] == 3
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a Chromium to lay the page out")
+@pytest.mark.parametrize("width", [1400, 420])
+def test_pools_stand_together_and_points_have_their_names(width: int, tmp_path: Path) -> None:
+    points = {
+        "static": [(8.0, 99.0), (8.0, 98.0)],
+        "kpa": [(6.0, 90.0), (7.0, 92.0)],
+        "x" * 40: [(2.0, 40.0)],
+    }
+    write_outputs(scaled(points), tmp_path, "proreus compare")
+    found = looked_at(tmp_path, POOLS.format(width=width))
+    assert found["page"] <= width, "the page itself never scrolls sideways"
+    assert found["points"] == 3 and found["cut"] == 0
+    assert found["names"] == ["static", "kpa", "x" * 17 + "…"]
+    assert (found["shown"], found["strips"]) == (1, 3), "one policy was chosen"
+    first, *_, last = found["frames"]
+    assert first["heads"] == ["prompt <b>: 1 starting", "token: 1 starting"]
+    assert last["heads"] == ["prompt <b>: 3 busy", "token: 3 busy"]
+    assert [frame["boxes"] for frame in found["frames"]] == [2, 3, 4, 5, 6]
+    assert all(frame["apart"] == frame["boxes"] and frame["inside"] for frame in found["frames"])
+    assert [frame["busy"] for frame in found["frames"]] == [0, 0, 4, 5, 6]

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
+from proreus.contract.world import Words
 from proreus.policies.protocol import Explanation, Verdict
 
 _MOST_SHOWN = 40
@@ -14,18 +15,20 @@ _MOST_SCORES = 8
 _OTHERS = "others"
 
 
-def explanation_table(explanation: Explanation, observation: Any, place: str) -> Table:
-    """A row for each `place` ("node"); scores that differ are columns, those that do not are a remark."""
-    place = explanation.place or place
+def explanation_table(explanation: Explanation, observation: Any, words: Words) -> Table:
+    """A row for each place ("node"); scores that differ are columns, those that do not are a remark."""
+    place = explanation.place or words.place
+    subject = explanation.subject
+    subject = f"{words.subject} {subject}" if subject.isdecimal() else subject
     now = getattr(observation, "now", None)
     when = "" if now is None else f"t={now:g} s: "
     told = explanation.told or f"is decided: {explanation.decision}"
-    table = Table(title=f"{when}{explanation.subject} {told} ({explanation.policy})", title_justify="left")
+    table = Table(title=f"{when}{subject} {told} ({explanation.policy})", title_justify="left")
     varying, constant = _split_scores(explanation)
     table.add_column(place, no_wrap=True)
     for name in varying:
         table.add_column(name, justify="right", overflow="fold")
-    table.add_column("total", justify="right", no_wrap=True)
+    table.add_column(explanation.amount, justify="right", no_wrap=True)
     table.add_column("refused by", overflow="fold")
     # A rule that scores nothing still chose one: it comes first.
     chosen = "" if any(v.scores for v in explanation.verdicts) else explanation.chosen
@@ -50,11 +53,12 @@ def explanation_table(explanation: Explanation, observation: Any, place: str) ->
 
 def _split_scores(explanation: Explanation) -> tuple[list[str], dict[str, float]]:
     """Scores that differ between places (as columns, the most telling ones) and those that do not."""
-    values: dict[str, set[float]] = {}
+    values: dict[str, list[float]] = {}
     for verdict in explanation.verdicts:
         for name, value in verdict.scores.items():
-            values.setdefault(name, set()).add(value)
-    constant = {name: seen.pop() for name, seen in values.items() if len(seen) == 1}
+            values.setdefault(name, []).append(value)
+    scored = sum(bool(verdict.scores) for verdict in explanation.verdicts)
+    constant = {name: seen[0] for name, seen in values.items() if len(set(seen)) == 1 and len(seen) == scored}
     varying = {name: max(seen) - min(seen) for name, seen in values.items() if name not in constant}
     if len(varying) <= _MOST_SCORES:
         return list(varying), constant

@@ -120,7 +120,7 @@ def _explain(world: World, simulation: AnySimulation, policy: Any, arguments: An
     while (observation := simulation.next_decision()) is not None:
         seen[simulation.subject()] = None
         if simulation.subject() == asked:
-            console.print(explanation_table(policy.explain(observation), observation, world.words.place))
+            console.print(explanation_table(policy.explain(observation), observation, world.words))
         step(simulation, policy)
     if asked not in seen:
         raise _unknown(world.words.subject, asked, list(seen))

@@ -108,11 +108,16 @@ def _places(recording: Recording) -> F64:
 def _axis(grid: F64, world: World, recording: Recording) -> Axis:
     if recording.load is not None:
         return Axis(world.words.load_title, "%", grid)
-    span = float(grid[-1])
+    title, unit, seconds = time_axis(float(grid[-1]))
+    return Axis(title, unit, grid / seconds)
+
+
+def time_axis(span: float) -> tuple[str, str, float]:
+    """(title, unit, seconds of the unit) of an axis over so many seconds."""
     unit, seconds = next(
         ((name, size) for name, size, least in _TIME_UNITS if span >= least * size), _TIME_UNITS[-1][:2]
     )
-    return Axis(f"Time, {unit}", unit, grid / seconds)
+    return f"Time, {unit}", unit, seconds
 
 
 def _held(places: F64, values: F64, grid: F64) -> F64:

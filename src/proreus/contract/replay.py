@@ -17,7 +17,7 @@ from proreus.kernels.arrays import F64
 FULL = 200
 """The level of a gauge at 100 %; there is room above it, to 127 %."""
 ABSENT = 255
-"""The level of every gauge of a box that is not there yet."""
+"""The level of every gauge of a box that is not there."""
 MOST_FRAMES = 288
 """After the first: a day of windows."""
 MOST_BYTES = 48_000
@@ -67,6 +67,16 @@ class Stage:
     """Whether a frame tells all that moved since the one before it, or the last of it alone."""
     clock: bool = False
     """Whether moments are seconds of a clock."""
+    groups: tuple[str, ...] = ()
+    """Where boxes come, go and change sides: those of a group stand together, under its name."""
+    states: tuple[str, ...] = ()
+    """What a box of a group can be doing. With groups, levels have two gauges more than are drawn: the number
+    of the group and that of the state."""
+
+    @property
+    def depth(self) -> int:
+        """The gauges of levels."""
+        return len(self.gauges) + (2 if self.groups else 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from proreus.contract.heat import HeatMap
 from proreus.contract.replay import Replay
 from proreus.contract.scenario import Scenario
 from proreus.contract.simulation import Outcome
+from proreus.contract.timeline import Strip
 from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure
 from proreus.policies.catalogue import Catalogue
@@ -98,6 +99,16 @@ class Play(Protocol):
 
 
 @dataclass(frozen=True)
+class TradeOff:
+    """Two measures of which one costs the other: the report draws every policy between them."""
+
+    across: str
+    """The measure along the bottom: what is spent."""
+    up: str
+    """The measure upwards: what is had for it."""
+
+
+@dataclass(frozen=True)
 class Words:
     """How a report speaks of a world."""
 
@@ -162,6 +173,9 @@ class World:
     words: Words
     warm_up: Callable[[], None]
     """Compiles what playing needs, once, before worker processes start."""
+    trade_off: TradeOff | None = None
+    timeline: tuple[Strip, ...] = ()
+    """Strips of which each run has the series that it has."""
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
     shown: Callable[[Any], Any] = _as_it_is
     """The part of the work that --watch and pictures show."""

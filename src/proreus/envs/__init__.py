@@ -39,8 +39,10 @@ def register_all() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """The class of an environment, by the name that it has in its world."""
+    """The class of an environment, or another that a document named, by the name that it has in its world."""
     for found in registered().values():
+        if name in found.named:
+            return getattr(importlib.import_module(found.named[name]), name)
         for place in found.envs.values():
             module, _, attribute = place.partition(":")
             if attribute == name:

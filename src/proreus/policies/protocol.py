@@ -45,6 +45,8 @@ class Explanation:
     """The place of the verdict that won, where one did."""
     place: str = ""
     """What the verdicts are about, where it is not the world's usual place: "move"."""
+    amount: str = "total"
+    """What the total of a verdict is: "wanted", of instances."""
 
 
 class Policy(Protocol[Obs_contra, Dec_co]):

@@ -34,6 +34,8 @@ class Registered:
     """Gymnasium id -> "module:Class"."""
     lanes: Mapping[str, str] = field(default_factory=dict)
     """Gymnasium id -> "module:function" that makes lanes of one episode: `envs.lanes` shows them."""
+    named: Mapping[str, str] = field(default_factory=dict)
+    """Class that a document named -> its module: `proreus.envs` offers them too."""
 
 
 WORLDS: dict[str, Registered] = {
@@ -53,7 +55,16 @@ WORLDS: dict[str, Registered] = {
         "proreus.worlds.workflows.world:WORLD",
         {"proreus/Workflows-v0": "proreus.worlds.workflows.env:WorkflowsEnv"},
     ),
-    "inference": Registered("proreus.worlds.inference.world:WORLD"),
+    "inference": Registered(
+        "proreus.worlds.inference.world:WORLD",
+        named=dict.fromkeys(
+            (
+                *("RLActionExecutor", "RLRewardCalculator", "RLStateCollector"),
+                *("ScalingManager", "TraceRLSimulator"),
+            ),
+            "proreus.worlds.inference.document",
+        ),
+    ),
 }
 
 

@@ -89,7 +89,7 @@ def curve_chart(chart: Chart, policies: Sequence[str], element: str) -> str:
     return (
         f'<svg class="chart curve" id="{element}" viewBox="0 0 640 274" role="img" '
         f'aria-label="{escape(label)}">'
-        f"{_horizontal_grid(frame)}{_bottom_ticks(frame)}"
+        f"{horizontal_grid(frame)}{bottom_ticks(frame)}"
         f'<text class="axis" x="{middle}" y="268" text-anchor="middle">{escape(chart.axis.title)}</text>'
         f'{lines}<line class="cursor" y1="{frame.top}" y2="{frame.bottom}"/></svg>'
     )
@@ -156,7 +156,7 @@ def _interval_chart(entries: Sequence[_Entry], axis: str, around: float | None =
     height = 34 * len(entries)
     values = [value for entry in entries for value in entry.values()]
     values += [] if around is None else [around]
-    frame = Frame(176, 470, 6, 6 + height, _padded(min(values), max(values)), (0.0, 1.0))
+    frame = Frame(176, 470, 6, 6 + height, padded(min(values), max(values)), (0.0, 1.0))
     rows = "".join(
         _interval_row(entry, frame.top + 34 * line + 17, frame) for line, entry in enumerate(entries)
     )
@@ -164,7 +164,7 @@ def _interval_chart(entries: Sequence[_Entry], axis: str, around: float | None =
     around_line = "" if around is None else _upright(frame, around)
     return (
         f'<svg class="chart" viewBox="0 0 640 {height + 54}" role="img" aria-label="{escape(axis)}">'
-        f"{_bottom_ticks(frame, full_height=True)}{around_line}{rows}"
+        f"{bottom_ticks(frame, full_height=True)}{around_line}{rows}"
         f'<text class="axis" x="{middle}" y="{height + 46}" text-anchor="middle">{escape(axis)}</text></svg>'
     )
 
@@ -192,7 +192,8 @@ def _interval_row(entry: _Entry, y: float, frame: Frame) -> str:
     )
 
 
-def _padded(low: float, high: float) -> tuple[float, float]:
+def padded(low: float, high: float) -> tuple[float, float]:
+    """A range with a margin."""
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
 
@@ -214,7 +215,8 @@ def _path(frame: Frame, places: Iterable[float], values: Iterable[float]) -> str
     return "".join(parts)
 
 
-def _horizontal_grid(frame: Frame) -> str:
+def horizontal_grid(frame: Frame) -> str:
+    """Lines across at round numbers."""
     marks = ticks(*frame.y_range, about=5)
     decimals = _tick_decimals(marks)
     return "".join(
@@ -225,7 +227,8 @@ def _horizontal_grid(frame: Frame) -> str:
     )
 
 
-def _bottom_ticks(frame: Frame, *, full_height: bool = False) -> str:
+def bottom_ticks(frame: Frame, *, full_height: bool = False) -> str:
+    """Round numbers along the bottom."""
     marks = ticks(*frame.x_range, about=4 if full_height else 6)
     decimals = _tick_decimals(marks)
     top = frame.top if full_height else frame.bottom

@@ -20,6 +20,8 @@ from proreus.compare.report.data import chart_element, heat_element, report_data
 from proreus.compare.report.gantt import gantt_charts
 from proreus.compare.report.player import player, player_element
 from proreus.compare.report.summary import Findings, findings, overall
+from proreus.compare.report.timeline import timelines
+from proreus.compare.report.trade_off import trade_off_chart
 from proreus.compare.statistics import Row
 from proreus.compare.trials import TrialResult
 from proreus.compare.wording import NOTHING, decimals_for, half_width, number, signed, with_unit
@@ -157,10 +159,12 @@ def _section(comparison: Comparison, place: int, one: Findings) -> str:
                 f"<figure><figcaption>Difference to {escape(order[0])}, paired by seed</figcaption>"
                 f"{difference_chart(one.standing, one.differences, policies)}</figure>"
             )
+        ranking += trade_off_chart(comparison, scenario)
         ranking = f'<div class="charts">{ranking}</div>'
     return (
         f'<section id="scenario-{place}" class="scenario"><h2>{escape(scenario.name)}</h2>'
         f"{_chips(comparison, scenario)}{ranking}{_measures_table(comparison, one, order)}"
+        f"{timelines(comparison, scenario, order)}"
         f"{_curves(comparison, place, scenario)}{_heat_maps(comparison, place, scenario, order)}"
         f"{_gantts(comparison, scenario, order)}"
         f"{_replays(comparison, place, scenario, order)}{_per_seed(results, comparison)}</section>\n"

@@ -8,9 +8,13 @@ from typing import Annotated, Any
 
 from proreus.contract.metavar import metavar
 from proreus.contract.world import PLAYING
+from proreus.reading.catalogue import data_dir
 from proreus.worlds.inference.model.cluster import Engine, Scheduler
 from proreus.worlds.inference.model.life import starting_within
-from proreus.worlds.inference.scenarios import InferenceScenario, parse
+from proreus.worlds.inference.scenarios import InferenceScenario, in_cluster, parse
+from proreus.worlds.inference.simulation.machines import TimedBy
+from proreus.worlds.inference.traces.cluster_file import read_cluster
+from proreus.worlds.inference.traces.timings import table_in
 
 
 @dataclass(frozen=True)
@@ -18,11 +22,13 @@ class InferenceFlags:
     """Requests, the cluster they come to, and how it may be scaled."""
 
     scenario: str = "steady"
-    """steady, surge, colocated, spot, day (generated); azure, mooncake, servegen (datasets)."""
+    """steady, surge, colocated, spot, hetero, two-models, day; azure, mooncake, servegen (datasets)."""
     data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     trace: Annotated[Path | None, metavar("FILE")] = field(default=None, metadata=PLAYING)
     """Your own requests: a table arrival,prompt,output (seconds, tokens, tokens)."""
+    cluster: Annotated[Path | None, metavar("FILE")] = None
+    """Your own cluster: YAML with applications, their pools and scaling managers, and rl steps and limits."""
     rate: float | None = None
     """Requests a second, mean (default: as the scenario has it)."""
     seconds: float | None = field(default=None, metadata=PLAYING)
@@ -33,6 +39,8 @@ class InferenceFlags:
     """a100-80gb, h100-80gb, l40s, rtx-pro-6000 (default: as the scenario has it)."""
     gpus: int | None = None
     """GPUs of an instance: tensor parallelism."""
+    timing: TimedBy | None = None
+    """How long iterations take: a roofline of the GPU's data sheet, or the published table (a dataset)."""
     engine: Engine | None = None
     """How instances batch: chunked as vLLM, splitwise or orca with whole prompts."""
     scheduler: Scheduler | None = None
@@ -59,6 +67,11 @@ class InferenceFlags:
         found = parse(name or self.scenario, self.data)
         if self.trace is not None:
             found = replace(found, name=f"{found.name}:{self.trace.name}", source="file", place=self.trace)
+        if self.cluster is not None:
+            found = in_cluster(found, read_cluster(self.cluster))
+        if self.timing is not None:
+            table = table_in(data_dir(self.data)) if self.timing == "table" else None
+            found = replace(found, table=table, machines=replace(found.machines, timing=self.timing))
         limits = _changed(found.control.limits, most_in_total=self.most_instances, least=self.least_instances)
         start = None if self.start_seconds is None else starting_within(self.start_seconds)
         return replace(

@@ -7,62 +7,26 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from proreus.contract.scenario import Headings, Part, seed_of
-from proreus.model.errors import InputError, UsageError, unknown_name
+from proreus.model.errors import InputError, unknown_name
 from proreus.reading.catalogue import data_dir, files_of, folder_for
-from proreus.worlds.inference.model.cluster import ClusterSpec, Engine, Group, InstanceKind, Scheduler
-from proreus.worlds.inference.model.hardware import gpu
-from proreus.worlds.inference.model.life import Limits, StartUp
-from proreus.worlds.inference.model.llm import language_model
+from proreus.worlds.inference.model.life import Limits, StartUp, starting_within
 from proreus.worlds.inference.model.objectives import Objectives
 from proreus.worlds.inference.model.requests import RequestTrace
-from proreus.worlds.inference.model.roofline import roofline
-from proreus.worlds.inference.model.service import ServiceClass
-from proreus.worlds.inference.simulation.cluster import TWO_POOLS
+from proreus.worlds.inference.model.service import BATCH, INTERACTIVE, ServiceClass
+from proreus.worlds.inference.simulation.machines import Further, Machines, machines_of
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.world import InferenceRun
+from proreus.worlds.inference.traces.cluster_file import ClusterEntry
 from proreus.worlds.inference.traces.datasets import DATASETS
 from proreus.worlds.inference.traces.generate import Lengths, Load, generate
 from proreus.worlds.inference.traces.recorded import recorded
+from proreus.worlds.inference.traces.timings import timings_of
 
 Source = Literal["generated", "azure", "mooncake", "servegen", "file"]
 SEEDS_APART = 1_000_000
-
-
-@dataclass(frozen=True)
-class Machines:
-    """The instances that a run begins with, all alike but for their pools."""
-
-    model: str = "llama3-70b"
-    gpu: str = "h100-80gb"
-    gpus: int = 4
-    engine: Engine = "chunked"
-    scheduler: Scheduler = "mixed_pool"
-    prompt: int = 3
-    token: int = 3
-    mixed: int = 0
-    batch_limit: int = 256
-    token_limit: int = 2_048
-
-    def spec(self) -> ClusterSpec:
-        """The cluster of them."""
-        kind = InstanceKind(
-            name=f"{self.model}-{self.gpus}x{self.gpu}",
-            model=language_model(self.model),
-            gpu=gpu(self.gpu),
-            timing="roofline",
-            gpus=self.gpus,
-            engine=self.engine,
-            batch_limit=self.batch_limit,
-            token_limit=self.token_limit,
-            memory_share=0.9,
-        )
-        if kind.capacity <= kind.model.weights:
-            raise UsageError(f"{self.model} does not fit on {self.gpus} {self.gpu}")
-        groups = [Group(kind.name, "prompt", self.prompt), Group(kind.name, "token", self.token)]
-        if self.scheduler not in TWO_POOLS:
-            groups = [Group(kind.name, "mixed", self.mixed)]
-        return ClusterSpec((kind,), tuple(groups), self.scheduler)
 
 
 @dataclass(frozen=True)
@@ -77,6 +41,8 @@ class InferenceScenario:
     place: Path | None = None
     """The file or folder of recorded requests."""
     part: Part = "test"
+    table: Path | None = None
+    """The published table of times, where machines are timed by it."""
 
     world: ClassVar[str] = "inference"
     headings: ClassVar[Headings] = Headings(
@@ -88,16 +54,26 @@ class InferenceScenario:
     def load(self, seed: int) -> RequestTrace:
         """The requests of that seed."""
         if self.source == "generated":
-            return generate(self.name, self.load_, seed_of(self.part, seed, SEEDS_APART))
-        assert self.place is not None
-        return recorded(self.source, self.place, self.load_, self.part, seed)
+            found = generate(self.name, self.load_, seed_of(self.part, seed, SEEDS_APART))
+        else:
+            assert self.place is not None
+            found = recorded(self.source, self.place, self.load_, self.part, seed)
+        return self._of_models(found, seed_of(self.part, seed, SEEDS_APART))
+
+    def _of_models(self, found: RequestTrace, seed: int) -> RequestTrace:
+        """Every request is for one of the models, by their shares."""
+        shares = np.array(list(self.machines.shares().values()))
+        if shares.size == 1:
+            return found
+        drawn = np.random.default_rng([seed, len(found)]).choice(
+            shares.size, len(found), p=shares / shares.sum()
+        )
+        return replace(found, model=drawn.astype(np.int32))
 
     def start(self, work: RequestTrace, seed: int) -> InferenceRun:
         """A run over the requests."""
         spec = self.machines.spec()
-        kind = spec.kinds[0]
-        timings = {"roofline": roofline(kind.model, kind.gpu, kind.gpus)}
-        return InferenceRun(work, spec, timings, self.control, seed)
+        return InferenceRun(work, spec, timings_of(spec, self.table), self.control, seed)
 
     def of_part(self, part: Part) -> InferenceScenario:
         """Other seeds of a generator, other hours or days of a recording."""
@@ -116,12 +92,40 @@ class InferenceScenario:
     def to_json(self) -> dict[str, Any]:
         """All fields."""
         found = asdict(self)
-        return {**found, "place": None if self.place is None else str(self.place.resolve())}
+        paths = {name: getattr(self, name) for name in ("place", "table")}
+        return {
+            **found,
+            **{name: None if path is None else str(path.resolve()) for name, path in paths.items()},
+        }
+
+
+def in_cluster(scenario: InferenceScenario, entry: ClusterEntry) -> InferenceScenario:
+    """The scenario on a cluster that a file describes."""
+    control, limits = scenario.control, scenario.control.limits
+    said: dict[str, Any] = {
+        "interval": entry.decision_interval,
+        "scale_step": entry.action_scale_step,
+        "migrate_step": entry.action_mig_step,
+        "limits": replace(
+            limits,
+            least=limits.least if entry.min_instances_per_pool is None else entry.min_instances_per_pool,
+            most_in_total=entry.max_total_instances or limits.most_in_total,
+        ),
+        "start": None if entry.scale_up_delay is None else starting_within(entry.scale_up_delay),
+    }
+    return replace(
+        scenario,
+        machines=machines_of(entry, scenario.machines),
+        control=replace(control, **{name: part for name, part in said.items() if part is not None}),
+    )
 
 
 _LIMITS = Limits(least=1, most_in_total=24)
 _DELAYED = StartUp(provision_seconds=40.0, storage_gigabytes=2.35, warm_up_seconds=20.0)
 """Two minutes until a 70-billion-parameter model serves."""
+
+_WEIGHED = (replace(INTERACTIVE, weight=4.0), BATCH)
+"""A person who waits counts as much as four requests that run overnight."""
 
 PRESETS: dict[str, InferenceScenario] = {
     one.name: one
@@ -146,6 +150,18 @@ PRESETS: dict[str, InferenceScenario] = {
             "spot",
             Load(rate=20.0, seconds=1_200.0, unrest=0.2),
             control=ControlOptions(start=_DELAYED, limits=_LIMITS, spot_seconds=900.0),
+        ),
+        InferenceScenario(
+            "hetero",
+            Load(rate=20.0, seconds=1_200.0, daily=0.6, unrest=0.2, day_seconds=1_200.0, urgent=0.8),
+            Machines(prompt=2, token=0, further=(Further("llama3-70b", "a100-80gb", 4, token=2),)),
+            ControlOptions(start=_DELAYED, limits=_LIMITS, classes=_WEIGHED),
+        ),
+        InferenceScenario(
+            "two-models",
+            Load(rate=20.0, seconds=1_200.0, daily=0.6, unrest=0.2, day_seconds=1_200.0),
+            Machines(prompt=2, token=2, further=(Further("llama3-8b", "a100-80gb", 1, 1, 1, share=2.0),)),
+            ControlOptions(start=_DELAYED, limits=_LIMITS),
         ),
         InferenceScenario(
             "day",
@@ -177,7 +193,7 @@ def parse(name: str, data: Path | None) -> InferenceScenario:
 def from_json(entry: Mapping[str, Any], data: Path | None) -> InferenceScenario:
     """Back from `to_json`."""
     try:
-        load, control = entry["load_"], entry["control"]
+        load, control, machines = entry["load_"], entry["control"], entry["machines"]
         servers = tuple((str(kind), int(count)) for kind, count in control["limits"]["servers"])
         limits, start = Limits(**{**control["limits"], "servers": servers}), StartUp(**control["start"])
         classes = tuple(ServiceClass(**one) for one in control["classes"])
@@ -187,9 +203,11 @@ def from_json(entry: Mapping[str, Any], data: Path | None) -> InferenceScenario:
             **{
                 **entry,
                 "load_": Load(**{**load, "lengths": Lengths(**load["lengths"])}),
-                "machines": Machines(**entry["machines"]),
+                "machines": Machines(
+                    **{**machines, "further": tuple(Further(**one) for one in machines["further"])}
+                ),
                 "control": ControlOptions(**{**control, **made}),
-                "place": None if entry["place"] is None else Path(entry["place"]),
+                **{name: None if entry[name] is None else Path(entry[name]) for name in ("place", "table")},
             }
         )
     except (KeyError, TypeError, AttributeError) as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from proreus.contract.own import playing
-from proreus.contract.world import Quantity, Words, World
+from proreus.contract.timeline import Layer, Strip
+from proreus.contract.world import Quantity, TradeOff, Words, World
 from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES
@@ -39,6 +40,24 @@ WORLD = World(
         place="instance",
         subject="decision",
         does={"weighed_gpu_hours": "needs {} of GPUs, weighed by what it misses"},
+    ),
+    trade_off=TradeOff("gpu_hours", "slo_attainment"),
+    timeline=(
+        Strip("Requests that come", "requests/s", (Layer("load", "requests that come", 6),)),
+        Strip(
+            "Instances",
+            "",
+            (
+                Layer("prompt active", "prompt, active", 0),
+                Layer("prompt starting", "prompt, starting", 0, faint=True),
+                Layer("token active", "token, active", 2),
+                Layer("token starting", "token, starting", 2, faint=True),
+                Layer("mixed active", "mixed, active", 3),
+                Layer("mixed starting", "mixed, starting", 3, faint=True),
+                Layer("draining", "draining", 4),
+            ),
+        ),
+        Strip("Requests not served as promised", "%", (Layer("missed", "missed", 1),)),
     ),
     warm_up=warm_up,
     datasets=DATASETS,

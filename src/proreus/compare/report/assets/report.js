@@ -169,7 +169,7 @@
   // Every frame in full; the page has only what changes: how many cells stay, the level of the next one.
   function framesOf(replay) {
     const bytes = bytesOf(replay.changes);
-    let cells = new Uint8Array(replay.drawn * replay.compartments * replay.gauges.length), begin = 0;
+    let cells = new Uint8Array(replay.drawn * replay.compartments * replay.depth), begin = 0;
     return replay.lengths.map((length) => {
       cells = cells.slice();
       for (let byte = begin, at = -1; byte < begin + length; byte += 2) {
@@ -198,8 +198,33 @@
       tall: corner(drawn - 1)[1] + height + 4 };
   }
 
-  function setStage(svg, replay) {
-    const at = layout(replay, Math.max(340, Math.min(1150, svg.clientWidth || 1150)));
+  // Boxes that come and go stand in the rows of their group; a group has as many rows as it ever needs.
+  function groupedLayout(replay, frames, room) {
+    const most = replay.groups.map(() => 0);
+    for (const cells of frames) {
+      const now = replay.groups.map(() => 0);
+      for (let at = 0; at < cells.length; at += replay.depth) {
+        if (cells[at] !== replay.absent) now[cells[at + replay.gauges.length]]++;
+      }
+      now.forEach((count, group) => { most[group] = Math.max(most[group], count); });
+    }
+    const named = most.reduce((one, other) => one + other, 0) <= 80, gap = 10, pad = 6, head = 24;
+    const thick = named ? 7 : 5, label = named ? 18 : 0, least = named ? 104 : 46;
+    const columns = Math.max(1, Math.floor((room + gap) / (least + gap)));
+    const width = (room + gap) / columns - gap, part = replay.gauges.length * (thick + 2) + 4;
+    const height = label + part + 2 * pad - 4, tops = [];
+    let tall = 26;
+    for (const count of most) {
+      tops.push(tall + head);
+      tall += head + Math.max(1, Math.ceil(count / columns)) * (height + gap) + 8;
+    }
+    const place = (group, rank) => [rank % columns * (width + gap), tops[group] + Math.floor(rank / columns) * (height + gap)];
+    return { bars: true, named, thick, label, pad, part, width, height, room, tall, tops, place, corner: () => [0, 0] };
+  }
+
+  function setStage(svg, replay, frames) {
+    const room = Math.max(340, Math.min(1150, svg.clientWidth || 1150));
+    const at = replay.groups.length ? groupedLayout(replay, frames, room) : layout(replay, room);
     const add = (parent, name, attributes) => {
       const made = document.createElementNS(svg.namespaceURI, name);
       for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -207,6 +232,7 @@
       return made;
     };
     svg.replaceChildren();
+    svg.classList.toggle("grouped", replay.groups.length > 0);
     svg.setAttribute("viewBox", `0 0 ${at.room} ${at.tall}`);
     const boxes = Array.from({ length: replay.drawn }, (_, box) => {
       const [x, y] = at.corner(box), group = add(svg, "g", { "data-box": box }), inner = at.width - 2 * at.pad;
@@ -235,16 +261,37 @@
       }
       return { group, gauges, inner, x: x + at.width / 2, y: y + at.height / 2 };
     });
-    return { ...at, boxes, add, moves: add(svg, "g", { class: "moves" }) };
+    const heads = replay.groups.map((_, group) => add(svg, "text", { class: "group", x: 0, y: at.tops[group] - 9 }));
+    return { ...at, boxes, heads, add, moves: add(svg, "g", { class: "moves" }) };
+  }
+
+  // Every box to its group, with the look of its state; the heads of groups count them.
+  function showGroups(stage, replay, cells) {
+    const drawn = replay.gauges.length, sizes = replay.groups.map(() => replay.states.map(() => 0));
+    stage.boxes.forEach((box, place) => {
+      const begin = place * replay.depth;
+      if (cells[begin] === replay.absent) return;
+      const group = cells[begin + drawn], state = cells[begin + drawn + 1];
+      const [x, y] = stage.place(group, sizes[group].reduce((one, other) => one + other, 0));
+      sizes[group][state]++;
+      box.group.setAttribute("transform", `translate(${x} ${y})`);
+      replay.states.forEach((_, other) => box.group.classList.toggle(`s${other}`, other === state));
+      [box.x, box.y] = [x + stage.width / 2, y + stage.height / 2];
+    });
+    stage.heads.forEach((head, group) => {
+      const told = sizes[group].map((size, state) => size && `${size} ${replay.states[state]}`).filter(Boolean).join(", ");
+      head.textContent = `${replay.groups[group]}: ${told || "nobody"}`;
+    });
   }
 
   function showLevels(stage, replay, cells) {
-    const count = replay.gauges.length, whole = (level) => Math.min(level / replay.full, 1);
+    if (replay.groups.length) showGroups(stage, replay, cells);
+    const count = replay.depth, drawn = replay.groups.length ? replay.gauges.length : Infinity, whole = (level) => Math.min(level / replay.full, 1);
     stage.boxes.forEach((box, place) => {
       const begin = place * replay.compartments * count, levels = cells.subarray(begin, begin + replay.compartments * count);
       const absent = levels[0] === replay.absent;
       box.group.classList.toggle("absent", absent);
-      box.group.classList.toggle("hot", !absent && levels.some((level) => level / replay.full > replay.limit));
+      box.group.classList.toggle("hot", !absent && levels.some((level, gauge) => gauge < drawn && level / replay.full > replay.limit));
       if (absent) return;
       box.gauges.forEach((shape, gauge) => {
         if (stage.bars) {
@@ -307,6 +354,7 @@
     };
     if (stage.bars) {
       replay.gauges.forEach((gauge, place) => key(`g${place}`, gauge));
+      replay.states.forEach((state, place) => key(`state s${place}`, state));
       if (replay.limit < 1) key("limit", `the limit of ${figure(100 * replay.limit, 1)} %`);
     } else {
       keys.append(replay.colour < 0 ? "Colour: the scarcest of its resources in use, 0 %" : `Colour: ${replay.gauges[replay.colour]}, 0 %`);
@@ -348,7 +396,7 @@
       for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
       replay = replays[button.dataset.policy];
       frames = framesOf(replay);
-      stage = setStage(svg, replay);
+      stage = setStage(svg, replay, frames);
       slider.max = frames.length - 1;
       keysOf(keys, stage, replay);
       go(ended ? frames.length - 1 : frame);
@@ -369,11 +417,12 @@
     svg.addEventListener("pointermove", (event) => {
       const group = event.target.closest("[data-box]");
       if (!group) { tip.hidden = true; return; }
-      const box = Number(group.dataset.box), count = replay.gauges.length;
+      const box = Number(group.dataset.box), count = replay.depth;
       const level = (part, gauge) => `${figure(100 * frames[frame][(box * replay.compartments + part) * count + gauge] / replay.full, 0)} %`;
       const parts = Array.from({ length: replay.compartments }, (_, part) => part);
       const shown = frames[frame][box * replay.compartments * count] === replay.absent ? [] : replay.gauges;
-      showTip(event, replay.boxes[box] + (shown.length ? "" : ", not there yet"), shown.map((gauge, place) => [null, gauge, parts.map((part) => level(part, place)).join(" · ")]));
+      const state = replay.groups.length ? `, ${replay.states[frames[frame][box * count + count - 1]]}` : "";
+      showTip(event, replay.boxes[box] + (shown.length ? state : ", not there"), shown.map((gauge, place) => [null, gauge, parts.map((part) => level(part, place)).join(" · ")]));
     });
     // On paper a replay is its last frame.
     window.addEventListener("beforeprint", () => { pause(); draw(frames.length - 1); });

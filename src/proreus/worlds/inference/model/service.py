@@ -16,10 +16,14 @@ class ServiceClass:
     """Seconds to the first token."""
     tbt: float
     """Seconds from one token to the next, on average over a request."""
+    weight: float = 1.0
+    """What a request of the class counts in attainment, against one of another class."""
 
     def __post_init__(self) -> None:
         if min(self.ttft, self.tbt) <= 0:
             raise UsageError(f"class {self.name!r} promises no time at all")
+        if not self.weight > 0:
+            raise UsageError(f"class {self.name!r} weighs nothing")
 
 
 INTERACTIVE = ServiceClass("interactive", 2.0, 0.1)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from proreus.kernels.arrays import F64
+from proreus.kernels.arrays import F64, I32
 from proreus.model.measure import Measure, by_name
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.collector import promises
 from proreus.worlds.inference.simulation.options import ControlOptions
+from proreus.worlds.inference.simulation.slowdown import LATENCIES
 from proreus.worlds.inference.simulation.spending import Spending
 
 _PERCENTILES = (50, 90, 99)
@@ -30,12 +31,28 @@ def _latency(name: str, what: str, short: str) -> tuple[Measure, ...]:
     )
 
 
+def _slowdown(name: str, short: str) -> tuple[Measure, ...]:
+    return (
+        Measure(f"{name}_slowdown_mean", "x", "lower", f"{short} slowdown, mean"),
+        *(
+            Measure(
+                f"{name}_slowdown_p{share}",
+                "x",
+                "lower",
+                f"{short} slowdown, {share}th percentile",
+                f"{short} slow p{share}",
+            )
+            for share in _PERCENTILES
+        ),
+    )
+
+
 MEASURES = by_name(
     Measure(
         "weighed_gpu_hours",
         "h",
         "lower",
-        "GPU-hours, as many again for every 5 points of requests that miss what is wanted",
+        "GPU-hours, weighed by what is missed",
         "weighed",
     ),
     Measure("slo_attainment", "%", "higher", "Requests served as promised", "SLO"),
@@ -43,6 +60,7 @@ MEASURES = by_name(
     *_latency("ttft", "Time to the first token", "TTFT"),
     *_latency("tbt", "Time between tokens", "TBT"),
     *_latency("e2e", "Time to the last token", "E2E"),
+    *(measure for name in LATENCIES for measure in _slowdown(name, name.upper())),
     Measure("goodput", "1/s", "higher", "Requests served as promised, a second", "goodput"),
     Measure("attainment_first_class", "%", "higher", "The same, of the first class of service", "1st class"),
     Measure("attainment_second_class", "%", "higher", "The same, of the second class", "2nd class"),
@@ -60,12 +78,14 @@ MEASURES = by_name(
 
 
 def measures_of(
-    rows: F64, arrived: int, spent: Spending, changes: Sequence[Scale], options: ControlOptions
+    rows: F64, arrived: I32, spent: Spending, changes: Sequence[Scale], options: ControlOptions
 ) -> dict[str, float]:
-    """Of the requests that have ended, among so many that have come, and of the decisions so far."""
+    """Of the requests that have ended, among those of such classes that have come, and of the decisions."""
     hours = max(len(changes), 1) * options.interval / 3600.0
     met, _, _ = promises(rows, options)
-    attained = float(met.sum()) / max(arrived, 1)
+    weights = np.array([one.weight for one in options.classes])
+    wanted = float(weights[arrived].sum())
+    attained = float((met * _weights(rows, options)).sum()) / max(wanted, 1e-9)
     gpu_hours = spent.gpu_seconds / 3600.0
     found = {
         "weighed_gpu_hours": gpu_hours * (1.0 + max(options.wanted - attained, 0.0) / _AS_MANY_AGAIN),
@@ -78,7 +98,7 @@ def measures_of(
         "oscillation": turns(changes) / hours,
         "rejected": float((rows[:, c.L_STATUS] == c.REJECTED).sum()),
         "lost": float((rows[:, c.L_STATUS] == c.LOST).sum()),
-        "unfinished": float(arrived - len(rows)),
+        "unfinished": float(len(arrived) - len(rows)),
         "preemptions": float(rows[:, c.L_PREEMPTIONS].sum()),
     }
     served = rows[rows[:, c.L_STATUS] == c.COMPLETED]
@@ -86,10 +106,42 @@ def measures_of(
         found.update(_latencies(served))
         found["cost_per_million_tokens"] = spent.dollars / (served[:, c.L_OUTPUT].sum() / 1e6)
     for place, name in enumerate(("attainment_first_class", "attainment_second_class")):
-        mine = rows[:, c.L_SERVICE] == place
-        if mine.any():
-            found[name] = 100.0 * float(met[mine].mean())
+        come = int((arrived == place).sum())
+        if come:
+            found[name] = 100.0 * float(met[rows[:, c.L_SERVICE] == place].sum()) / come
     return found
+
+
+def missed_share(rows: F64, options: ControlOptions) -> float:
+    """Of requests that have ended, by the weights of their classes; 0 where there are none."""
+    if not len(rows):
+        return 0.0
+    met, _, _ = promises(rows, options)
+    weights = _weights(rows, options)
+    return 1.0 - float((met * weights).sum() / max(weights.sum(), 1e-9))
+
+
+def _weights(rows: F64, options: ControlOptions) -> F64:
+    """Of the class of each request."""
+    return np.array([one.weight for one in options.classes])[rows[:, c.L_SERVICE].astype(np.int64)]
+
+
+def slowdown_measures(found: Mapping[str, F64]) -> dict[str, float]:
+    """Means and percentiles of what `slowdown.slowdowns` found."""
+    return {
+        f"{latency}_slowdown_{name}": value
+        for latency, values in found.items()
+        if values.size
+        for name, value in _told(values).items()
+    }
+
+
+def _told(values: F64) -> dict[str, float]:
+    shares = np.percentile(values, _PERCENTILES)
+    return {
+        "mean": float(values.mean()),
+        **{f"p{share}": float(value) for share, value in zip(_PERCENTILES, shares, strict=True)},
+    }
 
 
 def _latencies(served: F64) -> dict[str, float]:
@@ -100,9 +152,7 @@ def _latencies(served: F64) -> dict[str, float]:
     gaps = (e2e - ttft)[several] / (served[several, c.L_OUTPUT] - 1)
     for name, values in (("ttft", ttft), ("tbt", gaps), ("e2e", e2e)):
         if values.size:
-            found[f"{name}_mean"] = float(values.mean())
-            for share in _PERCENTILES:
-                found[f"{name}_p{share}"] = float(np.percentile(values, share))
+            found.update({f"{name}_{part}": value for part, value in _told(values).items()})
     return found
 
 

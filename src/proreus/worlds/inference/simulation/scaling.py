@@ -14,6 +14,7 @@ from proreus.worlds.inference.model.cluster import ROLES, Role
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.life import Limits, StartUp
 from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.choosing import coming, kinds_by_need, last_of_models_last
 from proreus.worlds.inference.simulation.cluster import Cluster
 
 _STARTING = (c.PROVISIONING, c.LOADING, c.WARMING)
@@ -75,21 +76,12 @@ class Instance:
         return int(self._fleet[c.PLANNED_MEMORY])
 
 
-def _first_kinds(cluster: Cluster) -> dict[Role, list[str]]:
-    """Of each pool, for each of its models the first kind that the run begins with."""
-    found: dict[Role, dict[int, str]] = {}
-    for group in cluster.spec.groups:
-        found.setdefault(group.role, {}).setdefault(cluster.model_number(group.kind), group.kind)
-    return {role: list(kinds.values()) for role, kinds in found.items()}
-
-
 class ScalingManager:
     """Scales a cluster within limits; what it does, and what it refuses, it says in a line."""
 
     def __init__(self, cluster: Cluster, limits: Limits, start: StartUp, say: Say | None = None) -> None:
         self.cluster, self.limits, self.start = cluster, limits, start
         self._say = say or (lambda line: None)
-        self._kinds = _first_kinds(cluster)
         self._known = self._statuses()
         self.refused = 0
         """Starts for which the provider had no server."""
@@ -103,11 +95,12 @@ class ScalingManager:
     ) -> tuple[Server, Instance] | None:
         """A new server with a new instance on it, as those of the pool that the run began with.
 
-        Where the pool serves several models, the one with most pending tokens an instance gets it.
+        Where the pool serves several models, the one whose instances have most planned gets it.
         `instance_cfg` names the kind of instance; `parallelism` and `server_sku` choose one of the same model
         by the number and the name of its GPUs. None: a limit, or the provider, has no room for it.
         """
-        kind = self._kind(instance_cfg, parallelism, tag, server_sku)
+        kinds = self._kinds(instance_cfg, parallelism, tag, server_sku)
+        kind = next((one for one in kinds if self._has_server(one)), kinds[0])
         model = self.cluster.model_number(kind)
         if self.total() >= self.limits.most_in_total:
             self._say(f"[Action Blocked] Max cluster size reached ({self.limits.most_in_total})")
@@ -126,28 +119,26 @@ class ScalingManager:
         self._say(f"[Action] Added {tag} instance {number} on server {number}")
         return Server(number), Instance(self.cluster, row, number)
 
-    def _kind(self, named: str | None, gpus: int | None, tag: Role, gpu: str | None) -> str:
-        usual = named or self._neediest(tag)
-        if named is not None or (gpus is None and gpu is None):
+    def _kinds(self, named: str | None, gpus: int | None, tag: Role, gpu: str | None) -> list[str]:
+        """Those that would do, the best first."""
+        if named is not None:
+            return [named]
+        usual = kinds_by_need(self.cluster, tag)
+        if gpus is None and gpu is None:
             return usual
-        model = self.cluster.model_number(usual)
-        for kind in self.cluster.spec.kinds:
-            fits = gpus in (None, kind.gpus) and gpu in (None, kind.gpu.name)
-            if fits and self.cluster.model_number(kind.name) == model:
-                return kind.name
-        raise UsageError(f"no kind of instance has {gpus or 'any number of'} GPUs {gpu or 'of any name'}")
-
-    def _neediest(self, role: Role) -> str:
-        """Of the first kinds of each model in a pool, that of the model which has most to do an instance."""
-        kinds = self._kinds.get(role, [self.cluster.spec.kinds[0].name])
-        fleet = self.cluster.run.fleet
-
-        def pending(kind: str) -> float:
-            model = self.cluster.model_number(kind)
-            mine = self._alive() & (fleet[:, c.OF_MODEL] == model) & (fleet[:, c.TAG] == ROLES.index(role))
-            return float(fleet[mine, c.PLANNED_TOKENS].sum()) / max(self.count(role, model), 1)
-
-        return kinds[0] if len(kinds) == 1 else max(kinds, key=pending)
+        model = self.cluster.model_number(usual[0])
+        fit = [
+            kind.name
+            for kind in self.cluster.spec.kinds
+            if gpus in (None, kind.gpus)
+            and gpu in (None, kind.gpu.name)
+            and self.cluster.model_number(kind.name) == model
+        ]
+        if not fit:
+            raise UsageError(
+                f"no kind of instance has {gpus or 'any number of'} GPUs {gpu or 'of any name'}"
+            )
+        return fit
 
     def _has_server(self, kind: str) -> bool:
         names = [one.name for one in self.cluster.spec.kinds]
@@ -201,10 +192,8 @@ class ScalingManager:
     def count(self, role: Role, model: int | None = None) -> int:
         """Active and starting instances of a pool, of one model or of all."""
         fleet = self.cluster.run.fleet
-        counted = np.isin(fleet[:, c.STATUS], (*_STARTING, c.ACTIVE))
-        if model is not None:
-            counted &= fleet[:, c.OF_MODEL] == model
-        return int((counted & (fleet[:, c.TAG] == ROLES.index(role))).sum())
+        counted = coming(fleet, role)
+        return int((counted if model is None else counted & (fleet[:, c.OF_MODEL] == model)).sum())
 
     def total(self) -> int:
         """Instances that take a server, whatever they do."""
@@ -222,9 +211,11 @@ class ScalingManager:
         starting = self._instances(mine & np.isin(fleet[:, c.STATUS], _STARTING))
         starting.sort(key=lambda one: (-figure[one.row, c.ORDERED_AT], -one.instance_id))
         active = self._instances(mine & (fleet[:, c.STATUS] == c.ACTIVE))
-        load = c.PLANNED_TOKENS if role == "prompt" else c.PLANNED_MEMORY
-        active.sort(key=lambda one: (int(fleet[one.row, load]), one.instance_id))
-        return [*starting, *active]
+        kv = fleet[:, c.PLANNED_MEMORY] - fleet[:, c.WEIGHTS]
+        load = fleet[:, c.PLANNED_TOKENS] if role == "prompt" else kv
+        active.sort(key=lambda one: (int(load[one.row]), one.instance_id))
+        found = {one.row: one for one in (*starting, *active)}
+        return [found[row] for row in last_of_models_last(self.cluster, role, list(found), self.limits.least)]
 
     def carry_out(self, change: Scale) -> None:
         """Migrations first, then drains, then starts."""
@@ -234,18 +225,11 @@ class ScalingManager:
         for one in movable[: abs(change.migrate)]:
             self.migrate(one, target)
         for role in ROLES:
-            for _ in range(max(-change.of(role), 0)):
-                self._drain_one(role)
+            for one in self.victims(role)[: max(-change.of(role), 0)]:
+                self.scale_down_full(one)
         for role in ROLES:
             for _ in range(max(change.of(role), 0)):
                 self.scale_up_full(tag=role)
-
-    def _drain_one(self, role: Role) -> None:
-        """Whom its model can do without, if there is such a one."""
-        found = self.victims(role)
-        spare = [one for one in found if self.count(role, one.model) > self.limits.least]
-        for one in [*spare, *found][:1]:
-            self.scale_down_full(one)
 
     def notice(self) -> None:
         """Say what has become of instances since it was last called."""

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from proreus.contract.bars import MOST_LINES, bar
-from proreus.contract.replay import OUTSIDE, Move, Stage, levels_of
+from proreus.contract.replay import Stage
 from proreus.contract.simulation import Look, Outcome
 from proreus.model.errors import IllegalDecision
-from proreus.worlds.inference.model.cluster import ROLES, ClusterSpec
+from proreus.worlds.inference.model.cluster import ClusterSpec
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.objectives import Interval
 from proreus.worlds.inference.model.requests import RequestTrace
@@ -18,8 +17,15 @@ from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster, Timings
 from proreus.worlds.inference.simulation.collector import Collector
 from proreus.worlds.inference.simulation.options import ControlOptions
-from proreus.worlds.inference.simulation.outcome import actions_of, measures_of
+from proreus.worlds.inference.simulation.outcome import (
+    actions_of,
+    measures_of,
+    missed_share,
+    slowdown_measures,
+)
+from proreus.worlds.inference.simulation.picture import Pictures
 from proreus.worlds.inference.simulation.scaling import ScalingManager
+from proreus.worlds.inference.simulation.slowdown import slowdowns
 from proreus.worlds.inference.simulation.spending import Spending, spending
 from proreus.worlds.inference.state.observation import InferenceObservation
 
@@ -38,7 +44,6 @@ COLUMNS = (
     "mixed_change",
     "migrated",
 )
-_STATES = ("absent", "provisioning", "loading", "warming", "active", "draining", "stopped")
 
 
 class InferenceRun:
@@ -52,7 +57,9 @@ class InferenceRun:
         self.lines: list[str] = []
         """What the scaling manager said."""
         self.manager = ScalingManager(self.cluster, options.limits, options.start, self.lines.append)
+        self._timings = timings
         self._collector = Collector(self.cluster, options)
+        self._pictures = Pictures(self.cluster)
         self._horizon = math.ceil((trace.arrival[-1] + 1e-9) / options.interval) * options.interval
         self._changes: list[Scale] = []
         self._rows: list[tuple[object, ...]] = []
@@ -149,10 +156,8 @@ class InferenceRun:
         dearest = max(kind.gpus * kind.gpu.price for kind in kinds) / 3600.0
         hottest = max(kind.gpus * kind.gpu.prefill_watts for kind in kinds)
         seconds = self._options.interval
-        rows = self.cluster.rows_since(ended)
-        found = measures_of(rows, len(rows), spent, [change], self._options)
         return Interval(
-            missed=1.0 - found["slo_attainment"] / 100.0 if len(rows) else 0.0,
+            missed=missed_share(self.cluster.rows_since(ended), self._options),
             cost=spent.dollars / (most * dearest * seconds),
             changed=actions_of(change),
             busy=tuple(pool.busy for pool in self._latest.pools),
@@ -165,8 +170,11 @@ class InferenceRun:
 
     def outcome(self) -> Outcome:
         """What the run has come to."""
-        arrived = int(self.cluster.run.tally[c.NEXT_REQUEST])
-        found = measures_of(self.cluster.rows(), arrived, self._spent, self._changes, self._options)
+        rows, services = self.cluster.rows(), self.cluster.trace.service
+        arrived = services[: int(self.cluster.run.tally[c.NEXT_REQUEST])]
+        found = measures_of(rows, arrived, self._spent, self._changes, self._options)
+        served = rows[rows[:, c.L_STATUS] == c.COMPLETED]
+        found.update(slowdown_measures(slowdowns(self.cluster, self._timings, served)))
         return Outcome(found, COLUMNS, self._rows, self._export)
 
     def _export(self) -> dict[str, object]:
@@ -174,17 +182,7 @@ class InferenceRun:
 
     def screen(self) -> list[str]:
         """A bar for each instance."""
-        run = self.cluster.run
-        head = f"{self.cluster.now:,.0f} s: {self._summary()}"
-        lines = []
-        alive = (run.fleet[:, c.STATUS] != c.ABSENT) & (run.fleet[:, c.STATUS] != c.STOPPED)
-        for row in np.flatnonzero(alive).tolist():
-            fleet = run.fleet[row]
-            role, state = ROLES[fleet[c.TAG]], _STATES[fleet[c.STATUS]]
-            lines.append(
-                f"{fleet[c.NUMBER]:>4} {role:<6} {state:<12} kv ▕{bar(self._kv_use(row))}▏{fleet[c.BATCH]:>4}"
-            )
-        return [head, *lines[:MOST_LINES]]
+        return self._pictures.screen(f"{self.cluster.now:,.0f} s: {self._summary()}")
 
     def _summary(self) -> str:
         summary = self.manager.get_status_summary()
@@ -194,57 +192,17 @@ class InferenceRun:
             f"{summary['draining_instances']} draining, {waiting} requests wait"
         )
 
-    def _kv_use(self, row: int) -> float:
-        fleet = self.cluster.run.fleet[row]
-        room = fleet[c.CAPACITY] - fleet[c.WEIGHTS]
-        return (
-            float((fleet[c.MEMORY] - fleet[c.WEIGHTS]) / room)
-            if fleet[c.STATUS] in (c.ACTIVE, c.DRAINING)
-            else 0.0
-        )
-
     def stage(self) -> Stage:
-        """The places of instances."""
-        names = tuple(f"instance {row}" for row in range(len(self.cluster.run.fleet)))
-        return Stage("instance", names, ("KV memory", "batch"), idle="nothing was scaled", clock=True)
+        """The servers, in the pools of their instances."""
+        return self._pictures.stage()
 
     def look(self) -> Look:
         """The cluster now, with what was scaled."""
-        run, seen = self.cluster.run, self._latest
-        shares = np.array(
-            [
-                (self._kv_use(row), run.fleet[row, c.BATCH] / max(run.fleet[row, c.BATCH_LIMIT], 1))
-                for row in range(len(run.fleet))
-            ]
-        )
-        series = {
-            "load": seen.traffic.requests,
-            "instances": float(sum(pool.active for pool in seen.pools)),
-            "missed": 100.0 * (1.0 - seen.traffic.met),
-            "waiting": float(sum(pool.waiting for pool in seen.pools) + seen.at_router),
-        }
-        return Look(
-            self.cluster.now,
-            len(self._changes),
-            series,
-            shares[:, 0],
-            levels_of(shares[:, None, :]),
-            self._moved(),
-        )
-
-    def _moved(self) -> tuple[Move, ...]:
-        """Instances that appeared since the last look."""
-        run = self.cluster.run
-        fresh = [
-            Move(f"instance {run.fleet[row, c.NUMBER]}", OUTSIDE, int(row))
-            for row in np.flatnonzero(run.fleet[:, c.STATUS] == c.ACTIVE)
-            if run.figure[row, c.ACTIVE_AT] > self.cluster.now - self._options.interval > 0.0
-        ]
-        return tuple(fresh)
+        return self._pictures.look(self._latest, len(self._changes))
 
     def told(self, before: Look | None, now: Look) -> str:
-        """After so many decisions."""
-        return f"after {now.count} decisions"
+        """What was seen then."""
+        return self._pictures.told(now)
 
     def facts(self) -> tuple[str, ...]:
         """The size of the run."""

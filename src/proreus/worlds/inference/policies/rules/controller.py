@@ -52,7 +52,17 @@ class Controller:
             for role, target in wanted.items()
         )
         subject = str(round(observation.now / observation.interval) - 1)
-        return Explanation(self.name, subject, change, verdicts, _note(observation), told(change), "", "pool")
+        return Explanation(
+            self.name,
+            subject,
+            change,
+            verdicts,
+            _note(observation),
+            told(change),
+            "",
+            "pool",
+            amount="wanted",
+        )
 
     def fresh(self, seed: int) -> Self:
         """Without memory."""
@@ -105,4 +115,4 @@ def _note(seen: InferenceObservation) -> str:
         f"{pool.role}: {pool.active} active, {len(pool.starting)} starting, {pool.waiting} requests wait"
         for pool in seen.pools
     )
-    return f"At {seen.now:,.0f} s {seen.traffic.requests:.1f} requests/s; {pools}. Bars are targets."
+    return f"At {seen.now:,.0f} s {seen.traffic.requests:.1f} requests/s; {pools}."

@@ -1,0 +1,100 @@
+"""An application as the document has it: one cluster, its scaling manager, its scheduler, its start state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from proreus.model.errors import unknown_name
+from proreus.worlds.inference.model.cluster import ROLES, InstanceKind, Role
+from proreus.worlds.inference.model.requests import RequestTrace
+from proreus.worlds.inference.scenarios import InferenceScenario
+from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.cluster import Cluster, Timings
+from proreus.worlds.inference.simulation.options import ControlOptions
+from proreus.worlds.inference.simulation.scaling import Instance, ScalingManager
+from proreus.worlds.inference.traces.timings import timings_of
+
+Say = Callable[[str], None]
+
+
+class StartStateManager:
+    """What instances of a pool are like: as those that the run began with."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._kinds = {kind.name: kind for kind in cluster.spec.kinds}
+        self._first = {group.role: group.kind for group in reversed(cluster.spec.groups)}
+
+    def _kind(self, tag: Role) -> InstanceKind:
+        if tag not in ROLES:
+            raise unknown_name("pool", tag, ROLES)
+        return self._kinds[self._first.get(tag, next(iter(self._kinds)))]
+
+    def get_instance_config(self, tag: Role) -> str:
+        """The name of the kind."""
+        return self._kind(tag).name
+
+    def get_parallelism(self, tag: Role) -> int:
+        """GPUs of an instance."""
+        return self._kind(tag).gpus
+
+
+class Scheduler:
+    """The instances of an application, pool by pool; starting and draining ones are listed too."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def instances(self) -> list[Instance]:
+        """All that have a server."""
+        status = self._cluster.run.fleet[:, c.STATUS]
+        numbers = self._cluster.run.fleet[:, c.NUMBER]
+        rows = np.flatnonzero((status != c.ABSENT) & (status != c.STOPPED))
+        return [Instance(self._cluster, int(row), int(numbers[row])) for row in rows]
+
+    def of(self, tag: Role) -> list[Instance]:
+        """Those of one pool."""
+        return [one for one in self.instances if one.tag == tag]
+
+    @property
+    def prompt_instances(self) -> list[Instance]:
+        """Those that compute prompts."""
+        return self.of("prompt")
+
+    @property
+    def token_instances(self) -> list[Instance]:
+        """Those that generate tokens."""
+        return self.of("token")
+
+    @property
+    def mixed_instances(self) -> list[Instance]:
+        """Those that do both."""
+        return self.of("mixed")
+
+
+class Application:
+    """What the decision loop needs to know of a served cluster."""
+
+    def __init__(
+        self, cluster: Cluster, timings: Timings, options: ControlOptions, say: Say | None = None
+    ) -> None:
+        self.cluster, self.timings, self.options = cluster, timings, options
+        self.scaling_manager = ScalingManager(cluster, options.limits, options.start, say)
+        self.scheduler = Scheduler(cluster)
+        self.start_state_manager = StartStateManager(cluster)
+
+    def active(self, tag: Role) -> Sequence[Instance]:
+        """Instances of a pool that serve."""
+        return self.scaling_manager.get_active_instances(self.scheduler.of(tag))
+
+
+def applications_of(
+    scenario: InferenceScenario, trace: RequestTrace, seed: int = 0, say: Say | None = None
+) -> tuple[Cluster, dict[int, Application]]:
+    """The cluster of a scenario with its applications by number; `say` hears what is done, line by line."""
+    spec = scenario.machines.spec()
+    timings = timings_of(spec, scenario.table)
+    cluster = Cluster(spec, trace, timings, seed, scenario.control.limits.most_in_total)
+    return cluster, {0: Application(cluster, timings, scenario.control, say)}

@@ -1,0 +1,103 @@
+"""How much longer requests took than they had to: latencies in what the same request would take alone.
+
+Where iterations are timed by layers, that is the time of the request on an idle instance of its model, of the
+first kind that the cluster has for it, which computes the prompt and all tokens: no queue, no transfer, no
+other request. Where they are timed by a published table, it is what the authors of the table divide by: its
+curves for eight A100 at the length of the prompt, for the tokens too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from proreus.kernels.arrays import F64, I64
+from proreus.kernels.compiled import compiled
+from proreus.worlds.inference.model.cluster import InstanceKind
+from proreus.worlds.inference.model.timings import Table
+from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.cluster import Cluster, Timings
+from proreus.worlds.inference.simulation.timing import Batch, Timing, iteration
+
+LATENCIES = ("ttft", "tbt", "e2e")
+_PUBLISHED = "a100-80gb/8"
+
+
+def slowdowns(cluster: Cluster, timings: Timings, served: F64) -> dict[str, F64]:
+    """By latency: of each request that was served; of those with one token, no time between tokens."""
+    found = {name: np.zeros(len(served)) for name in LATENCIES}
+    for number, kind in enumerate(_first_kinds(cluster)):
+        mine = served[:, c.L_MODEL] == number
+        if not mine.any():
+            continue
+        rows = served[mine]
+        first, last = rows[:, c.L_FIRST] - rows[:, c.L_ARRIVAL], rows[:, c.L_ENDED] - rows[:, c.L_ARRIVAL]
+        output = rows[:, c.L_OUTPUT]
+        source = timings[kind.timing]
+        if isinstance(source, Table):
+            published = timings.get(f"{kind.model.name}/{_PUBLISHED}", source)
+            assert isinstance(published, Table)
+            ttft, tbt = published_times(published, rows[:, c.L_PROMPT])
+            found["ttft"][mine] = first / ttft
+            found["tbt"][mine] = (last - first) / output / tbt
+            found["e2e"][mine] = last / (ttft + tbt * (output - 1))
+            continue
+        ttft, decoding = _alone(cluster, kind, rows)
+        found["ttft"][mine] = first / ttft
+        found["tbt"][mine] = (last - first) / np.where(output > 1, decoding, 1.0)
+        found["e2e"][mine] = last / (ttft + decoding)
+    found["tbt"] = found["tbt"][served[:, c.L_OUTPUT] > 1]
+    return found
+
+
+def _first_kinds(cluster: Cluster) -> list[InstanceKind]:
+    """Of each model, in the order of their numbers."""
+    return list({kind.model.name: kind for kind in reversed(cluster.spec.kinds)}.values())[::-1]
+
+
+def published_times(table: Table, prompt: F64) -> tuple[F64, F64]:
+    """(seconds to the first token, seconds a token) by the table, at the length of each prompt."""
+    return (
+        _on_curve(table.prompt_at, table.prompt_time, prompt),
+        _on_curve(table.token_at, table.token_time, prompt),
+    )
+
+
+def _on_curve(xs: F64, ys: F64, at: F64) -> F64:
+    """Linear between knots, and beyond them on the line of the last two."""
+    low = np.clip(np.searchsorted(xs, at) - 1, 0, len(xs) - 2)
+    slope = (ys[low + 1] - ys[low]) / (xs[low + 1] - xs[low])
+    return np.asarray(slope * (at - xs[low]) + ys[low])
+
+
+def _alone(cluster: Cluster, kind: InstanceKind, rows: F64) -> tuple[F64, F64]:
+    """(seconds of the prompt, of all other tokens) of each request."""
+    prompt, output = rows[:, c.L_PROMPT].astype(np.int64), rows[:, c.L_OUTPUT].astype(np.int64)
+    longest = int((prompt + output).max())
+    chunk = kind.token_limit if kind.engine == "chunked" else longest
+    timing, which = cluster.run.timing, cluster.timing_number(kind)
+    lengths, place = np.unique(prompt, return_inverse=True)
+    seconds = prompt_seconds(timing, which, chunk, lengths)[place]
+    passed = decode_seconds(timing, which, longest)
+    return seconds, passed[prompt + output - 1] - passed[prompt]
+
+
+@compiled
+def prompt_seconds(timing: Timing, which: int, chunk: int, lengths: I64) -> F64:
+    """Of prompts of such lengths, in chunks, alone."""
+    found = np.zeros(lengths.size)
+    for place in range(lengths.size):
+        done = 0
+        while done < lengths[place]:
+            tokens = min(chunk, lengths[place] - done)
+            found[place] += iteration(timing, which, Batch(tokens, float(done), 0, 0, 1))[0]
+            done += tokens
+    return found
+
+
+@compiled
+def decode_seconds(timing: Timing, which: int, longest: int) -> F64:
+    """[longest + 1] of decoding alone behind contexts of 0, 1, ... tokens, added up."""
+    found = np.zeros(longest + 1)
+    for context in range(longest):
+        found[context + 1] = found[context] + iteration(timing, which, Batch(0, 0.0, 1, context, 1))[0]
+    return found

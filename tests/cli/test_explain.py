@@ -1,0 +1,47 @@
+"""Reasons as a table: whose they are, and that they fit a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from proreus.cli.explain import explanation_table
+from proreus.contract.world import Words
+from proreus.policies.protocol import Explanation, Verdict
+from tests.cli.runner import Proreus
+
+WORDS = Words("instances", "instance", "decision")
+
+
+def printed(explanation: Explanation, width: int = 80) -> list[str]:
+    """On a terminal."""
+    text = io.StringIO()
+    Console(file=text, width=width, color_system=None).print(explanation_table(explanation, object(), WORDS))
+    return text.getvalue().splitlines()
+
+
+def test_what_one_place_alone_has_is_its_own() -> None:
+    verdicts = (
+        Verdict("prompt pool", "", {"pending prompts": 2.5, "wanted use": 0.6}, 4.0),
+        Verdict("token pool", "", {"KV memory": 0.7, "wanted use": 0.6}, 3.0),
+    )
+    told = Explanation("apa", "12", None, verdicts, "A note.", "starts 2 prompt", "", "pool", "wanted")
+    lines = printed(told)
+    assert lines[0].rstrip() == "decision 12 starts 2 prompt (apa)"
+    (head,) = [line for line in lines if "wanted" in line and "┃" in line]
+    assert "pending prompts" in head and "KV memory" in head and "wanted use" not in head
+    (row,) = [line for line in lines if "token pool" in line]
+    assert "0.700" in row and "2.500" not in row
+    assert "The same everywhere: wanted use 0.600." in " ".join(" ".join(lines).split())
+
+
+def test_a_scaling_step_says_what_was_seen_and_why_so_many(proreus: Proreus) -> None:
+    words = ("--scenario", "steady", "--seconds", "200", "--policy", "threshold", "--explain", "8")
+    ended = proreus("simulate", "inference", *words)
+    assert ended.code == 0, ended.err
+    said = " ".join(ended.out.split())
+    assert "t=90 s: decision 8 " in said and "(threshold)" in said
+    for seen in ("requests/s", "active", "starting", "requests wait", "KV memory", "pending prompts"):
+        assert seen in said
+    assert max(map(len, ended.out.splitlines())) <= 80
