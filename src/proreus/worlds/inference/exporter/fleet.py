@@ -121,9 +121,7 @@ class SimulatedFleet:
         return family
 
     def _ended(self, counted: Counted) -> Metric:
-        family = CounterMetricFamily(
-            vllm.ENDED, "Requests that ended.", labels=(*_LABELS, vllm.REASON_LABEL)
-        )
+        family = CounterMetricFamily(vllm.ENDED, "Requests that ended.", labels=(*_LABELS, vllm.REASON_LABEL))
         family.add_metric((*self._labels, "stop"), counted.ended)
         return family
 

@@ -130,9 +130,7 @@ class LiveCollector:
             abilities=tuple(self._abilities.values()),
             steps=self._options.steps,
         )
-        return LiveLook(
-            observation, met, sum(isinstance(one, ReplicaSample) for one in samples), unreadable
-        )
+        return LiveLook(observation, met, sum(isinstance(one, ReplicaSample) for one in samples), unreadable)
 
     def _moved(self, role: Role, now: float, readings: Readings) -> list[Movement]:
         """What replicas did since they were last read; who cannot be read is taken as it was."""
@@ -203,9 +201,7 @@ class LiveCollector:
         tbt = KEPT if last.tbt is None else last.tbt.share_within(promised.tbt)
         # Nobody says whether those late with the first token are those late with the others: the most that
         # can be true, and the least.
-        met = Share(
-            max(ttft.low + tbt.low - 1.0, 0.0), min(ttft.value, tbt.value), min(ttft.high, tbt.high)
-        )
+        met = Share(max(ttft.low + tbt.low - 1.0, 0.0), min(ttft.value, tbt.value), min(ttft.high, tbt.high))
         traffic = Traffic(
             requests=first.requests,
             prompt_tokens=first.requests * self._prompt,  # what is computed says nothing of what waits
