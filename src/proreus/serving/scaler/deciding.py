@@ -58,9 +58,7 @@ class _NotThePolicy(Exception):
 class Controlling:
     """One controller of one service."""
 
-    def __init__(
-        self, options: ScalerOptions, policy: AnyPolicy, rule: AnyPolicy, limited: Limited
-    ) -> None:
+    def __init__(self, options: ScalerOptions, policy: AnyPolicy, rule: AnyPolicy, limited: Limited) -> None:
         self.options = options
         self.collector = LiveCollector(options.live)
         self._policy, self._rule, self._limited = policy, rule, limited

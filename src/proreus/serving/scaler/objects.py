@@ -155,7 +155,9 @@ class ScaledObjects:
             found = self._objects.get(place)
             if found is not None and found.options == asked.options:
                 return found
-        made = self._made(whole if asked.role == "mixed" else f"{namespace}/{name} and its pair", asked.options)
+        made = self._made(
+            whole if asked.role == "mixed" else f"{namespace}/{name} and its pair", asked.options
+        )
         now = self._around.clock()
         with self._lock:
             before = self._objects.get(place)
@@ -213,9 +215,7 @@ class ScaledObjects:
         if decided is None:
             around.measurements.count("proreus_scaler_decisions", by="nobody", reason="unknown")
             return
-        around.measurements.count(
-            "proreus_scaler_decisions", by=decided.by, reason=decided.reason or "none"
-        )
+        around.measurements.count("proreus_scaler_decisions", by=decided.by, reason=decided.reason or "none")
         self._tell(one, before, decided)
 
     def _tell(self, one: _Object, before: Decided | None, decided: Decided) -> None:

@@ -217,7 +217,9 @@ def _ability(fields: _Fields, profile: Profile) -> Ability:
         return Ability(*(fields.number(name, 0.0, (1e-6, 1e12)) for name in _BY_NUMBERS))
     model, gpu = fields.text("languageModel"), fields.text("gpu")
     if not model:
-        says = f"is missing; with `gpu` and `gpus` it says what a replica can do, or give {_BY_NUMBERS[0]}, ..."
+        says = (
+            f"is missing; with `gpu` and `gpus` it says what a replica can do, or give {_BY_NUMBERS[0]}, ..."
+        )
         raise invalid("languageModel", says)
     if not gpu:
         raise invalid("gpu", "is missing")

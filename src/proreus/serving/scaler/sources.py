@@ -52,9 +52,7 @@ async def read_all(
     return dict(zip(roles, pools, strict=True)), at_router
 
 
-async def _pool(
-    fetcher: Fetcher, source: Source, options: ScalerOptions, now: float
-) -> dict[str, Reading]:
+async def _pool(fetcher: Fetcher, source: Source, options: ScalerOptions, now: float) -> dict[str, Reading]:
     match source:
         case Direct(urls):
             found: dict[str, Reading] = {}
@@ -111,9 +109,7 @@ async def _prometheus(
         matchers.append(source.selector)
     found, written = await asyncio.gather(
         _query(fetcher, source.server, "{" + ",".join(matchers) + "}"),
-        _query(
-            fetcher, source.server, f"time() - timestamp({vllm.RUNNING}{{{','.join(matchers[1:])}}})"
-        ),
+        _query(fetcher, source.server, f"time() - timestamp({vllm.RUNNING}{{{','.join(matchers[1:])}}})"),
     )
     if isinstance(found, Unreadable):
         return {source.server: found}
@@ -156,5 +152,3 @@ async def _router(fetcher: Fetcher, options: ScalerOptions) -> int:
         return 0
     total = sum(_number(one.value[1]) for one in found)
     return round(total) if 0.0 <= total <= 1e9 else 0
-
-

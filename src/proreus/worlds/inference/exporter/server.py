@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
         found: ExporterServer = cast(Any, self.server).exporter
         return found
 
-    def do_GET(self) -> None:  # noqa: N802 - the library's name
+    def do_GET(self) -> None:
         """Metrics of a replica, or how many replicas there are."""
         exporter = self._exporter
         if found := _METRICS.fullmatch(self.path):
@@ -74,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(404, b"/POOL/PLACE/metrics, /POOL/scale\n", "text/plain")
 
-    def do_PUT(self) -> None:  # noqa: N802 - the library's name
+    def do_PUT(self) -> None:
         """So many replicas there are to be."""
         found = _SCALE.fullmatch(self.path)
         length = int(self.headers.get("content-length") or 0)
