@@ -122,8 +122,8 @@ class Measurements:
             yield gauge
         for name, (help_text, labels, read_all) in self._tables.items():
             family_of_table = GaugeMetricFamily(name, help_text, labels=labels)
-            for values, number in read_all().items():
-                family_of_table.add_metric(values, number)
+            for of_labels, number in read_all().items():
+                family_of_table.add_metric(of_labels, number)
             yield family_of_table
         info = GaugeMetricFamily("proreus_model_info", "1 for the live version.", labels=("version",))
         info.add_metric((self._version(),), 1.0)

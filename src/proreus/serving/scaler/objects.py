@@ -132,6 +132,12 @@ class ScaledObjects:
             told(wanted[asked.role])
         return lambda: found.listeners.pop(key, None) and None
 
+    def wanted(self, namespace: str, name: str) -> Mapping[Role, int] | None:
+        """What is asked for of an object of one pool; None: nothing is known of it."""
+        with self._lock:
+            found = self._objects.get(("object", namespace, name))
+        return None if found is None else found.controlling.wanted
+
     def trouble(self) -> str:
         """What is wrong with any of them; "": nothing."""
         with self._lock:
@@ -155,9 +161,7 @@ class ScaledObjects:
             found = self._objects.get(place)
             if found is not None and found.options == asked.options:
                 return found
-        made = self._made(
-            whole if asked.role == "mixed" else f"{namespace}/{name} and its pair", asked.options
-        )
+        made = self._made(whole if asked.role == "mixed" else f"{whole} and its pair", asked.options)
         now = self._around.clock()
         with self._lock:
             before = self._objects.get(place)
@@ -244,7 +248,7 @@ class ScaledObjects:
     def _looked(self, one: _Object) -> None:
         try:
             self._look_if_due(one)
-        except Exception:  # a thread of its own has nobody else to tell
+        except Exception:  # noqa: BLE001 - a thread of its own has nobody else to tell
             self._around.measurements.count("proreus_failures", door="scaler")
             _log.exception("an object could not be looked at", extra={"fields": {"object": one.name}})
 

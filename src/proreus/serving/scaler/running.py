@@ -38,7 +38,7 @@ class ScalerServiceOptions:
 
     profile: Profile
     policies: tuple[str, ...] = ()
-    """What metadata may name beside rules and the shipped checkpoint: paths and file.py:Name, as given here."""
+    """What metadata may name beside rules and the shipped checkpoint, just as it is given here."""
     fetch: FetchLimits = field(default_factory=FetchLimits)
     shadow_log: Path | None = None
     shadow_bytes: int = 64 * 1024 * 1024

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
@@ -25,8 +26,7 @@ class ExporterServer:
         self.fleet = fleet
         self.lock = threading.Lock()
         """Held while the fleet is read or changed."""
-        self._server = ThreadingHTTPServer((host, port), _Handler)
-        self._server.daemon_threads = True
+        self._server = _Server((host, port), _Handler)
         cast(Any, self._server).exporter = self
         self._thread = threading.Thread(target=self._server.serve_forever, name="exporter", daemon=True)
 
@@ -51,9 +51,17 @@ class ExporterServer:
         self._thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who hangs up early is not worth a traceback."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
     @property
     def _exporter(self) -> ExporterServer:
         found: ExporterServer = cast(Any, self.server).exporter
