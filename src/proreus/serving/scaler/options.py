@@ -93,7 +93,7 @@ class _Fields:
     def __init__(self, metadata: Mapping[str, str]) -> None:
         if sum(len(name) + len(value) for name, value in metadata.items()) > _LONGEST:
             raise invalid("scalerMetadata", f"is longer than {_LONGEST} characters")
-        self._left = dict(metadata)
+        self._left = {name: value for name, value in metadata.items() if value.strip()}
 
     def has(self, name: str) -> bool:
         return name in self._left
@@ -214,6 +214,9 @@ def _ability(fields: _Fields, profile: Profile) -> Ability:
         for name in _BY_NUMBERS:
             if not fields.has(name):
                 raise invalid(name, f"is missing; {', '.join(_BY_NUMBERS)} come together")
+        for name in _BY_PROFILE:
+            if fields.has(name):
+                raise invalid(name, f"is in vain where {_BY_NUMBERS[0]} and the others are given")
         return Ability(*(fields.number(name, 0.0, (1e-6, 1e12)) for name in _BY_NUMBERS))
     model, gpu = fields.text("languageModel"), fields.text("gpu")
     if not model:
