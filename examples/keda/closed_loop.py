@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -23,6 +24,7 @@ from proreus.serving.scaler.running import ScalerService, ScalerServiceOptions
 from proreus.worlds.inference.exporter.fleet import SimulatedFleet
 from proreus.worlds.inference.exporter.server import ExporterServer
 from proreus.worlds.inference.flags import InferenceFlags
+from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation.ability import profiled_ability
 from proreus.worlds.inference.simulation.outcome import measures_of
@@ -30,7 +32,7 @@ from proreus.worlds.inference.simulation.spending import spending
 
 SCALER = "externalscaler.ExternalScaler"
 HPA_SYNC = 15.0
-POOL = "mixed"
+POOL: Role = "mixed"
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,11 @@ class Keda:
         spec = self._call("GetMetricSpec", self._object, messages.GetMetricSpecResponse).metricSpecs[0]
         self._metric, self._target = spec.metricName, spec.targetSizeFloat or float(spec.targetSize)
 
-    def _call(self, method: str, request: object, answer: type) -> object:
+    def _call(self, method: str, request: Any, answer: Any) -> Any:
         ask = self._channel.unary_unary(
             f"/{SCALER}/{method}",
             request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=answer.FromString,  # type: ignore[attr-defined]
+            response_deserializer=answer.FromString,
         )
         return ask(request, timeout=30.0)
 
@@ -85,14 +87,14 @@ def hpa_replicas(amount: float, target: float, current: int, tolerance: float) -
 
 
 @contextmanager
-def scaler(fleet: SimulatedFleet, **options: object) -> Iterator[tuple[ScalerService, int]]:
+def scaler(fleet: SimulatedFleet, **options: Any) -> Iterator[tuple[ScalerService, int]]:
     """A scaler whose clock is that of the trace, and its port."""
     service = ScalerService(
         ScalerServiceOptions(
             profile=profiled_ability,
             clock=lambda: fleet.now,
             ticking=False,
-            **options,  # type: ignore[arg-type]
+            **options,
         )
     )
     try:

@@ -16,13 +16,13 @@ from proreus.cli.output import new_console, write_json
 from proreus.cli.serve import told_to_end
 from proreus.model.errors import UsageError, needs_extra
 from proreus.serving.hosts import is_loopback
-from proreus.worlds.inference.policies.catalogue import POLICIES
 
 _PORT, _HTTP_PORT = 6000, 6001
-_DESCRIPTION = f"""KEDA's external scaler (gRPC): replicas of vLLM services by any controller.
+_DESCRIPTION = """KEDA's external scaler (gRPC): replicas of vLLM by any controller.
 
-The metadata of a trigger name the policy, the metrics and the limits: docs/serving.md. Policies that they may
-name: {", ".join(POLICIES.names)}, and what --policy gives.
+What a trigger's metadata may say: docs/serving.md.
+
+Rules that they may name: proreus compare inference --help.
 
 Example: proreus serve scaler --port 6000 --policy runs/x"""
 

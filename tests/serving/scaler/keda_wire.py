@@ -106,4 +106,4 @@ class Keda:
 
     def replicas(self, name: str, metadata: dict[str, str]) -> int:
         """As the autoscaler reads it."""
-        return round(self.value(name, metadata).metricValueFloat)
+        return int(self.value(name, metadata).metricValueFloat)

@@ -62,9 +62,14 @@ def test_what_was_observed_since_is_what_came_later(before: list[float], later: 
 
 def sample(at: float, ended: float = 0.0, **more: float) -> ReplicaSample:
     fields = {"running": 0.0, "waiting": 0.0, "kv_use": 0.0, "prompt_tokens": 0.0, "output_tokens": 0.0}
-    empty = (nothing(TTFT_BOUNDS), nothing(TBT_BOUNDS), nothing(REQUEST_BOUNDS))
-    values = {**fields, **more}
-    return ReplicaSample(at, *(values[name] for name in fields), ended, *empty)
+    return ReplicaSample(
+        at=at,
+        ended=ended,
+        ttft=nothing(TTFT_BOUNDS),
+        tbt=nothing(TBT_BOUNDS),
+        wait=nothing(REQUEST_BOUNDS),
+        **{**fields, **more},
+    )
 
 
 def test_arrivals_are_ends_and_what_is_under_way_in_addition() -> None:

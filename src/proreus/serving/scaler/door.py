@@ -29,6 +29,7 @@ class ScalerDoor(GuardedDoor):
 
     def __init__(self, objects: ScaledObjects, guards: Guards, options: GrpcOptions) -> None:
         self._objects = objects
+        self._streaming: dict[object, Send] = {}
         super().__init__(guards, options)
         self._open_streams = Watchers(_STREAMS, _STREAMS_EACH)
         self.tell_health(METRICS_HEALTH, serving=True)
@@ -46,6 +47,12 @@ class ScalerDoor(GuardedDoor):
                 "StreamMetricSpec": stream(not_blocking(self.stream_metric_spec)),
             },
         )
+
+    def drain(self) -> None:
+        """End the streams too, which would never end by themselves; KEDA opens them again elsewhere."""
+        super().drain()
+        for send in list(self._streaming.values()):
+            send(None)
 
     def is_active(self, data: bytes, context: Context) -> bytes:
         """IsActive: whether any replica is wanted."""
@@ -82,7 +89,7 @@ class ScalerDoor(GuardedDoor):
                 send(answer)
 
         try:
-            asked = _object(_ref(self._opened(requests, context)))
+            asked = _object(_ref(self._opened(requests, context, send)))
             stop = self._objects.listen(*asked, told)
         except Refused as refused:
             self._refuse(refused, context)
@@ -94,16 +101,20 @@ class ScalerDoor(GuardedDoor):
     def stream_metric_spec(self, requests: Iterator[bytes], context: Context, send: Send) -> None:
         """StreamMetricSpec: now; an object whose metadata change is asked for anew by KEDA itself."""
         try:
-            asked = _object(_ref(self._opened(requests, context)))
+            asked = _object(_ref(self._opened(requests, context, send)))
             send(_spec(self._objects.metric(*asked)))
         except Refused as refused:
             self._refuse(refused, context)
         except grpc.RpcError as error:
             self._fail(error, context)
 
-    def _opened(self, requests: Iterator[bytes], context: Context) -> bytes:
+    def _opened(self, requests: Iterator[bytes], context: Context, send: Send) -> bytes:
         self._begin(context)
         self._open_streams.enter(context)
+        key = object()
+        self._streaming[key] = send
+        if not context.add_callback(lambda: self._streaming.pop(key, None)):
+            del self._streaming[key]
         return self._messages.next(requests, context)
 
 

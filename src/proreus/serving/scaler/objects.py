@@ -230,8 +230,8 @@ class ScaledObjects:
             fields = {"object": one.name, "by": decided.by, "reason": decided.reason, "why": decided.why}
             _log.log(level, "who decides", extra={"fields": fields})
         if before is None or before.replicas != decided.replicas:
-            fields = {"object": one.name, "replicas": dict(decided.replicas), "why": decided.why}
-            _log.info("replicas", extra={"fields": fields})
+            asked_for = {"object": one.name, "replicas": dict(decided.replicas), "why": decided.why}
+            _log.info("replicas", extra={"fields": asked_for})
             for role, told in list(one.listeners.values()):
                 told(decided.replicas[role])
 

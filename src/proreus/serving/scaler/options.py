@@ -135,7 +135,7 @@ def read_metadata(metadata: Mapping[str, str], profile: Profile) -> Asked:
     """What they mean; what cannot be meant is refused by the name of its field."""
     fields = _Fields(metadata)
     fields.text("scalerAddress")
-    role: Role = ROLES[ROLES.index(fields.one_of("role", "mixed", ROLES))]  # type: ignore[arg-type]
+    role: Role = ROLES[ROLES.index(fields.one_of("role", "mixed", ROLES))]
     roles: tuple[Role, ...] = ("mixed",) if role == "mixed" else ("prompt", "token")
     metric = fields.text("metricName", "proreus-replicas")
     if not metric or not all(letter.isalnum() or letter in "-_." for letter in metric):
