@@ -91,6 +91,8 @@ class ScalerArguments:
     """Runs, checkpoints and policies of your own that metadata may name, just as they are named here."""
     shadow_log: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Where objects in shadow write what they would have done, a JSON object a line."""
+    state: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Where the numbers of replicas asked for are kept, for when the scaler is started anew."""
     security: ScalerSecurity = field(default_factory=ScalerSecurity)
     limits: ScalerLimits = field(default_factory=ScalerLimits)
     common: Common = field(default_factory=Common)
@@ -128,6 +130,7 @@ def run(words: Sequence[str]) -> int:
                 fetch=FetchLimits(limits.scrape_bytes, limits.scrape_seconds, hosts=security.metrics_host),
                 shadow_log=arguments.shadow_log,
                 shadow_bytes=limits.max_shadow_log,
+                memory=arguments.state,
                 credentials=credentials,
                 clients=security.tls_client_ca,
                 rate=limits.rate,

@@ -88,6 +88,7 @@ def test_streams_tell_at_once_and_hold_no_thread(fake: FakeReplicas, clock: Cloc
         ({"policy": "no_such"}, "policy"),
         ({"policy": "/etc/passwd"}, "policy"),
         ({"policy": "os:system"}, "policy"),
+        ({"policy": "oracle"}, "policy"),
         ({"fallback": "no_such"}, "fallback"),
         ({"replica": "3"}, "replica"),
         ({"metricName": "a b"}, "metricName"),

@@ -16,6 +16,7 @@ from proreus.serving.metrics import Measurements
 from proreus.serving.scaler.deciding import Controlling, Decided
 from proreus.serving.scaler.fetching import Fetcher
 from proreus.serving.scaler.options import Asked, Profile, ScalerOptions, read_metadata
+from proreus.serving.scaler.remembering import Memory, Remembered
 from proreus.serving.scaler.shadow import ShadowLog
 from proreus.serving.scaler.sources import read_all
 from proreus.serving.values import Refusal, Refused, invalid
@@ -27,6 +28,8 @@ _MOST_OBJECTS = 256
 _FORGOTTEN_SECONDS = 900.0
 """After so long without a question an object is gone: KEDA asks every half a minute."""
 _TICK_SECONDS = 0.5
+_NOTED_SECONDS = 300.0
+"""What is remembered is written again after so long, that it does not grow old."""
 _LOOKING_AT_ONCE = 8
 Policies = Callable[[str], AnyPolicy]
 """A policy by the name that metadata give it."""
@@ -43,6 +46,7 @@ class Surroundings:
     measurements: Measurements
     clock: Callable[[], float] = time.time
     shadow_log: ShadowLog | None = None
+    memory: Memory | None = None
 
 
 @dataclass
@@ -59,6 +63,15 @@ class _Object:
     known: bool = False
     """Whether it has ever looked."""
     listeners: dict[object, tuple[Role, Told]] = field(default_factory=dict)
+    noted: Remembered | None = None
+    """What was last remembered of it."""
+
+    def state(self, now: float) -> Remembered | None:
+        """What is worth remembering of it."""
+        if self.controlling.wanted is None:
+            return None
+        starts = {role: one.seen for role, one in self.controlling.collector.starts.items()}
+        return Remembered(now, dict(self.controlling.wanted), starts)
 
 
 class ScaledObjects:
@@ -165,14 +178,17 @@ class ScaledObjects:
         now = self._around.clock()
         with self._lock:
             before = self._objects.get(place)
+            if before is not None and before.options == asked.options:
+                return before
             if before is None:
                 self._make_room(now)
-            elif before.options == asked.options:
-                return before
-            elif before.controlling.wanted is not None:
-                starts = {role: one.seen for role, one in before.controlling.collector.starts.items()}
-                made.controlling.go_on_from(now, before.controlling.wanted, starts)
+                memory = self._around.memory
+                known = None if memory is None else memory.of(made.name, now)
+            else:
+                known = before.state(now)
                 made.listeners.update(before.listeners)
+            if known is not None and known.wanted.keys() == made.options.sources.keys():
+                made.controlling.go_on_from(now, known.wanted, known.starts)
             made.asked_at = now
             self._objects[place] = made
         return made
@@ -220,7 +236,17 @@ class ScaledObjects:
             around.measurements.count("proreus_scaler_decisions", by="nobody", reason="unknown")
             return
         around.measurements.count("proreus_scaler_decisions", by=decided.by, reason=decided.reason or "none")
+        self._remember(one, now)
         self._tell(one, before, decided)
+
+    def _remember(self, one: _Object, now: float) -> None:
+        state, noted = one.state(now), one.noted
+        if self._around.memory is None or state is None:
+            return
+        changed = noted is None or (state.wanted, state.starts) != (noted.wanted, noted.starts)
+        if noted is None or changed or now - noted.at >= _NOTED_SECONDS:
+            one.noted = state
+            self._around.memory.note(one.name, state)
 
     def _tell(self, one: _Object, before: Decided | None, decided: Decided) -> None:
         if one.options.shadow != "off" and self._around.shadow_log is not None:

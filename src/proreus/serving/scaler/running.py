@@ -24,12 +24,14 @@ from proreus.serving.scaler.door import METRICS_HEALTH, ScalerDoor
 from proreus.serving.scaler.fetching import Fetcher, FetchLimits
 from proreus.serving.scaler.objects import ScaledObjects, Surroundings
 from proreus.serving.scaler.options import Profile
+from proreus.serving.scaler.remembering import Memory
 from proreus.serving.scaler.shadow import ShadowLog
 from proreus.worlds.inference.policies.catalogue import POLICIES
 
 _MESSAGE_BYTES = 256 * 1024
 _BODY_BYTES = 1024
 _METRICS = "text/plain"
+_SEES_THE_FUTURE = frozenset({"oracle"})
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class ScalerServiceOptions:
     fetch: FetchLimits = field(default_factory=FetchLimits)
     shadow_log: Path | None = None
     shadow_bytes: int = 64 * 1024 * 1024
+    memory: Path | None = None
+    """The file of what is remembered when the scaler starts anew."""
     credentials: tuple[Path, Path] | None = None
     """Certificate and key for TLS."""
     clients: Path | None = None
@@ -82,6 +86,7 @@ class ScalerService:
                 self.measurements,
                 options.clock,
                 self._shadow_log,
+                None if options.memory is None else Memory(options.memory),
             )
         )
         self._admission = Admission(None, options.rate)
@@ -91,6 +96,8 @@ class ScalerService:
     def _policy(self, name: str) -> AnyPolicy:
         """Nothing that a caller sends names a file, unless the operator has named it before."""
         known = name in self.options.policies or name.partition("@")[0] in POLICIES.names
+        if name in _SEES_THE_FUTURE:
+            raise UsageError(f"{name!r} sees what will come, which nobody tells a scaler")
         if not known:
             there = ", ".join((*POLICIES.names, *self.options.policies))
             raise UsageError(f"{name!r} is none of {there}; others are given with --policy")

@@ -78,12 +78,14 @@ class Counting:
         arrival = np.concatenate([rows[:, c.L_ARRIVAL], run.moment[busy, c.ARRIVED]])
         prompt = np.concatenate([rows[:, c.L_PROMPT], run.trace.prompt[request]])
         number = np.concatenate([rows[:, c.L_PROMPT_BY], run.slot[busy, c.PROMPT_BY]])
+        elsewhere = number != np.concatenate([rows[:, c.L_TOKEN_BY], run.slot[busy, c.TOKEN_BY]])
         fresh = (first > self._until) & (first <= self._cluster.now)
         for one in np.unique(number[fresh]).astype(int).tolist():
             mine = fresh & (number == one)
             counted = self.of(one)
             counted.ttft.add(first[mine] - arrival[mine])
             counted.prompt_tokens += float(prompt[mine].sum())
+            counted.ended += float((mine & elsewhere).sum())  # here it is over, with one token
             self._tokens_of_ended[one] = self._tokens_of_ended.get(one, 0.0) + float(mine.sum())
 
     def _count_ends(self, rows: F64) -> None:

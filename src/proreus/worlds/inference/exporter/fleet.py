@@ -14,10 +14,8 @@ from proreus.worlds.inference.model import vllm
 from proreus.worlds.inference.model.cluster import ROLES, Role
 from proreus.worlds.inference.model.life import Limits
 from proreus.worlds.inference.model.requests import RequestTrace
-from proreus.worlds.inference.model.roofline import roofline
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
 from proreus.worlds.inference.simulation.scaling import ScalingManager
 from proreus.worlds.inference.simulation.spending import spending
 
@@ -28,15 +26,13 @@ class SimulatedFleet:
     """The replicas of a scenario, by the places that they take; one pool is one Deployment."""
 
     def __init__(self, scenario: InferenceScenario, trace: RequestTrace, seed: int = 0) -> None:
-        spec, control = scenario.machines.spec(), scenario.control
-        kind = spec.kinds[0]
-        timings = {kind.timing: roofline(kind.model, kind.gpu, kind.gpus)}
-        self.cluster = Cluster(spec, trace, timings, seed, control.limits.most_in_total)
+        control = scenario.control
+        self.cluster = scenario.start(trace, seed).cluster
         # Who scales knows the limits; a Deployment takes any number there are servers for.
         bounds = Limits(least=0, most_in_total=control.limits.most_in_total)
         self._manager = ScalingManager(self.cluster, bounds, control.start)
         self._counting = Counting(self.cluster)
-        self.model_name = kind.model.name
+        self._counting.follow()
         self.places = control.limits.most_in_total
         """Replicas that there can be."""
 
@@ -94,46 +90,48 @@ class SimulatedFleet:
         counted = self._counting.of(int(fleet[c.NUMBER]))
         room = float(fleet[c.CAPACITY] - fleet[c.WEIGHTS])
         waiting = float(run.waiting.size[place] + run.inbound.size[place])
-        yield self._gauge(vllm.RUNNING, "Requests in the batch.", float(fleet[c.BATCH]))
-        yield self._gauge(vllm.WAITING, "Requests that wait.", waiting)
         kv_use = float(fleet[c.MEMORY] - fleet[c.WEIGHTS]) / room
-        yield self._gauge(vllm.KV_USE, "Share of the KV memory in use.", kv_use)
-        yield self._counter(vllm.PROMPT_TOKENS, "Tokens of prompts.", counted.prompt_tokens)
-        yield self._counter(vllm.OUTPUT_TOKENS, "Tokens generated.", counted.output_tokens)
-        yield self._ended(counted)
-        yield self._histogram(vllm.TTFT, "Seconds to the first token.", counted.ttft)
-        yield self._histogram(vllm.TBT, "Seconds a token, by request.", counted.tbt)
-        yield self._histogram(vllm.E2E, "Seconds of requests.", counted.e2e)
-        yield self._histogram(vllm.QUEUE_TIME, "Seconds in the queue.", counted.wait)
-
-    @property
-    def _labels(self) -> tuple[str, str]:
-        return (self.model_name, _ENGINE)
-
-    def _gauge(self, name: str, says: str, value: float) -> Metric:
-        family = GaugeMetricFamily(name, says, labels=_LABELS)
-        family.add_metric(self._labels, value)
-        return family
-
-    def _counter(self, name: str, says: str, value: float) -> Metric:
-        family = CounterMetricFamily(name, says, labels=_LABELS)
-        family.add_metric(self._labels, value)
-        return family
-
-    def _ended(self, counted: Counted) -> Metric:
-        family = CounterMetricFamily(vllm.ENDED, "Requests that ended.", labels=(*_LABELS, vllm.REASON_LABEL))
-        family.add_metric((*self._labels, "stop"), counted.ended)
-        return family
-
-    def _histogram(self, name: str, says: str, observed: Observed) -> Metric:
-        family = HistogramMetricFamily(name, says, labels=_LABELS)
-        bounds = (*map(repr, observed.bounds), "+Inf")
-        buckets = list(zip(bounds, observed.counts.cumsum().tolist(), strict=True))
-        family.add_metric(self._labels, buckets, observed.total)
-        return family
+        labels = (self.cluster.spec.kinds[fleet[c.KIND]].model.name, _ENGINE)
+        for name, says, value in (
+            (vllm.RUNNING, "Requests in the batch.", float(fleet[c.BATCH])),
+            (vllm.WAITING, "Requests that wait.", waiting),
+            (vllm.KV_USE, "Share of the KV memory in use.", kv_use),
+        ):
+            gauge = GaugeMetricFamily(name, says, labels=_LABELS)
+            gauge.add_metric(labels, value)
+            yield gauge
+        yield from _counters(counted, labels)
+        for name, says, observed in (
+            (vllm.TTFT, "Seconds to the first token.", counted.ttft),
+            (vllm.TBT, "Seconds a token, by request.", counted.tbt),
+            (vllm.E2E, "Seconds of requests.", counted.e2e),
+            (vllm.QUEUE_TIME, "Seconds in the queue.", counted.wait),
+        ):
+            yield _histogram(name, says, labels, observed)
 
 
 _LABELS = (vllm.MODEL_LABEL, vllm.ENGINE_LABEL)
+
+
+def _counters(counted: Counted, labels: tuple[str, str]) -> Iterator[Metric]:
+    for name, says, value in (
+        (vllm.PROMPT_TOKENS, "Tokens of prompts.", counted.prompt_tokens),
+        (vllm.OUTPUT_TOKENS, "Tokens generated.", counted.output_tokens),
+    ):
+        counter = CounterMetricFamily(name, says, labels=_LABELS)
+        counter.add_metric(labels, value)
+        yield counter
+    ended = CounterMetricFamily(vllm.ENDED, "Requests that ended.", labels=(*_LABELS, vllm.REASON_LABEL))
+    ended.add_metric((*labels, "stop"), counted.ended)
+    yield ended
+
+
+def _histogram(name: str, says: str, labels: tuple[str, str], observed: Observed) -> Metric:
+    family = HistogramMetricFamily(name, says, labels=_LABELS)
+    bounds = (*map(repr, observed.bounds), "+Inf")
+    buckets = list(zip(bounds, observed.counts.cumsum().tolist(), strict=True))
+    family.add_metric(labels, buckets, observed.total)
+    return family
 
 
 class _Replica(Collector):

@@ -212,5 +212,6 @@ class LiveCollector:
             met=met.value,
             ttft_slack=0.0 if first.ttft is None else first.ttft.quantile(_LATE) / promised.ttft,
             tbt_slack=0.0 if last.tbt is None else last.tbt.quantile(_LATE) / promised.tbt,
+            met_width=met.width,
         )
         return traffic, met

@@ -44,7 +44,8 @@ class Starts:
 
     def ordered(self, now: float, wanted: int) -> None:
         """So many are to serve."""
-        more = wanted > self._wanted
+        # What was asked for before anybody looked may have been starting for a while.
+        more = wanted > self._wanted and self._serving is not None
         self._wanted = wanted
         self._reconcile(now, asked_for=more)
 
