@@ -138,6 +138,7 @@ def run(words: Sequence[str]) -> int:
                 seed=arguments.common.seed,
             )
         )
+        profiled_ability("llama3-8b", "h100-80gb", 1)  # compiled now, not when KEDA waits for an answer
         ending.loaded()
         try:
             port = service.open_grpc(arguments.host, arguments.port)

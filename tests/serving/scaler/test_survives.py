@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -26,6 +27,14 @@ class Slow:
     def decide(self, seen):
         time.sleep(1.0)
         return Scale(mixed=5)
+
+class Hangs:
+    def __init__(self):
+        self.asked = 0
+    def decide(self, seen):
+        self.asked += 1
+        time.sleep(3.0 if self.asked > 2 else 0.0)
+        return Scale()
 
 class Unsure:
     def unsure(self, seen):
@@ -118,6 +127,35 @@ def test_one_hostile_replica_of_three_changes_nothing(name: str, fake: FakeRepli
         assert service.measurements.counted("proreus_scaler_decisions", by="policy") == 2
 
 
+def test_a_slow_service_holds_up_no_other(fake: FakeReplicas, clock: Clock) -> None:
+    places = {f"slow{number}": dripping_head for number in range(64)}
+    fake.places.update(places, a=Says())
+    slow = {"metrics": fake.urls(*places), **NUMBERS}
+    quick = {"metrics": fake.urls("a"), **NUMBERS}
+    with running_scaler(clock) as (_, port), Keda(port) as keda:
+        stuck = threading.Thread(target=lambda: _refused(keda, slow))
+        stuck.start()
+        time.sleep(0.2)
+        began = time.monotonic()
+        assert keda.replicas("quick", quick) == 1
+        assert time.monotonic() - began < 0.8
+        stuck.join()
+
+
+def _refused(keda: Keda, metadata: dict[str, str]) -> None:
+    with pytest.raises(grpc.RpcError):
+        keda.replicas("slow", metadata)
+
+
+def test_one_line_without_end_is_not_parsed(fake: FakeReplicas, clock: Clock) -> None:
+    fake.places["a"] = 'vllm:num_requests_running{a="' + '\\"' * 1_000_000 + '"} 1\n'
+    with running_scaler(clock) as (service, port), Keda(port) as keda:
+        began = time.monotonic()
+        _refused(keda, {"metrics": fake.urls("a"), **NUMBERS})
+        assert time.monotonic() - began < 5.0
+        assert service.measurements.counted("proreus_scaler_unreadable", reason="too_large") == 1
+
+
 def test_a_name_that_leads_to_secrets_is_not_asked(clock: Clock) -> None:
     metadata = {"metrics": "http://169.254.169.254/latest/meta-data/", **NUMBERS}
     with running_scaler(clock) as (service, port), Keda(port) as keda:
@@ -178,6 +216,32 @@ def test_the_rule_stands_in_for_a_policy(
     with running_scaler(clock, policies=(f"{own}:{name}",)) as (service, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 2  # as `threshold` says
         assert service.measurements.counted("proreus_scaler_decisions", by="rule", reason=reason) == 1
+
+
+def test_a_policy_that_was_quick_and_hangs_holds_nobody_up(
+    fake: FakeReplicas, clock: Clock, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(OWN)
+    fake.places["a"] = Says()
+    metadata = {"metrics": fake.urls("a"), "policy": f"{own}:Hangs", "deadlineMs": "200", **NUMBERS}
+    with running_scaler(clock, policies=(f"{own}:Hangs",)) as (service, port), Keda(port) as keda:
+        for _ in range(3):
+            began = time.monotonic()
+            assert keda.replicas("vllm", metadata) == 1
+            assert time.monotonic() - began < 2.0
+            clock.now += 10
+        assert service.measurements.counted("proreus_scaler_decisions", by="rule", reason="slow") == 1
+
+
+def test_in_shadow_others_may_scale(fake: FakeReplicas, clock: Clock) -> None:
+    fake.places["a"] = Says()
+    metadata = {"metrics": fake.urls("a", "b", "c"), "shadow": "current", **NUMBERS}
+    with running_scaler(clock) as (_, port), Keda(port) as keda:
+        assert keda.replicas("vllm", metadata) == 1
+        fake.places.update(b=Says(), c=Says())
+        clock.now += 10
+        assert keda.replicas("vllm", metadata) == 3
 
 
 def test_where_most_replicas_are_unreadable_the_rule_decides(

@@ -81,10 +81,11 @@ class Controlling:
         self._want(now, {role: min(max(count, rails.least), rails.most) for role, count in wanted.items()})
 
     def _want(self, now: float, wanted: Mapping[Role, int]) -> None:
-        if self._wanted is not None and dict(wanted) != self._wanted:
+        if dict(wanted) != self._wanted:
             self._changed_at = now
         self._wanted = dict(wanted)
-        self.collector.ordered(now, self._wanted)
+        if self.options.shadow != "current":  # there somebody else asks for replicas, nobody knows how many
+            self.collector.ordered(now, self._wanted)
 
     def silent_seconds(self, now: float) -> float:
         """Since any replica could be read; infinite where none ever was."""
@@ -122,10 +123,11 @@ class Controlling:
         why = ""
         rule: dict[Role, int] | None = None
         try:
-            rule = self._targets(self._rule.decide(seen), seen)
+            decided = self._limited(lambda: self._rule.decide(seen), self.options.deadline_seconds)
+            rule = self._targets(decided, seen)
         except _NotThePolicy as error:
             why = f"the rule: {error}"
-        except Exception as error:  # noqa: BLE001 - a stranger's rule may raise anything
+        except Exception as error:  # noqa: BLE001 - a stranger's rule may raise anything, or be slow
             why = f"the rule raised {type(error).__name__}: {error}"
         policy: dict[Role, int] | None = None
         try:

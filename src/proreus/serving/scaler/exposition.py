@@ -19,6 +19,7 @@ from proreus.worlds.inference.state.replicas import Absent, Reading, ReplicaSamp
 
 MOST_SERIES = 20_000
 """Of one replica; a real one has hundreds."""
+_LONGEST_LINE = 16 * 1024
 _MOST_REQUESTS, _MOST_COUNTED = 1e7, 1e18
 """More than these at a replica are a mistake."""
 _FULL = 1.0 + 1e-6
@@ -51,8 +52,8 @@ def read_text(text: str, at: float, model_name: str = "") -> Reading:
     """A replica's /metrics."""
     # Most of a body is other families: left out before it is parsed. A comment gives a family its type.
     lines = [line for line in text.split("\n") if line.startswith(("vllm:", "# TYPE vllm:"))]
-    if len(lines) > MOST_SERIES:
-        return Unreadable("too_large", f"more than {MOST_SERIES} series")
+    if len(lines) > MOST_SERIES or any(len(line) > _LONGEST_LINE for line in lines):
+        return Unreadable("too_large", f"more than {MOST_SERIES} series, or one far too long")
     try:
         found = [
             Series(sample.name, sample.labels, float(sample.value))

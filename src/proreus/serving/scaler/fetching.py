@@ -32,7 +32,7 @@ class FetchLimits:
     body_bytes: int = 4 * 1024 * 1024
     seconds: float = 5.0
     at_once: int = 32
-    """Requests under way to all servers."""
+    """Requests under way for one object: whoever is slow holds up nobody else's."""
     hosts: tuple[str, ...] = ()
     """Names (patterns) that may be asked; none: all."""
 
@@ -43,7 +43,6 @@ class Fetcher:
     def __init__(self, limits: FetchLimits | None = None) -> None:
         self.limits = limits or FetchLimits()
         self._loop = asyncio.new_event_loop()
-        self._slots = asyncio.Semaphore(self.limits.at_once)
         self._thread = threading.Thread(target=self._loop.run_forever, name="scrape", daemon=True)
         self._thread.start()
         self._client = httpx.AsyncClient(
@@ -65,13 +64,17 @@ class Fetcher:
         self._thread.join(5.0)
         self._loop.close()
 
+    def slots(self) -> asyncio.Semaphore:
+        """Those of one object."""
+        return asyncio.Semaphore(self.limits.at_once)
+
     async def get(
-        self, url: str, address: str = "", query: Sequence[tuple[str, str]] = ()
+        self, slots: asyncio.Semaphore, url: str, address: str, query: Sequence[tuple[str, str]] = ()
     ) -> str | Absent | Unreadable:
         """The body at a URL; `address`: which of its host's is asked."""
         limits = self.limits
         try:
-            async with asyncio.timeout(limits.seconds), self._slots:
+            async with asyncio.timeout(limits.seconds), slots:
                 return await self._get(url, address, query)
         except TimeoutError:
             return Unreadable("too_slow", f"no whole answer within {limits.seconds:g} s")

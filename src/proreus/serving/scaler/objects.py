@@ -123,7 +123,8 @@ class ScaledObjects:
         asked = self._read(metadata)
         found = self._object(namespace, name, asked)
         found.asked_at = self._around.clock()
-        self._look_if_due(found)
+        if self._ticker is None or not found.known:  # else somebody else looks, and nobody has to wait
+            self._look_if_due(found)
         wanted = found.controlling.wanted
         if wanted is None:
             why = "" if found.decided is None else found.decided.why
@@ -208,7 +209,7 @@ class ScaledObjects:
                 made[field_] = self._around.policies(wanted)
             except ProreusError as error:
                 raise invalid(field_, str(error)) from error
-        guard = Guard()
+        guard = Guard(inline=False)  # a decision every few seconds can afford a thread, and none can hang
         controlling = Controlling(options, made["policy"], made["fallback"], guard.run)
         return _Object(name, options, controlling)
 
