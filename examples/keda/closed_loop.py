@@ -116,6 +116,7 @@ def metadata_of(scenario: InferenceScenario, exporter: ExporterServer, policy: s
         "most": str(limits.most_in_total),
         "interval": str(scenario.control.interval),
         "startSeconds": "60",
+        "cooldownSeconds": "0",
     }
 
 
@@ -129,7 +130,16 @@ def play(
     with scaler(fleet, policies=(metadata["policy"],)) as (service, port):
         fleet.advance(scenario.control.interval)  # a service runs before somebody scales it
         keda = Keda(port, "vllm", metadata)
+        look_at = sync_at = fleet.now
         while fleet.now < last:
+            if fleet.now >= look_at:
+                look_at += scenario.control.interval
+                service.objects.look_at_what_is_due()
+            if fleet.now < sync_at:
+                with exporter.lock:
+                    fleet.advance(min(look_at, sync_at, last))
+                continue
+            sync_at += HPA_SYNC
             current = fleet.replicas(POOL)
             desired = keda.desired(current, tolerance)
             wanted = (service.objects.wanted("llm", "vllm") or {}).get(POOL, 0)
@@ -139,7 +149,7 @@ def play(
                 waiting = int(fleet.cluster.run.waiting.size.sum())
             history.append(Moment(fleet.now, wanted, fleet.replicas(POOL), serving, waiting))
             with exporter.lock:
-                fleet.advance(min(fleet.now + HPA_SYNC, last))
+                fleet.advance(min(look_at, sync_at, last))
         keda.close()
     return history
 

@@ -147,7 +147,7 @@ def running_scaler(clock: Callable[[], float], **options: Any) -> Iterator[tuple
         "profile": lambda model, gpu, gpus: ABILITY,
         "clock": clock,
         "ticking": False,
-        "fetch": FetchLimits(seconds=1.0),
+        "fetch": FetchLimits(seconds=10.0),
         **options,
     }
     service = ScalerService(ScalerServiceOptions(**given))

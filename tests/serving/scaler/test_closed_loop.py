@@ -15,7 +15,7 @@ from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario
 BASE = PRESETS["colocated"]
 SCENARIO = replace(
     BASE,
-    load_=replace(BASE.load_, seconds=400.0, rate=40.0, urgent=1.0),
+    load_=replace(BASE.load_, seconds=240.0, rate=40.0, urgent=1.0),
     machines=replace(BASE.machines, mixed=1),
     control=replace(BASE.control, start=starting_within(40.0), limits=Limits(1, most_in_total=8)),
 )

@@ -66,7 +66,7 @@ def test_it_scales_by_itself_and_ends_when_told(fake: FakeReplicas, tmp_path: Pa
             began = time.monotonic()
             assert process.end(signal.SIGTERM) == 0
             assert list(stream) == []
-            assert time.monotonic() - began < 8.0  # an open stream holds nobody up
+            assert time.monotonic() - began < 9.5  # an open stream holds nobody up
     finally:
         process.kill()
     assert "no replica answers" in (tmp_path / "stderr.txt").read_text()

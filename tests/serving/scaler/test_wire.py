@@ -59,7 +59,7 @@ def test_streams_tell_at_once_and_hold_no_thread(fake: FakeReplicas, clock: Cloc
     fake.places["a"] = Says()
     metadata = {"metrics": fake.urls("a"), **NUMBERS}
     with running_scaler(clock, threads=1) as (_, port), Keda(port) as keda:
-        streams = [keda.stream("StreamIsActive", reference(f"o{n}", metadata)) for n in range(40)]
+        streams = [keda.stream("StreamIsActive", reference(f"o{n}", metadata)) for n in range(20)]
         assert {next(stream) for stream in streams} == {b"\x08\x01"}
         specs = keda.stream("StreamMetricSpec", reference("o1", metadata))
         assert next(specs) == keda.call("GetMetricSpec", reference("o1", metadata))

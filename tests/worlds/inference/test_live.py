@@ -65,6 +65,7 @@ def sample(at: float, ended: float = 0.0, **more: float) -> ReplicaSample:
     return ReplicaSample(
         at=at,
         ended=ended,
+        served=ended,
         ttft=nothing(TTFT_BOUNDS),
         tbt=nothing(TBT_BOUNDS),
         wait=nothing(REQUEST_BOUNDS),
@@ -81,6 +82,14 @@ def test_a_replica_that_restarted_counts_from_nothing() -> None:
     moved = movement(sample(20.0, ended=3, running=2), sample(10.0, ended=5_000, running=50))
     assert moved.began_anew
     assert (moved.arrived, moved.ended) == (5.0, 3.0)
+
+
+def test_prompts_that_are_computed_count_as_pending() -> None:
+    first_tokens = observed([0.1] * 12)
+    one = replace(sample(10.0, ended=10, running=5, waiting=2), ttft=first_tokens)
+    assert one.prompts == 5.0  # 17 came, 12 have had a token
+    assert replace(one, served=2.0).prompts == 2.0  # many were aborted: those that wait at least
+    assert replace(one, served=500.0).prompts == 7.0
 
 
 def collector(**more: object) -> LiveCollector:
@@ -173,6 +182,7 @@ def test_it_sees_what_the_collector_of_the_simulator_sees() -> None:
     fleet = SimulatedFleet(scenario, scenario.load(0))
     inside = Collector(fleet.cluster, scenario.control)
     live = LiveCollector(LiveOptions({"mixed": ABILITY}, scenario.control.limits, start_seconds=45.0))
+    pending: list[tuple[int, int]] = []
     for step in range(1, 20):
         fleet.advance(10.0 * step)
         readings: dict[str, Reading] = {}
@@ -186,6 +196,7 @@ def test_it_sees_what_the_collector_of_the_simulator_sees() -> None:
         assert len(mine.starting) == len(pool.starting)
         assert mine.kv_use == pytest.approx(pool.kv_use)
         assert mine.starting == pytest.approx(pool.starting)
+        pending.append((mine.pending_tokens, pool.pending_tokens))
         if step > 1 and not pool.draining:
             assert seen.traffic.requests == pytest.approx(true.traffic.requests)
             assert seen.traffic.ended == true.traffic.ended
@@ -196,4 +207,7 @@ def test_it_sees_what_the_collector_of_the_simulator_sees() -> None:
             live.ordered(fleet.now, {"mixed": 6})
         elif step == 1:
             live.ordered(fleet.now, {"mixed": fleet.replicas("mixed")})
+    # By the usual prompt, where the simulator knows each; long ones are computed longer.
+    guessed, planned = np.array(pending, dtype=float).sum(axis=0)
+    assert 0.4 * planned < guessed < 1.6 * planned
     assert live.starts["mixed"].seconds == pytest.approx(50.0)  # seen at the first look behind 45 s

@@ -30,6 +30,8 @@ _HISTOGRAMS = {
 }
 _GAUGES = (vllm.RUNNING, vllm.WAITING, vllm.KV_USE)
 _COUNTERS = (f"{vllm.PROMPT_TOKENS}_total", f"{vllm.OUTPUT_TOKENS}_total", f"{vllm.ENDED}_total")
+_ENDED = f"{vllm.ENDED}_total"
+_CUT_SHORT = frozenset({"abort", "error"})
 _PARTS = tuple(f"{name}_{part}" for name in _HISTOGRAMS for part in ("bucket", "sum", "count"))
 NAMES = frozenset((*_GAUGES, *_COUNTERS, *_PARTS))
 """The series that are read; all others are passed over."""
@@ -71,6 +73,7 @@ def read_series(series: Iterable[Series], at: float, model_name: str = "") -> Re
     mine = [one for one in series if not model_name or one.labels.get(vllm.MODEL_LABEL) == model_name]
     values: dict[str, list[float]] = defaultdict(list)
     buckets: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    served = 0.0
     try:
         for one in mine:
             value = _possible(one)
@@ -78,6 +81,8 @@ def read_series(series: Iterable[Series], at: float, model_name: str = "") -> Re
                 buckets[one.name.removesuffix("_bucket")][_bound(one)] += value
             else:
                 values[one.name].append(value)
+            if one.name == _ENDED and one.labels.get(vllm.REASON_LABEL) not in _CUT_SHORT:
+                served += value
         if any(name not in values for name in _GAUGES):
             return Absent("it serves no such model (yet)")
         histograms = {
@@ -95,6 +100,7 @@ def read_series(series: Iterable[Series], at: float, model_name: str = "") -> Re
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
         ended=ended,
+        served=served,
         ttft=histograms[vllm.TTFT],
         tbt=histograms[vllm.TBT],
         wait=histograms[vllm.QUEUE_TIME],

@@ -262,14 +262,23 @@ class ScaledObjects:
             for role, told in list(one.listeners.values()):
                 told(decided.replicas[role])
 
+    def look_at_what_is_due(self) -> None:
+        """What the ticker does again and again, once and to the end."""
+        for one in self._due():
+            self._looked(one)
+
+    def _due(self) -> list[_Object]:
+        now = self._around.clock()
+        return [
+            one
+            for one in self._all()
+            if now >= one.due_at and (one.listeners or now - one.asked_at <= _FORGOTTEN_SECONDS)
+        ]
+
     def _tick(self) -> None:
         while not self._ending.wait(_TICK_SECONDS):
-            now = self._around.clock()
-            with self._lock:
-                objects = list(self._objects.values())
-            for one in objects:
-                forgotten = now - one.asked_at > _FORGOTTEN_SECONDS and not one.listeners
-                if now >= one.due_at and not forgotten and not one.lock.locked():
+            for one in self._due():
+                if not one.lock.locked():
                     self._lookers.submit(self._looked, one)
 
     def _looked(self, one: _Object) -> None:

@@ -178,7 +178,8 @@ class LiveCollector:
         # Which replicas are on their way out nobody says; that there are more than were asked for is known.
         draining = max(len(samples) - self._wanted.get(role, len(samples)), 0)
         waiting, running = sum(one.waiting for one in samples), sum(one.running for one in samples)
-        pending = waiting * (1.0 if role == "token" else self._prompt) + running
+        prompts = 0.0 if role == "token" else sum(one.prompts for one in samples)
+        pending = prompts * self._prompt + (waiting + running - prompts)
         return PoolSeen(
             role=role,
             active=len(samples) - draining,

@@ -19,6 +19,8 @@ class ReplicaSample:
     prompt_tokens: float
     output_tokens: float
     ended: float
+    served: float
+    """Of those that ended, not aborted ones."""
     ttft: Histogram
     tbt: Histogram
     """Mean time between tokens of each request that has ended."""
@@ -28,6 +30,15 @@ class ReplicaSample:
     def under_way(self) -> float:
         """Requests that it has."""
         return self.running + self.waiting
+
+    @property
+    def prompts(self) -> float:
+        """Requests under way that have had no token yet: those that wait, and those whose prompt is computed.
+
+        All that ever came and were not aborted, less those with a first token. Requests that are aborted
+        behind it make that too few, so that at the least those that wait are counted.
+        """
+        return min(max(self.served + self.under_way - self.ttft.count, self.waiting), self.under_way)
 
 
 @dataclass(frozen=True)
