@@ -48,10 +48,9 @@ async def read_all(
     """The readings of every pool, and the requests that wait before all of them."""
     asking = _Asking(fetcher, options, now)
     roles = list(options.sources)
-    *pools, at_router = await asyncio.gather(
-        *(asking.pool(options.sources[role]) for role in roles), asking.router()
-    )
-    return dict(zip(roles, pools, strict=True)), at_router
+    at_router = asyncio.create_task(asking.router())
+    pools = await asyncio.gather(*(asking.pool(options.sources[role]) for role in roles))
+    return dict(zip(roles, pools, strict=True)), await at_router
 
 
 class _Asking:

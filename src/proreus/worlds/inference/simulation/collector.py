@@ -14,10 +14,9 @@ from proreus.worlds.inference.simulation.ability import ability_of
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.spending import busy_seconds
+from proreus.worlds.inference.state.live import HISTORY
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 
-_HISTORY = 360
-"""Intervals that a controller remembers."""
 _LATE = 90.0
 
 
@@ -32,7 +31,7 @@ class Collector:
         self.steps = Steps(self.roles, options.scale_step, options.migrate_step)
         self._kinds = {group.role: group.kind for group in reversed(cluster.spec.groups)}
         self.abilities = tuple(self._ability(role) for role in self.roles)
-        self._history: deque[tuple[float, float, float]] = deque(maxlen=_HISTORY)
+        self._history: deque[tuple[float, float, float]] = deque(maxlen=HISTORY)
         self._busy: dict[int, float] = {}
         self._rows_seen = 0
 
