@@ -12,7 +12,7 @@ FOLDER = Path(protos.__file__).parent
 SOURCE = FOLDER.parents[2]
 
 
-@pytest.mark.parametrize("name", ["scheduler", "decision"])
+@pytest.mark.parametrize("name", ["scheduler", "decision", "externalscaler"])
 def test_make_protos_would_change_nothing(name: str, tmp_path: Path) -> None:
     protoc = pytest.importorskip("grpc_tools.protoc")
     path = f"proreus/serving/protos/{name}.proto"

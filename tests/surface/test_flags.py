@@ -27,7 +27,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *(("train", world, "--algo", name) for world, names in LEARNERS.items() for name in names),
     *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live", "workflows")),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
-    *product(("serve",), ("rest", "grpc", "all")),
+    *product(("serve",), ("rest", "grpc", "all", "scaler")),
     *product(("data",), ("list", "fetch", "clean")),
 )
 

@@ -22,6 +22,8 @@ from proreus.serving.hosts import is_loopback
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
 DOORS = ("rest", "grpc", "all")
+SCALER = "scaler"
+"""A service of its own: see `cli.serve_scaler`."""
 LEARNER = "proreus.worlds.pods.training.vector.recorded_ppo:improve"
 """What improves the model; named, not imported: the learner's process imports it."""
 _REST_PORT, _GRPC_PORT = 5000, 50051
@@ -140,20 +142,24 @@ class ServeArguments:
 
 def run(words: Sequence[str]) -> int:
     """Serve until told to end."""
+    if words and words[0] == SCALER:
+        from proreus.cli import serve_scaler
+
+        return serve_scaler.run(words[1:])
     asked = words[0] if words and words[0] in DOORS else DOORS[0]
     description = (
-        f"Doors: {', '.join(DOORS)} (both in one process). "
+        f"Doors: {', '.join(DOORS)} (both in one process); scaler scales replicas through KEDA. "
         f"Policies of /v1/decide: {', '.join(POLICIES.names)}.\n\nExample: {_EXAMPLES[asked]}"
     )
-    door, arguments = parse_named(ServeArguments, "serve", ("door", DOORS), words, description)
+    door, arguments = parse_named(ServeArguments, "serve", ("door", (*DOORS, SCALER)), words, description)
     prepare(arguments.common)
     check_host(arguments)
-    with _told_to_end() as ending:
+    with told_to_end() as ending:
         _serve(door, arguments, ending)
     return 0
 
 
-def _serve(door: str, arguments: ServeArguments, ending: _Ending) -> None:
+def _serve(door: str, arguments: ServeArguments, ending: Ending) -> None:
     """Load, open the doors, and close them when told to."""
     try:
         from proreus.cli.serve_options import serving_options
@@ -248,7 +254,7 @@ def check_host(arguments: ServeArguments) -> None:
         print(f"proreus: note: {says}", file=sys.stderr, flush=True)
 
 
-class _Ending(threading.Event):
+class Ending(threading.Event):
     """That the service was told to end."""
 
     has_loaded = False
@@ -259,12 +265,12 @@ class _Ending(threading.Event):
 
 
 @contextlib.contextmanager
-def _told_to_end() -> Iterator[_Ending]:
+def told_to_end() -> Iterator[Ending]:
     """Set by the first SIGTERM or SIGINT; the second one ends the process at once.
 
     Before it is loaded nothing was promised to anybody, and loading may take a minute: it ends at once.
     """
-    ending = _Ending()
+    ending = Ending()
 
     def handle(number: int, _: object) -> None:
         if ending.is_set():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from proreus.serving.admission import read_token
 from proreus.serving.checks import Dimensions
 from proreus.serving.core import ServiceOptions
-from proreus.serving.doors.grpc_server import GrpcOptions
+from proreus.serving.doors.grpc_guarded import GrpcOptions
 from proreus.serving.doors.http import HttpLimits
 from proreus.serving.online.log import LogLimits
 from proreus.serving.running import Learning, ServingOptions, check_credentials

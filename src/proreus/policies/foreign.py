@@ -92,6 +92,8 @@ class ForeignPolicy:
             raise UsageError(f"policy {name!r}: {type(self._policy).__name__} has no method `decide`")
         if callable(getattr(self._policy, "explain", None)):
             self.explain = self._explain  # only where it has one: whoever asks looks for the attribute
+        if callable(getattr(self._policy, "unsure", None)):
+            self.unsure = self._unsure
 
     def decide(self, observation: Any, /) -> Any:
         """The stranger's decision."""
@@ -106,6 +108,10 @@ class ForeignPolicy:
     def remark(self) -> str:
         """What it says of what it did."""
         return str(getattr(self._policy, "remark", ""))
+
+    def _unsure(self, observation: Any, /) -> str:
+        with told_as_its_own(f"policy {self.name}"):
+            return str(self._policy.unsure(observation) or "")
 
     def _explain(self, observation: Any, /) -> Explanation:
         with told_as_its_own(f"policy {self.name}"):

@@ -75,6 +75,15 @@ class Explains(Protocol[Obs_contra]):
         ...
 
 
+@runtime_checkable
+class Doubts(Protocol[Obs_contra]):
+    """What a policy may offer where others stand in for it: a scaler's fallback asks for it."""
+
+    def unsure(self, observation: Obs_contra, /) -> str:
+        """Why this is beyond what it was made for; "": it is not."""
+        ...
+
+
 def remark_of(policy: object) -> str:
     """What a policy says of what it did, where it has a `remark`."""
     return str(getattr(policy, "remark", ""))

@@ -31,8 +31,9 @@ class TooSlow(Exception):
 class Guard:
     """Runs a computation with a deadline; knows how long it usually takes."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, *, inline: bool = True) -> None:
+        """inline: whether one that was quick so far runs at once; it then can miss one deadline by far."""
+        self._clock, self._inline = clock, inline
         self._usual: float | None = None
         self._busy = threading.BoundedSemaphore(_MOST_AT_ONCE)
 
@@ -45,7 +46,7 @@ class Guard:
         if seconds_left <= 0:
             raise TooSlow("no time was left")
         usual = self._usual
-        if usual is not None and usual < _SHARE_INLINE * seconds_left:
+        if self._inline and usual is not None and usual < _SHARE_INLINE * seconds_left:
             return self._timed(compute, seconds_left)
         if not self._busy.acquire(blocking=False):
             raise TooSlow("earlier decisions are still being worked on")

@@ -23,6 +23,10 @@ BUCKETS = (
 """Upper bounds in seconds: from a microsecond to five seconds."""
 
 
+Table = dict[tuple[str, ...], float]
+"""Numbers by the values of their labels."""
+
+
 class _Histogram:
     """Counts per bucket, and the sum."""
 
@@ -42,6 +46,7 @@ class Measurements:
         self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._totals: dict[str, Callable[[], dict[str, float]]] = {}
+        self._tables: dict[str, tuple[str, tuple[str, ...], Callable[[], Table]]] = {}
         self._version: Callable[[], str] = str
 
     def took(self, door: str, part: str, seconds: float) -> None:
@@ -68,6 +73,10 @@ class Measurements:
     def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
         """Export the number that `read` gives whenever someone asks."""
         self._gauges[name] = (help_text, read)
+
+    def table(self, name: str, help_text: str, labels: tuple[str, ...], read: Callable[[], Table]) -> None:
+        """Export the numbers that `read` gives, by the values of their labels."""
+        self._tables[name] = (help_text, labels, read)
 
     def totals(self, name: str, read: Callable[[], dict[str, float]]) -> None:
         """Export counts that someone else keeps, by the one label of the counter `name`."""
@@ -111,6 +120,11 @@ class Measurements:
             gauge = GaugeMetricFamily(name, help_text)
             gauge.add_metric((), read())
             yield gauge
+        for name, (help_text, labels, read_all) in self._tables.items():
+            family_of_table = GaugeMetricFamily(name, help_text, labels=labels)
+            for of_labels, number in read_all().items():
+                family_of_table.add_metric(of_labels, number)
+            yield family_of_table
         info = GaugeMetricFamily("proreus_model_info", "1 for the live version.", labels=("version",))
         info.add_metric((self._version(),), 1.0)
         yield info
@@ -123,6 +137,8 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "proreus_experience": ("Steps of experience received, by use.", ("use",)),
     "proreus_updates": ("Rounds of learning, by result.", ("result",)),
     "proreus_swaps": ("Changes of the live version.", ("result",)),
+    "proreus_scaler_decisions": ("Decisions of a scaler: who made them, and why.", ("by", "reason")),
+    "proreus_scaler_unreadable": ("Readings of replicas that cannot be used, by reason.", ("reason",)),
 }
 
 

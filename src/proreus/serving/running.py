@@ -14,7 +14,8 @@ from proreus.model.files import read_regular
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
 from proreus.serving.core import DecisionService, ServiceOptions
-from proreus.serving.doors.grpc_server import GrpcDoor, GrpcOptions
+from proreus.serving.doors.grpc_guarded import GrpcOptions
+from proreus.serving.doors.grpc_server import GrpcDoor
 from proreus.serving.doors.http import HttpApp, HttpLimits
 from proreus.serving.doors.rest import RestApi
 from proreus.serving.doors.rest_server import RestDoor

@@ -16,7 +16,8 @@ import pytest
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
 from proreus.serving.clients import client_of
-from proreus.serving.doors.grpc_server import GrpcDoor, GrpcOptions
+from proreus.serving.doors.grpc_guarded import GrpcOptions
+from proreus.serving.doors.grpc_server import GrpcDoor
 from proreus.serving.doors.proto_fields import field_count
 from proreus.serving.protos import decision_pb2 as decision
 from tests.serving.attacks.harness import Attacked, needs_proc, size

@@ -10,15 +10,13 @@ from proreus.kernels.arrays import F64
 from proreus.worlds.inference.model.cluster import ROLES, InstanceKind, Role
 from proreus.worlds.inference.model.decision import Steps
 from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.ability import ability_of
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.spending import busy_seconds
-from proreus.worlds.inference.simulation.timing import Batch, iteration
+from proreus.worlds.inference.state.live import HISTORY
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 
-_HISTORY = 360
-"""Intervals that a controller remembers."""
-_CHUNK = 2_048
 _LATE = 90.0
 
 
@@ -33,7 +31,7 @@ class Collector:
         self.steps = Steps(self.roles, options.scale_step, options.migrate_step)
         self._kinds = {group.role: group.kind for group in reversed(cluster.spec.groups)}
         self.abilities = tuple(self._ability(role) for role in self.roles)
-        self._history: deque[tuple[float, float, float]] = deque(maxlen=_HISTORY)
+        self._history: deque[tuple[float, float, float]] = deque(maxlen=HISTORY)
         self._busy: dict[int, float] = {}
         self._rows_seen = 0
 
@@ -48,13 +46,8 @@ class Collector:
     def _ability(self, role: Role) -> Ability:
         kind, run, trace = self._kind(role), self._cluster.run, self._cluster.trace
         timing = self._cluster.timing_number(kind)
-        kv_tokens = (kind.capacity - kind.weights) / self._cluster.kv_bytes(kind)
         context = int(trace.prompt.mean() + trace.output.mean() / 2)
-        together = int(max(min(kind.batch_limit, kv_tokens // max(context, 1)), 1))
-        chunk = min(_CHUNK, kind.token_limit)
-        prompts, _, _ = iteration(run.timing, timing, Batch(chunk, 0.0, 0, 0, 1))
-        tokens, _, _ = iteration(run.timing, timing, Batch(0, 0.0, together, together * context, together))
-        return Ability(chunk / prompts, together / tokens, float(kv_tokens))
+        return ability_of(kind, (run.timing, timing), self._cluster.kv_bytes(kind), context)
 
     def look(self) -> InferenceObservation:
         """The cluster now; what happened since the last look is forgotten by the next."""

@@ -64,6 +64,8 @@ class Traffic:
     """90th percentile of the time to the first token, in what was promised: above 1 is late."""
     tbt_slack: float
     """The same of the time between tokens."""
+    met_width: float = 0.0
+    """How far apart the least and the most lie that `met` can be: 0 where every request is known."""
 
 
 @dataclass(frozen=True)

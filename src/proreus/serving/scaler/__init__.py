@@ -1,0 +1,1 @@
+"""Replicas of real services, scaled through KEDA by any controller of the world `inference`."""

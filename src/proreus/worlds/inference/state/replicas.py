@@ -1,0 +1,137 @@
+"""What replicas of a service say of themselves, and what has happened between two times that they said it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from proreus.worlds.inference.state.histograms import Histogram, together
+
+
+@dataclass(frozen=True)
+class ReplicaSample:
+    """One replica at one moment; counters begin at 0 whenever it starts."""
+
+    at: float
+    running: float
+    waiting: float
+    kv_use: float
+    prompt_tokens: float
+    output_tokens: float
+    ended: float
+    served: float
+    """Of those that ended, not aborted ones."""
+    ttft: Histogram
+    tbt: Histogram
+    """Mean time between tokens of each request that has ended."""
+    wait: Histogram
+
+    @property
+    def under_way(self) -> float:
+        """Requests that it has."""
+        return self.running + self.waiting
+
+    @property
+    def prompts(self) -> float:
+        """Requests under way that have had no token yet: those that wait, and those whose prompt is computed.
+
+        All that ever came and were not aborted, less those with a first token. Requests that are aborted
+        behind it make that too few, so that at the least those that wait are counted.
+        """
+        return min(max(self.served + self.under_way - self.ttft.count, self.waiting), self.under_way)
+
+
+@dataclass(frozen=True)
+class Absent:
+    """Nobody answers there, or nobody who serves: a replica that loads looks like this."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Somebody answers, and what they say cannot be used."""
+
+    reason: str
+    """One of few words, to be counted by."""
+    why: str
+
+
+Reading = ReplicaSample | Absent | Unreadable
+
+
+@dataclass(frozen=True)
+class Movement:
+    """What has happened at a replica between two samples."""
+
+    seconds: float
+    arrived: float
+    """vLLM does not count arrivals: they are those that ended, and those that are under way in addition."""
+    prompt_tokens: float
+    output_tokens: float
+    ended: float
+    ttft: Histogram
+    tbt: Histogram
+    wait: Histogram
+    began_anew: bool
+    """Whether its counters did: it has started since."""
+
+
+def movement(now: ReplicaSample, before: ReplicaSample) -> Movement:
+    """From one sample to the next; one that began anew has done since what its counters say."""
+    seconds = max(now.at - before.at, 1e-9)
+    counters = (
+        now.prompt_tokens - before.prompt_tokens,
+        now.output_tokens - before.output_tokens,
+        now.ended - before.ended,
+    )
+    ttft, tbt, wait = now.ttft.since(before.ttft), now.tbt.since(before.tbt), now.wait.since(before.wait)
+    if min(counters) < 0 or ttft is None or tbt is None or wait is None:
+        return since_start(now, seconds)
+    arrived = max(counters[2] + now.under_way - before.under_way, 0.0)
+    return Movement(seconds, arrived, *counters, ttft, tbt, wait, began_anew=False)
+
+
+def since_start(now: ReplicaSample, seconds: float) -> Movement:
+    """Of a replica that was not there so many seconds ago."""
+    return Movement(
+        seconds,
+        now.ended + now.under_way,
+        now.prompt_tokens,
+        now.output_tokens,
+        now.ended,
+        now.ttft,
+        now.tbt,
+        now.wait,
+        began_anew=True,
+    )
+
+
+@dataclass(frozen=True)
+class PoolMovement:
+    """What has happened at the replicas of a pool, a second."""
+
+    requests: float
+    first_tokens: float
+    prompt_tokens: float
+    output_tokens: float
+    ended: float
+    """Not a second: all of them."""
+    ttft: Histogram | None
+    tbt: Histogram | None
+    wait: Histogram | None
+
+
+def sum_of(movements: Iterable[Movement]) -> PoolMovement:
+    """Each over its own time: one that could not be read for a while counts for all of it."""
+    found = list(movements)
+    return PoolMovement(
+        requests=sum(one.arrived / one.seconds for one in found),
+        first_tokens=sum(one.ttft.count / one.seconds for one in found),
+        prompt_tokens=sum(one.prompt_tokens / one.seconds for one in found),
+        output_tokens=sum(one.output_tokens / one.seconds for one in found),
+        ended=sum(one.ended for one in found),
+        ttft=together(one.ttft for one in found),
+        tbt=together(one.tbt for one in found),
+        wait=together(one.wait for one in found),
+    )
