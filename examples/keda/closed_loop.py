@@ -158,7 +158,7 @@ def outcome(fleet: SimulatedFleet, scenario: InferenceScenario) -> dict[str, flo
     """What has come of it, measured as in `proreus compare inference`."""
     fleet.cluster.advance()
     rows = fleet.cluster.rows()
-    return measures_of(rows, len(rows), spending(fleet.cluster), [], scenario.control)
+    return measures_of(rows, fleet.cluster.trace.service, spending(fleet.cluster), [], scenario.control)
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.model.decision import Scale, Steps
 from proreus.worlds.inference.model.life import Limits
 from proreus.worlds.inference.policies.catalogue import POLICIES
-from proreus.worlds.inference.scenarios import InferenceScenario, Machines
+from proreus.worlds.inference.scenarios import InferenceScenario
+from proreus.worlds.inference.simulation.machines import Machines
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 from proreus.worlds.inference.traces.generate import Load
 

@@ -16,7 +16,7 @@ _MEMORY_SHARE, _BATCH_LIMIT = 0.9, 256
 
 def ability_of(kind: InstanceKind, timing: tuple[Timing, int], kv_bytes: int, context: int) -> Ability:
     """Of an instance of a kind; timing: the run's, and which of them; context: tokens of a usual request."""
-    kv_tokens = (kind.capacity - kind.model.weights) / kv_bytes
+    kv_tokens = (kind.capacity - kind.weights) / kv_bytes
     together = int(max(min(kind.batch_limit, kv_tokens // max(context, 1)), 1))
     chunk = min(_CHUNK, kind.token_limit)
     prompts, _, _ = iteration(*timing, Batch(chunk, 0.0, 0, 0, 1))

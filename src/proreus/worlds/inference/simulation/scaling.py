@@ -135,9 +135,7 @@ class ScalingManager:
             and self.cluster.model_number(kind.name) == model
         ]
         if not fit:
-            raise UsageError(
-                f"no kind of instance has {gpus or 'any number of'} GPUs {gpu or 'of any name'}"
-            )
+            raise UsageError(f"no kind of instance has {gpus or 'any number of'} GPUs {gpu or 'of any name'}")
         return fit
 
     def _has_server(self, kind: str) -> bool:
