@@ -26,7 +26,7 @@ from tests.cli.runner import environment
 from tests.toy import TOY
 
 KNOWN = {**WORLDS, "toy": TOY}
-IDS = [name for found in KNOWN.values() for name in (*found.envs, *found.lanes)]
+IDS = list(dict.fromkeys(name for found in KNOWN.values() for name in (*found.envs, *found.lanes)))
 LANES = [place for found in KNOWN.values() for place in found.lanes.values()]
 """Functions that make lanes. Learners of the package's worlds make theirs elsewhere: add those here."""
 
