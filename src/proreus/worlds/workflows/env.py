@@ -1,7 +1,7 @@
-"""`proreus/Workflows-v0`: the world of workflows for Gymnasium, one placement (or wait) per step.
+"""`proreus/Workflows-v0`: the world of workflows for Gymnasium, one placement (or pass) per step.
 
-An observation has a row of features for each numbered action (`encoding.rows`): slot * machines + machine
-places the ready task in that slot, the last one waits. `WholeWorkflow` answers another question: one action,
+An observation has a row of features for each numbered action (`encoding.rows`): n places the task on offer on
+machine n, the last one passes it over. `WholeWorkflow` answers another question: one action,
 MultiDiscrete, places a whole workflow at once.
 
 >>> import gymnasium, proreus.envs
@@ -25,7 +25,7 @@ from proreus.environment import OwnReward, Stepped, WorldEnv
 from proreus.kernels.arrays import F32, Bool
 from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.workflows.encoding.rows import SIZES, encode, rows_for
+from proreus.worlds.workflows.encoding.rows import LARGEST_FEATURE, SIZES, encode, rows_for
 from proreus.worlds.workflows.model import Assign
 from proreus.worlds.workflows.scenarios import WorkflowsScenario, parse_scenario
 from proreus.worlds.workflows.simulation.run import WorkflowsRun
@@ -34,8 +34,7 @@ from proreus.worlds.workflows.state.graph import GRAPH_FEATURES
 
 Illegal = Literal["first", "raise"]
 Observed: TypeAlias = dict[str, Any]
-_HIGHEST = 20.0
-"""No feature is further from zero."""
+_HIGHEST = LARGEST_FEATURE
 _SEEDS = 1_000_000
 
 

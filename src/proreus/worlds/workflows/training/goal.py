@@ -33,9 +33,9 @@ _SEEDS = 100_000
 class WorkflowsESConfig:
     """Settings of the evolution strategy."""
 
-    generations: int = 25
+    generations: int = 60
     """How many populations to try."""
-    population: int = 14
+    population: int = 20
     """Networks per generation."""
     sigma: float = 0.5
     """Width of the first population, in steps of each weight."""
@@ -47,7 +47,7 @@ class WorkflowsESConfig:
     """Runs per scenario by which the mean is judged."""
     confirm_runs: int = 30
     """Runs after those that say, at the end, how much better the best is than the start."""
-    evaluate_every: int = 5
+    evaluate_every: int = 10
     """Generations between judgements."""
     seed: int = 1
     """Of the search."""
