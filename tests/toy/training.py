@@ -31,9 +31,9 @@ def lanes(scenario: ToyScenario, count: int) -> EpisodeLanes:
     return EpisodeLanes(scenario.of_part("train"), count, SEEDS_APART, encode, VERSION)
 
 
-def episodes(scenario: str = "calm") -> EpisodeLanes:
-    """One lane, for an environment."""
-    return lanes(parse(scenario, None), 1)
+def episodes(scenario: str = "calm", count: int = 1) -> EpisodeLanes:
+    """One lane for an environment, many for a vector of them."""
+    return lanes(parse(scenario, None), count)
 
 
 class ToyGoal:

@@ -30,8 +30,8 @@ class EpisodeLanes:
             raise UsageError("a batch needs at least one lane")
         self.encoding = encoding
         self._scenario, self._seeds, self._encode = scenario, seeds, encode
-        self._begun = np.array([0, *[0] * count])
-        """The seed, and the number of each lane's episode."""
+        self._begun = np.zeros((count, 3), dtype=np.int64)
+        """Of each lane: its seed, its number among those of that seed, the number of its episode."""
         self._lanes = [_Lane() for _ in range(count)]
 
     def __len__(self) -> int:
@@ -39,9 +39,15 @@ class EpisodeLanes:
 
     def reset(self, seed: int) -> Choices:
         """The first episode of every lane."""
-        self._begun[:] = 0
-        self._begun[0] = seed
         for lane in range(len(self)):
+            self._begun[lane] = seed, lane, 0
+            self._begin(lane)
+        return self._choices()
+
+    def reset_some(self, seeds: Mapping[int, int]) -> Choices:
+        """The first episode of some lanes, each as the only one of its seed."""
+        for lane, seed in seeds.items():
+            self._begun[lane] = seed, 0, 0
             self._begin(lane)
         return self._choices()
 
@@ -57,7 +63,7 @@ class EpisodeLanes:
             worth[lane] = self._lanes[lane].take(action)
             ended[lane] = self._lanes[lane].seen is None
             if ended[lane]:
-                self._begun[1 + lane] += 1
+                self._begun[lane, 2] += 1
                 self._begin(lane)
         return Steps(self._choices(), worth, ended, worth)
 
@@ -82,7 +88,7 @@ class EpisodeLanes:
         return self._choices()
 
     def _begin(self, lane: int) -> None:
-        draw = np.random.default_rng([int(self._begun[0]), lane, int(self._begun[1 + lane])])
+        draw = np.random.default_rng(self._begun[lane].tolist())
         # A run that ends without a decision teaches nothing; another one is drawn.
         for seed in draw.integers(self._seeds, size=_TRIES).tolist():
             if self._lanes[lane].begin(self._scenario.start(self._scenario.load(seed), seed)):

@@ -67,3 +67,11 @@ class Lanes(Protocol):
     def restore(self, saved: Mapping[str, Any]) -> Choices:
         """Go on with captured episodes, bit for bit."""
         ...
+
+
+class SeededLanes(Lanes, Protocol):
+    """Lanes of which each can begin anew by itself: what a vector environment is made of."""
+
+    def reset_some(self, seeds: Mapping[int, int]) -> Choices:
+        """Begin episodes in some lanes, by their seeds; what follows is as in lanes of one, `reset` so."""
+        ...

@@ -2,7 +2,8 @@
 
 `gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
 `"proreus/Rebalance-v0"` a `DeployEnv`: the classes are here too, loaded when they are asked for. A world that
-has lanes and no environment of its own gets a `LanesEnv`. `envs.sb3` adapts them all to Stable-Baselines3 and
+has lanes and no environment of its own gets a `LanesEnv`; one that has lanes, in either case, a
+`LanesVectorEnv` (`gymnasium.make_vec`). `envs.sb3` adapts them all to Stable-Baselines3 and
 is imported by those who have it.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.envs.registration import register, registry
 
-from proreus.worlds import HEARERS, registered
+from proreus.worlds import HEARERS, Registered, registered
 
 if TYPE_CHECKING:
     from proreus.worlds.pods.env import PodsEnv
@@ -32,10 +33,20 @@ def register_all() -> None:
     for found in registered().values():
         for name, place in found.envs.items():
             if name not in registry:
-                register(id=name, entry_point=place)
+                register(id=name, entry_point=place, vector_entry_point=_vectors(found, name))
         for name, place in found.lanes.items():
             if name not in registry:
-                register(id=name, entry_point="proreus.envs.lanes:LanesEnv", kwargs={"lanes": place})
+                register(
+                    id=name,
+                    entry_point="proreus.envs.lanes:LanesEnv",
+                    vector_entry_point=_vectors(found, name),
+                    kwargs={"lanes": place},
+                )
+
+
+def _vectors(found: Registered, name: str) -> str | None:
+    """Where Gymnasium finds the vector environment of a world that has lanes; None: it makes one itself."""
+    return f"proreus.envs.vector:{name}" if name in found.lanes else None
 
 
 def __getattr__(name: str) -> Any:

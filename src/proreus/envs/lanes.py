@@ -10,23 +10,17 @@ one's own builds on `LanesEnv`.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from inspect import signature
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from proreus.contract.lanes import Choices, Lanes
 from proreus.environment import WorldEnv, own_reward
+from proreus.envs.choices import Illegal, Observed, made, nothing_observed, observation_space, observed
 from proreus.kernels.arrays import I64, Bool
-from proreus.model.errors import UsageError, unknown_name
+from proreus.model.errors import UsageError
 
-Observed: TypeAlias = dict[str, Any]
-"""`rows` [R, F], `context` [G] and `action_mask` [K]."""
-Illegal = Literal["first", "raise"]
-_MOST = np.float32(1e6)
 _MOST_ROWS, _MOST_FEATURES = 40, 12
 """Of a picture."""
 
@@ -55,20 +49,13 @@ class LanesEnv(WorldEnv):
         """
         own = own_reward(settings)
         super().__init__(seed=seed, render_mode=render_mode, illegal=(illegal, "first"), reward=own)
-        self.lanes: Lanes = _made(lanes, settings) if isinstance(lanes, str) else lanes
+        self.lanes: Lanes = made(lanes, settings) if isinstance(lanes, str) else lanes
         if len(self.lanes) != 1:
             raise UsageError(f"an environment has one lane, not {len(self.lanes)}")
         # The spaces are sized by an episode, before any seed is known.
         self._choices: Choices = self.lanes.reset(0)
-        rows, context, legal = (array[0] for array in self._choices)
-        self.action_space = spaces.Discrete(legal.size)
-        self.observation_space = spaces.Dict(
-            {
-                "rows": spaces.Box(-_MOST, _MOST, rows.shape, np.float32),
-                "context": spaces.Box(-_MOST, _MOST, context.shape, np.float32),
-                "action_mask": spaces.MultiBinary(legal.size),
-            }
-        )
+        self.action_space = spaces.Discrete(self._choices.legal.shape[1])
+        self.observation_space = observation_space(self._choices)
         self._over, self._cut, self._illegal, self._own = True, False, False, 0.0
 
     def reset(
@@ -118,23 +105,11 @@ class LanesEnv(WorldEnv):
         return [head, *(" ".join(f"{value:8.3g}" for value in row[:_MOST_FEATURES]) for row in rows)]
 
     def _observed(self) -> Observed:
-        seen = {
-            "rows": np.clip(self._choices.rows[0], -_MOST, _MOST).astype(np.float32),
-            "context": np.clip(self._choices.context[0], -_MOST, _MOST).astype(np.float32),
-            "action_mask": self._choices.legal[0].astype(np.int8),
-        }
-        return {name: np.zeros_like(array) for name, array in seen.items()} if self._over else seen
+        if self._over:
+            return nothing_observed(self._choices)
+        return {name: array[0] for name, array in observed(self._choices).items()}
 
 
 def _listed(numbers: I64) -> str:
     shown = ", ".join(map(str, numbers[:_MOST_ROWS].tolist()))
     return f"{shown}, ..." if numbers.size > _MOST_ROWS else shown
-
-
-def _made(reference: str, settings: dict[str, Any]) -> Lanes:
-    module, _, name = reference.partition(":")
-    make: Callable[..., Lanes] = getattr(importlib.import_module(module), name)
-    for setting in settings:
-        if setting not in signature(make).parameters:
-            raise unknown_name("setting", setting, signature(make).parameters)
-    return make(**settings)

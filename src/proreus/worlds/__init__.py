@@ -33,7 +33,8 @@ class Registered:
     envs: Mapping[str, str] = field(default_factory=dict)
     """Gymnasium id -> "module:Class"."""
     lanes: Mapping[str, str] = field(default_factory=dict)
-    """Gymnasium id -> "module:function" that makes lanes of one episode: `envs.lanes` shows them."""
+    """Gymnasium id -> "module:function" that makes `count` lanes, by default one: `envs.vector` shows them,
+    and `envs.lanes` one of them where the world has no environment of that id."""
     named: Mapping[str, str] = field(default_factory=dict)
     """Class that a document named -> its module: `proreus.envs` offers them too."""
 
@@ -42,10 +43,12 @@ WORLDS: dict[str, Registered] = {
     "pods": Registered(
         "proreus.worlds.pods.world:WORLD",
         {"proreus/Pods-v0": "proreus.worlds.pods.env:PodsEnv"},
+        lanes={"proreus/Pods-v0": "proreus.worlds.pods.training.episodes:episodes"},
     ),
     "vms": Registered(
         "proreus.worlds.vms.world:WORLD",
         {"proreus/VirtualMachines-v0": "proreus.worlds.vms.env:SchedEnv"},
+        lanes={"proreus/VirtualMachines-v0": "proreus.worlds.vms.training.episodes:episodes"},
     ),
     "rebalance": Registered(
         "proreus.worlds.rebalance.world:WORLD",
@@ -54,6 +57,7 @@ WORLDS: dict[str, Registered] = {
     "workflows": Registered(
         "proreus.worlds.workflows.world:WORLD",
         {"proreus/Workflows-v0": "proreus.worlds.workflows.env:WorkflowsEnv"},
+        lanes={"proreus/Workflows-v0": "proreus.worlds.workflows.training.episodes:episodes"},
     ),
     "inference": Registered(
         "proreus.worlds.inference.world:WORLD",

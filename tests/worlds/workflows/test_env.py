@@ -32,7 +32,7 @@ def test_rewards_add_up_to_what_is_paid(scenario: str) -> None:
 
 
 def test_illegal_actions_raise_or_count_as_the_first_legal_one() -> None:
-    strict, lenient = WorkflowsEnv("static"), WorkflowsEnv("static", illegal="first")
+    strict, lenient = WorkflowsEnv("static", illegal="raise"), WorkflowsEnv("static")
     for env in (strict, lenient):
         env.reset(seed=1)
     wait = strict.action_masks().size - 1  # a plan waits for nothing
@@ -46,7 +46,7 @@ def test_settings_that_mean_nothing_are_refused() -> None:
         ({"scenario": "bussy"}, "busy"),
         ({"illegal": "delay"}, "illegal"),
         ({"part": "all"}, "part"),
-        ({"render_mode": "human"}, "render_mode"),
+        ({"render_mode": "humans"}, "render_mode"),
     ):
         with pytest.raises(UsageError, match=says):
             WorkflowsEnv(**settings)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proreus.worlds.workflows.model import HOUR, Arrivals, Assign, Wait
+from proreus.worlds.workflows.model import HOUR, Arrivals, Assign, Pass, Wait
 from proreus.worlds.workflows.policies.catalogue import KINDS, rule_policy
 from proreus.worlds.workflows.simulation.run import WorkflowsRun
 from proreus.worlds.workflows.state.columns import (
@@ -21,6 +21,7 @@ from proreus.worlds.workflows.state.columns import (
     HEAPED,
     NOW,
     OVER,
+    PASSED,
     PENALTY,
     PENDING,
     PLACED,
@@ -85,6 +86,51 @@ def test_kernels_and_plain_python_agree(arrivals: Arrivals, seed: int) -> None:
         assert earned == close(-(plain.rent() + plain.penalties()))
     else:
         assert earned == close(-run.outcome().measures["slr"])
+
+
+def work_left(run: WorkflowsRun, task: int) -> float:
+    """By which tasks are offered, in plain words: of the workflow, less where it can still be in time."""
+    work, state, now = run.work, run.state, float(run.state.figure[NOW])
+    workflow = int(work.workflow[task])
+    tasks = range(int(work.first[workflow]), int(work.first[workflow + 1]))
+    left = sum(float(work.runtime[one]) for one in tasks if state.status[one] < PLACED)
+    rented = sum(float(work.speed[node]) for node in range(work.speed.size) if state.until[node] > now)
+    fastest = float(work.speed.max())
+    rest = max(left / max(rented, fastest), float(work.runtime[task] + work.tail[task]) / fastest)
+    return 0.3 * left if now + rest < work.deadline[workflow] else left
+
+
+@settings(max_examples=80)
+@given(all_arrivals(), st.integers(0, 2**31))
+def test_what_is_offered_has_least_work_left_and_was_not_passed_over(arrivals: Arrivals, seed: int) -> None:
+    run, dice = started(arrivals), np.random.default_rng(seed)
+    passed: set[int] = set()
+    moment = -np.inf
+    while (seen := run.next_decision()) is not None:
+        if seen.now > moment:
+            passed, moment = set(), seen.now
+        assert set(np.flatnonzero(run.state.passed).tolist()) == passed
+        ready, task = seen.ready.tolist(), seen.offered
+        assert run.state.tally[PASSED] == len(passed) < len(ready) and task in ready and task not in passed
+        if arrivals.ahead:
+            assert task == ready[0]
+        else:
+            least = min(work_left(run, one) for one in ready if one not in passed)
+            assert work_left(run, task) == close(least) or abs(least) < 1e-6
+        if seen.may_wait and dice.random() < 0.5:
+            run.apply(Pass() if dice.random() < 0.5 else seen.machines)
+            of, seconds = run.work.workflow, run.work.runtime
+            passed |= {one for one in ready if of[one] == of[task] and seconds[one] >= 0.8 * seconds[task]}
+        else:
+            chosen = any_policy(run, dice)
+            assert chosen is not None
+            if isinstance(chosen, Wait):
+                moment = -np.inf
+            else:
+                passed -= {chosen.task}
+            run.apply(chosen)
+        if run.state.tally[PASSED] == 0:
+            passed = set()  # something happened at the same moment
 
 
 @settings(max_examples=80)

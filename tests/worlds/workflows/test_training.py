@@ -14,8 +14,14 @@ import proreus
 from proreus.learning.runs import read_journal
 from proreus.policies.networks.bidder import bidder_of, make_bids
 from proreus.policies.networks.rows import ActorCritic
-from proreus.worlds.workflows.encoding.rows import CONTEXT, FEATURES, SIZES, encode, rows_for
-from proreus.worlds.workflows.model import WINDOW
+from proreus.worlds.workflows.encoding.rows import (
+    CONTEXT,
+    FEATURES,
+    LARGEST_FEATURE,
+    SIZES,
+    encode,
+    rows_for,
+)
 from proreus.worlds.workflows.policies.catalogue import rule_policy
 from proreus.worlds.workflows.scenarios import WorkflowsScenario, parse_scenario
 from proreus.worlds.workflows.training.goal import WorkflowsESConfig, WorkflowsGoal, network_policy, paid
@@ -94,9 +100,13 @@ def test_rows_are_bounded_and_say_what_is_legal() -> None:
             rows, context = np.zeros((count, SIZES[0]), np.float32), np.zeros(SIZES[1], np.float32)
             fits = np.zeros(count, np.uint8)
             encode(seen.work, seen.state, rows, context, fits)
-            assert count == WINDOW * seen.machines + 1
+            assert count == seen.machines + 1
             assert (len(FEATURES), len(CONTEXT)) == SIZES
-            assert np.isfinite(rows).all() and np.abs(rows).max() < 60 and np.isfinite(context).all()
+            assert (
+                np.isfinite(rows).all()
+                and np.abs(rows).max() <= LARGEST_FEATURE
+                and np.isfinite(context).all()
+            )
             np.testing.assert_array_equal(fits > 0, seen.action_mask())
             run.apply(int(dice.choice(np.flatnonzero(seen.action_mask()))))
 

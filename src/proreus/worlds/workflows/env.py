@@ -1,7 +1,7 @@
-"""`proreus/Workflows-v0`: the world of workflows for Gymnasium, one placement (or wait) per step.
+"""`proreus/Workflows-v0`: the world of workflows for Gymnasium, one placement (or pass) per step.
 
-An observation has a row of features for each numbered action (`encoding.rows`): slot * machines + machine
-places the ready task in that slot, the last one waits. `WholeWorkflow` answers another question: one action,
+An observation has a row of features for each numbered action (`encoding.rows`): n places the task on offer on
+machine n, the last one passes it over. `WholeWorkflow` answers another question: one action,
 MultiDiscrete, places a whole workflow at once.
 
 >>> import gymnasium, proreus.envs
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import gymnasium
 import numpy as np
@@ -21,32 +21,36 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from proreus.contract.scenario import PARTS, Part
+from proreus.environment import OwnReward, Stepped, WorldEnv
 from proreus.kernels.arrays import F32, Bool
-from proreus.model.errors import IllegalDecision, UsageError, unknown_name
+from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.workflows.encoding.rows import SIZES, encode, rows_for
+from proreus.worlds.workflows.encoding.rows import LARGEST_FEATURE, SIZES, encode, rows_for
 from proreus.worlds.workflows.model import Assign
 from proreus.worlds.workflows.scenarios import WorkflowsScenario, parse_scenario
 from proreus.worlds.workflows.simulation.run import WorkflowsRun
 from proreus.worlds.workflows.state.columns import NOW
 from proreus.worlds.workflows.state.graph import GRAPH_FEATURES
 
-Illegal = Literal["raise", "first"]
+Illegal = Literal["first", "raise"]
 Observed: TypeAlias = dict[str, Any]
-_HIGHEST = 20.0
-"""No feature is further from zero."""
+_HIGHEST = LARGEST_FEATURE
 _SEEDS = 1_000_000
-_RENDERS = ("ansi",)
 
 
-class WorkflowsEnv(gymnasium.Env[Observed, np.int64]):
+class WorkflowsKeywords(TypedDict, total=False):
+    """What every environment takes besides its own."""
+
+    illegal: Illegal
+    reward: OwnReward
+
+
+class WorkflowsEnv(WorldEnv):
     """Place one task per step; the sum of rewards is minus rent and penalties, or minus the makespan.
 
     `info` has `action_mask`, whether the action was `illegal`, and the time `now`; after the last step the
     `measures` of the episode.
     """
-
-    metadata = {"render_modes": list(_RENDERS), "render_fps": 4}  # noqa: RUF012  # as Gymnasium declares it
 
     def __init__(
         self,
@@ -54,20 +58,18 @@ class WorkflowsEnv(gymnasium.Env[Observed, np.int64]):
         *,
         data: Path | str | None = None,
         part: Part = "train",
-        illegal: Illegal = "raise",
         seed: int | None = None,
         render_mode: str | None = None,
+        **settings: Unpack[WorkflowsKeywords],
     ) -> None:
-        """`illegal`: an illegal action raises, or counts as the first legal one where there are no masks."""
-        if illegal not in ("raise", "first"):
-            raise unknown_name("illegal", str(illegal), ("raise", "first"))
+        """`illegal`: an illegal action counts as the first legal one, or raises; a `reward` is a function
+        that takes the place of the world's."""
+        illegal = (settings.get("illegal", "first"), "first")
+        super().__init__(seed=seed, render_mode=render_mode, illegal=illegal, reward=settings.get("reward"))
         if part not in PARTS:
             raise unknown_name("part", str(part), PARTS)
-        if render_mode is not None and render_mode not in _RENDERS:
-            raise unknown_name("render_mode", str(render_mode), _RENDERS)
         folder = data_dir(None if data is None else Path(data)) if "/" in scenario else None
         self.scenario: WorkflowsScenario = parse_scenario(scenario, folder).of_part(part)
-        self.render_mode, self._illegal, self._first_seed = render_mode, illegal, seed
         rows, machines = rows_for(self.scenario.terms.nodes), self.scenario.terms.nodes
         self.machines = machines
         self._rows = np.zeros((rows, SIZES[0]), dtype=np.float32)
@@ -82,74 +84,54 @@ class WorkflowsEnv(gymnasium.Env[Observed, np.int64]):
             }
         )
         self.run: WorkflowsRun | None = None
-        self._over = True
+        self._illegal = False
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observed, dict[str, Any]]:
-        """Begin an episode with workflows that the seed determines."""
-        if seed is None and self.run is None:
-            seed = self._first_seed
-        super().reset(seed=seed)
+    def _begin(self, options: dict[str, Any]) -> None:
         drawn = int(self.np_random.integers(_SEEDS))
         self.run = self.scenario.start(self.scenario.load(drawn), drawn)
-        self._over = False
-        return self._observed(), self._info(illegal=False)
+        self._illegal = False
 
-    def step(self, action: np.int64 | int) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
-        """Take an action."""
-        run, chosen = self._going(), int(action)
-        legal = self.action_masks()
-        illegal = not (0 <= chosen < legal.size and legal[chosen])
-        if illegal:
-            if self._illegal == "raise":
-                raise IllegalDecision(f"action {chosen} is masked")
-            chosen = int(np.argmax(legal))
-        reward = run.apply(chosen)
-        return self._after(reward, illegal=illegal)
+    def _act(self, action: int) -> float:
+        run, legal = self._going(), self.action_masks()
+        self._illegal = not (0 <= action < legal.size and legal[action])
+        if self._illegal:
+            self._refuse(f"action {action} is masked")
+            action = int(np.argmax(legal))
+        return run.apply(action)
 
-    def place(self, assigned: list[Assign]) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
+    def place(self, assigned: list[Assign]) -> Stepped:
         """Several placements as one step."""
-        run = self._going()
-        reward = sum(run.apply(one) for one in assigned)
-        return self._after(reward, illegal=False)
+        run, self._illegal = self._going(), False
+        return self._stepped(sum(run.apply(one) for one in assigned))
 
     def action_masks(self) -> Bool:
         """bool[K]: the legal actions now, under the name that sb3-contrib looks for."""
         seen = None if self.run is None else self.run.next_decision()
         return np.ones(self._fits.size, dtype=np.bool_) if seen is None else seen.action_mask()
 
-    def render(self) -> str | None:
-        """The machines as text."""
-        if self.render_mode is None or self.run is None:
-            return None
-        return "\n".join(self.run.screen())
+    def _now(self) -> tuple[Observed, bool, bool, dict[str, Any]]:
+        assert self.run is not None
+        over = self.run.next_decision() is None
+        info: dict[str, Any] = {"illegal": self._illegal, "now": float(self.run.state.figure[NOW])}
+        if over:
+            info["measures"] = dict(self.run.outcome().measures)
+        return self._observed(over=over), over, False, info
+
+    def _lines(self) -> list[str]:
+        """The machines."""
+        return [] if self.run is None else list(self.run.screen())
 
     def _going(self) -> WorkflowsRun:
-        if self._over or self.run is None:
+        if self.run is None or self.run.next_decision() is None:
             raise UsageError("reset the environment before its first step, and after an episode")
         return self.run
 
-    def _after(self, reward: float, *, illegal: bool) -> tuple[Observed, float, bool, bool, dict[str, Any]]:
-        assert self.run is not None
-        self._over = self.run.next_decision() is None
-        info = self._info(illegal=illegal)
-        if self._over:
-            info["measures"] = dict(self.run.outcome().measures)
-        return self._observed(), float(reward), self._over, False, info
-
-    def _info(self, *, illegal: bool) -> dict[str, Any]:
-        assert self.run is not None
-        now = float(self.run.state.figure[NOW])
-        return {"action_mask": self.action_masks(), "illegal": illegal, "now": now}
-
-    def _observed(self) -> Observed:
-        if self._over or self.run is None:
-            empty = np.zeros_like(self._fits, dtype=np.int8)
+    def _observed(self, *, over: bool) -> Observed:
+        if over or self.run is None:
             return {
                 "rows": np.zeros_like(self._rows),
                 "context": np.zeros_like(self._context),
-                "action_mask": empty,
+                "action_mask": np.zeros_like(self._fits, dtype=np.int8),
             }
         encode(self.run.work, self.run.state, self._rows, self._context, self._fits)
         return {

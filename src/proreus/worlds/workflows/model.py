@@ -11,8 +11,6 @@ import numpy as np
 from proreus.kernels.arrays import F64, I32
 from proreus.model.errors import UsageError
 
-WINDOW = 2
-"""Ready tasks that numbered actions reach: the most urgent ones."""
 HOUR = 3600.0
 MOST_TASKS = 100_000
 """Of one workflow."""
@@ -31,7 +29,15 @@ class Wait:
     """Nothing more is placed until a task ends or a workflow comes."""
 
 
-Decision = Assign | Wait
+@dataclass(frozen=True)
+class Pass:
+    """The task on offer waits, with those of its workflow that take as long; another one is offered.
+
+    When none is left to be offered, time goes on.
+    """
+
+
+Decision = Assign | Wait | Pass
 
 
 @dataclass(frozen=True, eq=False)

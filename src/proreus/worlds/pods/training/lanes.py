@@ -49,6 +49,8 @@ Reward = Literal["allocation", "completion"]
 _LATER = ("state.expected", "run.bound", "run.ticket", "run.woken")
 # For the cached rows of all lanes together; memory is taken only as classes turn up.
 _CACHE_BYTES = 4 << 30
+# Between the seeds of two batches: no batch has as many lanes.
+_LANES_APART = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class BatchedPods:
         budget = _CACHE_BYTES // max(len(here), 1)
         self.lanes = tuple(
             _new_lane(
-                several[i % len(several)], _Draw(seed * 1_000_003 + i, horizon, reward, budget), options
+                several[i % len(several)], _Draw(seed * _LANES_APART + i, horizon, reward, budget), options
             )
             for i in here
         )
@@ -114,7 +116,7 @@ class BatchedPods:
         """Every lane at the first choice of a new episode; a seed begins anew what the lanes draw."""
         for i, lane in enumerate(self.lanes, self._first):
             if seed is not None:
-                lane.rng[:] = seeded(seed * 1_000_003 + i)
+                lane.rng[:] = seeded(seed * _LANES_APART + i)
             lane.now[POD] = FINISHED
         return self.observe()
 
@@ -134,6 +136,12 @@ class BatchedPods:
         for i in range(len(self)):
             rewards[i], ended[i] = self.step_one(i, int(chosen[i]))
         return Steps(self._choices(), rewards, ended, rewards)
+
+    def reset_some(self, seeds: Mapping[int, int]) -> Choices:
+        """Some lanes at the first choice of a new episode, each as the first lane of a batch of its seed."""
+        for i, seed in seeds.items():
+            self.reset_one(i, seed * _LANES_APART)
+        return self._choices()
 
     def reset_one(self, i: int, seed: int) -> None:
         """PodLane i at the first choice of the episode that the seed determines."""

@@ -41,6 +41,9 @@ from proreus.worlds.vms.state.observation import demand
 from proreus.worlds.vms.state.servers import first_place, tightest_place
 
 _TRIES = 1000
+_LANES_APART = 1_000_003
+"""Between the seeds of two batches: no batch has as many lanes."""
+_NO_CHOICE = "no start of the range leads to a choice: does the cluster fit any machine?"
 
 
 @dataclass(frozen=True)
@@ -162,13 +165,21 @@ class BatchedVms:
     def reseed(self, seed: int) -> None:
         """Draw the starts from now on as a new batch of that seed would."""
         lanes = np.arange(len(self))
-        self._starts.rng[:, 0] = (lanes + seed * 1_000_003).astype(np.uint64)
+        self._starts.rng[:, 0] = (lanes + seed * _LANES_APART).astype(np.uint64)
+
+    def reset_some(self, seeds: Mapping[int, int]) -> VmSteps:
+        """Some lanes at the first choice of a new run, each as the first lane of a batch of its seed."""
+        for lane, seed in seeds.items():
+            self._starts.rng[lane, 0] = np.uint64(seed * _LANES_APART)
+            if not start_one(self.work, self.lanes, self._starts, self._handle, lane):
+                raise UsageError(_NO_CHOICE)
+        return self._steps
 
     def reset(self) -> VmSteps:
         """Every lane at the first choice of a new run."""
         lost = start_all(self.work, self.lanes, self._starts, self._handle)
         if lost >= 0:
-            raise UsageError("no start of the range leads to a choice: does the cluster fit any machine?")
+            raise UsageError(_NO_CHOICE)
         return self._steps
 
     def step(self, actions: I64) -> VmSteps:
@@ -240,6 +251,10 @@ class RowLanes:
         self.batch.reseed(seed)
         return self._choices(self.batch.reset())
 
+    def reset_some(self, seeds: Mapping[int, int]) -> Choices:
+        """Some of the runs begin anew, each at starts that its seed determines."""
+        return self._choices(self.batch.reset_some(seeds))
+
     def step(self, chosen: I64) -> Steps:
         """One choice of every run."""
         steps = self.batch.step(chosen)
@@ -267,11 +282,19 @@ class RowLanes:
 def start_all(work: Work, lanes: VmLanes, starts: Starts, screen: Screen) -> int:
     """Begin a run in every lane; the first lane for which none of many starts leads to a choice, or -1."""
     for lane in range(screen.rewards.size):
-        if not _start(work, lanes, starts, lane):
+        if not start_one(work, lanes, starts, screen, lane):
             return lane
-        _show(work, lanes, lane, screen)
-        _report(lanes, lane, screen, 0.0)
     return -1
+
+
+@compiled
+def start_one(work: Work, lanes: VmLanes, starts: Starts, screen: Screen, lane: int) -> bool:
+    """Begin a run in one lane; false where none of many starts leads to a choice."""
+    if not _start(work, lanes, starts, lane):
+        return False
+    _show(work, lanes, lane, screen)
+    _report(lanes, lane, screen, 0.0)
+    return True
 
 
 @compiled

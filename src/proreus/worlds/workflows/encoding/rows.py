@@ -1,6 +1,6 @@
-"""A decision as rows: one for each ready task in the window on each machine, one for waiting; and a context.
+"""A decision about the task on offer as rows: one for each machine, one for passing it over; and a context.
 
-Rows of slots without a task are zeros. Where the makespan is the aim, features that do not name it are zero,
+Where the makespan is the aim, features that do not name it are zero,
 and where it is not those that do: one network serves both, and learning one leaves the other alone.
 """
 
@@ -10,11 +10,9 @@ import numpy as np
 
 from proreus.kernels.arrays import F32, U8
 from proreus.kernels.compiled import compiled
-from proreus.worlds.workflows.model import WINDOW
 from proreus.worlds.workflows.state.columns import (
     ARRIVED,
     BACKLOG,
-    BILLING,
     BY_MAKESPAN,
     CAME,
     LATE_FEE,
@@ -26,36 +24,38 @@ from proreus.worlds.workflows.state.columns import (
     Work,
 )
 from proreus.worlds.workflows.state.graph import GRAPH_FEATURES
+from proreus.worlds.workflows.state.offer import offered
 from proreus.worlds.workflows.state.placement import (
     added_rent,
+    earliest_finish,
     earliest_start,
     inputs_possible,
     may_wait,
     paid_until,
 )
 
-VERSION = "workflows-1"
+VERSION = "workflows-2"
 PAIR_FEATURES = (
     "places",
-    "waits",
+    "passes",
     "dollars of rent",
-    "dollars of newly paid time behind it that others will use, as work has come so far",
+    "dollars of newly paid time behind it that others will use",
     "dollars of the fee, if the rest runs at this speed or is spread over what is rented",
-    "dollars of lateness if the rest runs at this speed",
-    "dollars that all workflows which are here would pay for that time",
+    "dollars of its own time, if the rest runs at this speed",
+    "dollars of its own time until all work that is here is done, where it waits for that",
+    "dollars of everyone's time until all work that is here is done",
+    "dollars of its own time until the machine is free",
+    "the machine is not free",
     "lateness, in spans of the deadline",
     "lateness of the task, in spans of the deadline",
     "log seconds until it starts",
     "log seconds that it takes",
+    "log seconds until its inputs are there",
     "the machine is rented",
-    "periods until the machine is free",
     "price, of the dearest",
     "log speed, of the fastest",
-    "log seconds until its inputs are there",
-    "slot",
     "slack on the fastest machine, in spans of the deadline",
     "makespan: ends later than elsewhere, in ranks",
-    "makespan: slot",
     "makespan: ends later than elsewhere with the rest at this speed, in ranks",
 )
 FEATURES = (*PAIR_FEATURES, *GRAPH_FEATURES)
@@ -72,63 +72,70 @@ CONTEXT = (
 PAIRS = len(PAIR_FEATURES)
 SIZES = (len(FEATURES), len(CONTEXT))
 _MOST = 8.0
+LARGEST_FEATURE = 200.0
+_LINEAR = 32.0
+"""Dollars are told as they are up to here."""
 _HALF_AN_HOUR = 1800.0
 """Before the first arrival nothing came for so long, or so it is taken."""
+_NOT_READY = 0.6
+"""What work behind the ready tasks counts of that which is here: it cannot be done yet."""
+_AS_SO_FAR = 0.7
+"""How much of the work that comes, if it goes on as so far, will find the machine."""
+_HARDLY_ANY = 0.05
+"""Speed that is rented where nothing is."""
 
 
 def rows_for(machines: int) -> int:
     """Rows of a decision, one for each numbered action."""
-    return WINDOW * machines + 1
+    return machines + 1
 
 
 @compiled
 def encode(work: Work, state: State, rows: F32, context: F32, fits: U8) -> None:
     """Fill rows [R, F], context [G] and fits [R]: which rows are legal actions."""
-    nodes = work.speed.size
+    nodes, task = work.speed.size, offered(work, state)
     rows[:] = 0.0
-    fits[:] = 0
+    fits[:] = 1
+    fits[nodes] = may_wait(work, state)
     _fill_context(work, state, context)
-    for slot in range(min(state.tally[READIES], WINDOW)):
-        inputs_possible(work, state, state.ready[slot])
-        _fill_slot(work, state, rows[slot * nodes : (slot + 1) * nodes], slot)
-        fits[slot * nodes : (slot + 1) * nodes] = 1
-    rows[WINDOW * nodes, 1] = 1.0
-    fits[WINDOW * nodes] = may_wait(work, state)
+    inputs_possible(work, state, task)
+    rows[:nodes, 0] = 1.0
+    rows[nodes, 1] = 1.0
+    if work.option[BY_MAKESPAN] == 1:
+        _fill_plan(work, state, rows, task)
+        return
+    here = _work_here(work, state)
+    for node in range(nodes):
+        for feature in range(work.graph.shape[1]):
+            rows[node, PAIRS + feature] = work.graph[task, feature]
+        _fill_place(work, state, rows[node], (task, node), here)
+    _fill_pass(work, state, rows[nodes], task, here)
 
 
 @compiled
-def _fill_slot(work: Work, state: State, rows: F32, slot: int) -> None:
-    """The rows of one ready task."""
-    task, now, fastest = state.ready[slot], state.figure[NOW], work.speed.max()
-    dearest, (rented, promised) = max(work.price.max(), 1e-12), _rented_speed(work, state)
-    plan = work.option[BY_MAKESPAN] == 1
-    first, first_with_rest = np.inf, np.inf
-    for node in range(work.speed.size):
-        row, seconds = rows[node], work.duration[task, node]
-        start = earliest_start(state, node, state.possible[node], seconds)
-        finish = start + seconds
-        first = min(first, finish)
-        first_with_rest = min(first_with_rest, finish + work.tail[task] / work.speed[node])
-        row[0] = 1.0
-        for feature in range(work.graph.shape[1]):
-            row[PAIRS + feature] = work.graph[task, feature]
-        if plan:
-            row[19] = slot
-            continue
-        row[9] = np.log1p(start - now) / 8.0
-        row[10] = np.log1p(seconds) / 8.0
-        row[13] = work.price[node] / dearest
-        row[14] = np.log(work.speed[node] / fastest) / 3.0
-        row[15] = np.log1p(state.possible[node] - now) / 8.0
-        row[16] = slot
-        _fill_money(work, state, row, (task, node), (finish, fastest, rented, promised))
-    for node in range(work.speed.size if plan else 0):
-        seconds = work.duration[task, node]
-        finish = earliest_start(state, node, state.possible[node], seconds) + seconds
-        rest = work.tail[task] / work.speed[node]
-        scale = max(work.up[task], 1e-9)
-        rows[node, 18] = min((finish - first) / scale, _MOST)
-        rows[node, 20] = min((finish + rest - first_with_rest) / scale, _MOST)
+def _fill_plan(work: Work, state: State, rows: F32, task: int) -> None:
+    """How much later the task would end on each machine than on the best."""
+    first, first_with_rest, scale = np.inf, np.inf, max(work.up[task], 1e-9)
+    for again in range(2):
+        for node in range(work.speed.size):
+            finish = earliest_finish(work, state, task, node)
+            with_rest = finish + work.tail[task] / work.speed[node]
+            if again == 0:
+                first, first_with_rest = min(first, finish), min(first_with_rest, with_rest)
+            else:
+                rows[node, PAIRS - 2] = min((finish - first) / scale, _MOST)
+                rows[node, PAIRS - 1] = min((with_rest - first_with_rest) / scale, _MOST)
+
+
+@compiled
+def _work_here(work: Work, state: State) -> tuple[float, float, float, float]:
+    """(speed rented, work given to it and not done, that and what waits, speed that work asks for)."""
+    rented, promised = _rented_speed(work, state)
+    ready = 0.0
+    for at in range(state.tally[READIES]):
+        ready += work.runtime[state.ready[at]]
+    behind = max(state.figure[BACKLOG] - ready, 0.0)
+    return rented, promised, promised + ready + _NOT_READY * behind, _speed_asked(work, state)
 
 
 @compiled
@@ -151,42 +158,66 @@ def _speed_asked(work: Work, state: State) -> float:
 
 @compiled
 def _bent(dollars: float) -> float:
-    """As they are up to four, then ever slower: large amounts stay apart and small."""
-    return dollars if dollars < 4.0 else 4.0 + 4.0 * np.log(dollars / 4.0)
+    """As they are up to a point, then ever slower: large amounts stay apart."""
+    if dollars < _LINEAR:
+        return dollars
+    return min(_LINEAR * (1.0 + np.log(dollars / _LINEAR)), LARGEST_FEATURE)
 
 
 @compiled
-def _fill_money(
-    work: Work, state: State, row: F32, pair: tuple[int, int], known: tuple[float, float, float, float]
+def _fill_place(
+    work: Work, state: State, row: F32, pair: tuple[int, int], here: tuple[float, float, float, float]
 ) -> None:
-    """What a placement means for rent and deadline.
-
-    known = (finish, fastest speed, speed rented, runtime that is promised to what is rented).
-    """
-    (task, node), (finish, fastest, rented, promised) = pair, known
-    now, workflow = state.figure[NOW], work.workflow[task]
-    deadline, rate = work.deadline[workflow], work.term[LATE_RATE]
+    """What a placement means for rent and deadline; here: `_work_here`."""
+    (task, node), (rented, promised, waiting, asked) = pair, here
+    now, workflow, rate = state.figure[NOW], work.workflow[task], work.term[LATE_RATE]
+    deadline = work.deadline[workflow]
     span = deadline - work.arrival[workflow]
+    seconds, possible = work.duration[task, node], state.possible[node]
+    start = earliest_start(state, node, possible, seconds)
+    finish = start + seconds
     after = finish + work.tail[task] / work.speed[node]
     is_rented = state.until[node] > now
-    row[2] = _bent(added_rent(work, state, node, finish))
     with_it = rented if is_rented else rented + work.speed[node]
     paid = paid_until(work, state, node, finish)
+    row[2] = _bent(added_rent(work, state, node, finish))
     if not is_rented or paid > state.until[node]:
-        used = min(_speed_asked(work, state) / with_it, 1.0)
-        row[3] = _bent((paid - finish) * work.price[node] * used)
-    spread = now + (promised + state.to_do[workflow]) / with_it
-    if max(after, spread) > deadline:
+        behind = max(paid - finish, 1e-9)
+        others = (_AS_SO_FAR * asked * behind + max(waiting - work.runtime[task], 0.0)) / with_it
+        row[3] = _bent(behind * work.price[node] * min(others / behind, 1.0))
+    if max(after, now + (promised + state.to_do[workflow]) / with_it) > deadline:
         row[4] = work.term[LATE_FEE]
-    row[5] = _bent(max(after - deadline, 0.0) * rate)
-    here = state.tally[ARRIVED] - state.tally[OVER]
-    row[6] = _bent(here * rate * (after - now))
-    row[7] = min(max((after - deadline) / span, -1.0), 3.0)
-    row[8] = min(max((finish - work.sub_deadline[task]) / span, -1.0), 3.0)
-    row[11] = is_rented
-    row[12] = _bent(max(state.busy_until[node] - now, 0.0) / work.term[BILLING])
-    soonest = now + (work.runtime[task] + work.tail[task]) / fastest
-    row[17] = min(max((deadline - soonest) / span, -1.0), 1.0)
+    row[5] = _bent(rate * (after - now))
+    row[7] = _bent((state.tally[ARRIVED] - state.tally[OVER]) * rate * waiting / with_it)
+    row[8] = _bent(rate * (start - possible))
+    row[9] = start > possible
+    row[10] = min(max((after - deadline) / span, -1.0), 3.0)
+    row[11] = min(max((finish - work.sub_deadline[task]) / span, -1.0), 3.0)
+    row[12] = np.log1p(start - now) / 8.0
+    row[13] = np.log1p(seconds) / 8.0
+    row[14] = np.log1p(possible - now) / 8.0
+    row[15] = is_rented
+    row[16] = work.price[node] / max(work.price.max(), 1e-12)
+    row[17] = np.log(work.speed[node] / work.speed.max()) / 3.0
+    soonest = now + (work.runtime[task] + work.tail[task]) / work.speed.max()
+    row[18] = min(max((deadline - soonest) / span, -1.0), 1.0)
+
+
+@compiled
+def _fill_pass(
+    work: Work, state: State, row: F32, task: int, here: tuple[float, float, float, float]
+) -> None:
+    """What it means to wait, until about all work that is here is done; here: `_work_here`."""
+    rented, promised, waiting, _ = here
+    workflow, rate = work.workflow[task], work.term[LATE_RATE]
+    speed = max(rented, _HARDLY_ANY)
+    rest, drained = (work.runtime[task] + work.tail[task]) / work.speed.max(), waiting / speed
+    spread = (promised + state.to_do[workflow]) / speed
+    if state.figure[NOW] + max(rest, spread) > work.deadline[workflow]:
+        row[4] = work.term[LATE_FEE]
+    row[5] = _bent(rate * rest)
+    row[6] = _bent(rate * drained)
+    row[7] = _bent((state.tally[ARRIVED] - state.tally[OVER]) * rate * drained)
 
 
 @compiled

@@ -13,8 +13,8 @@ from proreus.worlds.workflows.state.placement import inputs_possible
 
 
 def explained(name: str, rule: Rule, observation: WorkflowsObservation, decision: Decision) -> Explanation:
-    """The decision about the task that it places; of waiting, about the most urgent one."""
-    task = decision.task if isinstance(decision, Assign) else int(observation.ready[0])
+    """The decision about the task that it places, or passes over."""
+    task = decision.task if isinstance(decision, Assign) else observation.offered
     totals = _totals(rule, observation, task)
     verdicts = tuple(
         Verdict(
@@ -29,7 +29,7 @@ def explained(name: str, rule: Rule, observation: WorkflowsObservation, decision
         for node, total in enumerate(totals)
     )
     chosen = f"machine {decision.node}" if isinstance(decision, Assign) else ""
-    told = f"goes to {chosen}" if chosen else "waits for something to happen"
+    told = f"goes to {chosen}" if chosen else "is passed over"
     note = "Totals are what the policy compares, the highest first; the order of tasks is decided before."
     subject = task_name(observation.arrivals, observation.work, task)
     return Explanation(name, subject, decision, verdicts, note, told, chosen)
@@ -41,7 +41,6 @@ def _totals(rule: Rule, observation: WorkflowsObservation, task: int) -> list[fl
     if rule.kind[0] == BIDDING:
         encode(work, state, rule.rows, rule.context, rule.fits)
         make_bids(rule.bidder, rule.rows, rule.context, rule.fits, rule.bids)
-        slot = observation.ready.tolist().index(task)
-        return [float(rule.bids[slot * observation.machines + node]) for node in machines]
+        return [float(rule.bids[node]) for node in machines]
     inputs_possible(work, state, task)
     return [float(desire(work, state, rule, task, node)[0]) for node in machines]

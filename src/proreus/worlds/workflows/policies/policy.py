@@ -13,11 +13,11 @@ from proreus.kernels.rng import seeded
 from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.workflows.encoding.rows import SIZES, rows_for
-from proreus.worlds.workflows.model import Assign, Decision, Wait
+from proreus.worlds.workflows.model import Assign, Decision, Pass
 from proreus.worlds.workflows.policies.columns import BIDDING, CPOP, PEFT, Rule
 from proreus.worlds.workflows.policies.explaining import explained
 from proreus.worlds.workflows.policies.rules import choose
-from proreus.worlds.workflows.state.columns import WAITS, Work
+from proreus.worlds.workflows.state.columns import PASSES, Work
 from proreus.worlds.workflows.state.observation import WorkflowsObservation
 from proreus.worlds.workflows.state.ranks import optimistic_costs
 
@@ -50,7 +50,7 @@ class RulePolicy:
     def decide(self, observation: WorkflowsObservation) -> Decision:
         """The rule's choice."""
         task, node = choose(observation.work, observation.state, self.rule_for(observation.work))
-        return Wait() if task == WAITS else Assign(int(task), int(node))
+        return Pass() if task == PASSES else Assign(int(task), int(node))
 
     def explain(self, observation: WorkflowsObservation) -> Explanation:
         """The rule's choice, and what it would be everywhere; asking changes nothing."""

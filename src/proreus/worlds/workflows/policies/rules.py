@@ -8,7 +8,6 @@ from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
 from proreus.policies.networks.bidder import make_bids
 from proreus.worlds.workflows.encoding.rows import encode
-from proreus.worlds.workflows.model import WINDOW
 from proreus.worlds.workflows.policies.columns import (
     BEST_FIT,
     BIDDING,
@@ -26,7 +25,8 @@ from proreus.worlds.workflows.policies.columns import (
     ROUND_ROBIN,
     Rule,
 )
-from proreus.worlds.workflows.state.columns import BY_MAKESPAN, NOW, READIES, WAITS, State, Work
+from proreus.worlds.workflows.state.columns import BY_MAKESPAN, NOW, PASSES, READIES, State, Work
+from proreus.worlds.workflows.state.offer import offered
 from proreus.worlds.workflows.state.placement import (
     added_rent,
     earliest_finish,
@@ -40,7 +40,7 @@ _NOT_IN_TIME = -1e15
 
 @compiled
 def choose(work: Work, state: State, rule: Rule) -> tuple[int, int]:
-    """(task, machine), or (WAITS, 0)."""
+    """(task, machine), or (PASSES, 0)."""
     kind = rule.kind[0]
     if kind == BIDDING:
         return _highest_bid(work, state, rule)
@@ -137,12 +137,11 @@ def _by_finish(work: Work, state: State, kind: int) -> tuple[int, int]:
 
 @compiled
 def _highest_bid(work: Work, state: State, rule: Rule) -> tuple[int, int]:
+    """Of the task on offer."""
     encode(work, state, rule.rows, rule.context, rule.fits)
     make_bids(rule.bidder, rule.rows, rule.context, rule.fits, rule.bids)
-    nodes, best = work.speed.size, -1
-    for row in range(WINDOW * nodes + 1):
-        if rule.fits[row] and (best < 0 or rule.bids[row] > rule.bids[best]):
+    nodes, best = work.speed.size, 0
+    for row in range(1, nodes + 1):
+        if rule.fits[row] and rule.bids[row] > rule.bids[best]:
             best = row
-    if best == WINDOW * nodes:
-        return WAITS, 0
-    return state.ready[best // nodes], best % nodes
+    return (PASSES, 0) if best == nodes else (offered(work, state), best)

@@ -21,6 +21,7 @@ from proreus.worlds.workflows.state.columns import (
     HORIZON,
     NOW,
     OVER,
+    PASSED,
     PENDING,
     READIES,
     READY,
@@ -30,6 +31,7 @@ from proreus.worlds.workflows.state.columns import (
     State,
     Work,
 )
+from proreus.worlds.workflows.state.offer import all_passed, offer_all, pass_over
 from proreus.worlds.workflows.state.placement import add_ready, next_event, place, pop_end, remove_ready
 
 
@@ -41,6 +43,7 @@ def begin(work: Work, state: State) -> None:
     state.start[:] = 0.0
     state.finish[:] = 0.0
     state.turn[:] = 0
+    state.passed[:] = 0
     state.end[:] = 0.0
     state.slots[:] = 0
     state.past[:] = 0
@@ -70,6 +73,7 @@ def advance(work: Work, state: State) -> None:
         if moment == np.inf:
             return
         state.tally[WAITING] = 0
+        offer_all(state)
         state.figure[NOW] = max(state.figure[NOW], moment)
         _happen(work, state)
         _forget_past(state)
@@ -146,18 +150,23 @@ def _make_ready(work: Work, state: State, task: int) -> None:
 
 @compiled
 def put(work: Work, state: State, task: int, node: int) -> float:
-    """Carry out a legal decision and run on; what it was worth (task WAITS: wait).
+    """Carry out a legal decision and run on; what it was worth (task WAITS, PASSES: nothing is placed).
 
     Where workflows have deadlines minus the dollars of rent and penalty; else minus what it adds to the
     makespan, in lower bounds.
     """
-    if task == WAITS:
-        state.tally[WAITING] = 1
+    if task < 0:
+        state.tally[WAITING] = 1 if task == WAITS else pass_over(work, state)
         advance(work, state)
         return 0.0
     horizon = state.figure[HORIZON]
     remove_ready(state, task)
+    if state.passed[task]:
+        state.passed[task] = 0
+        state.tally[PASSED] -= 1
     dollars = place(work, state, task, node)
+    if state.tally[PASSED] > 0:
+        state.tally[WAITING] = all_passed(state)
     if work.option[AHEAD] == 1:
         _tell_children(work, state, task)
     worth = -dollars

@@ -11,7 +11,7 @@ from proreus.contract.gantt import Gantt
 from proreus.contract.replay import OUTSIDE, Move, Stage, levels_of
 from proreus.contract.simulation import Look, Outcome
 from proreus.model.errors import IllegalDecision
-from proreus.worlds.workflows.model import WINDOW, Arrivals, Assign, Decision, Wait
+from proreus.worlds.workflows.model import Arrivals, Assign, Decision, Pass, Wait
 from proreus.worlds.workflows.simulation.kernel import begin, is_over, put
 from proreus.worlds.workflows.simulation.outcome import outcome_of
 from proreus.worlds.workflows.state.columns import (
@@ -20,6 +20,7 @@ from proreus.worlds.workflows.state.columns import (
     HORIZON,
     NOW,
     OVER,
+    PASSES,
     PENALTY,
     PLACED,
     PLACEMENTS,
@@ -32,6 +33,7 @@ from proreus.worlds.workflows.state.columns import (
 )
 from proreus.worlds.workflows.state.compile import new_state
 from proreus.worlds.workflows.state.observation import WorkflowsObservation, task_name
+from proreus.worlds.workflows.state.offer import offered
 
 
 class WorkflowsRun:
@@ -53,15 +55,15 @@ class WorkflowsRun:
         if observation is None:
             raise IllegalDecision("all tasks are placed")
         task, node = self._meant(decision, observation)
-        self._last = None if task == WAITS else Move(task_name(self.arrivals, self.work, task), OUTSIDE, node)
+        self._last = None if task < 0 else Move(task_name(self.arrivals, self.work, task), OUTSIDE, node)
         return float(put(self.work, self.state, task, node))
 
     def _meant(self, decision: Decision | int, observation: WorkflowsObservation) -> tuple[int, int]:
         match decision:
-            case Wait():
+            case Wait() | Pass():
                 if not observation.may_wait:
                     raise IllegalDecision("nothing will happen by itself: there is nothing to wait for")
-                return WAITS, 0
+                return (WAITS if isinstance(decision, Wait) else PASSES), 0
             case Assign(task, node):
                 numbers = _whole(task), _whole(node)
                 if not (0 <= numbers[0] < self.state.status.size) or self.state.status[numbers[0]] != READY:
@@ -70,16 +72,17 @@ class WorkflowsRun:
                     raise IllegalDecision(f"machine {node!r}: they are 0..{observation.machines - 1}")
                 return numbers
         action, machines = _whole(decision), observation.machines
-        if action == WINDOW * machines:
-            return self._meant(Wait(), observation)
-        ready = observation.ready[:WINDOW]
-        if not 0 <= action < ready.size * machines:
-            raise IllegalDecision(f"action {action}: there are {ready.size} ready tasks in the window")
-        return int(ready[action // machines]), action % machines
+        if action == machines:
+            return self._meant(Pass(), observation)
+        if not 0 <= action < machines:
+            raise IllegalDecision(f"action {action}: they are 0..{machines}")
+        return observation.offered, action
 
     def subject(self) -> str:
-        """The most urgent task."""
-        return "" if is_over(self.state) else task_name(self.arrivals, self.work, int(self.state.ready[0]))
+        """The task on offer."""
+        return (
+            "" if is_over(self.state) else task_name(self.arrivals, self.work, offered(self.work, self.state))
+        )
 
     def outcome(self) -> Outcome:
         """What the run has come to so far."""
@@ -164,4 +167,4 @@ def _whole(value: object) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]  # what it is asked is what it finds out
     except TypeError:
-        raise IllegalDecision(f"{value!r} is neither Assign, Wait nor the number of an action") from None
+        raise IllegalDecision(f"{value!r} is neither a decision nor the number of one") from None

@@ -61,6 +61,7 @@ class State(NamedTuple):
     finish: F64  # [T]
     ready: I32  # [T] the tasks that may be placed, most urgent first
     turn: I64  # [T] the how-manieth task to become ready
+    passed: I8  # [T] 1 where a ready task was passed over at this moment
     unplaced: I32  # [W] tasks of each workflow
     to_do: F64  # [W] runtime of its tasks that are not placed
     end: F64  # [W] of the last of its tasks that are placed
@@ -83,9 +84,10 @@ class State(NamedTuple):
 FUTURE, PENDING, READY, PLACED, DONE = range(5)
 
 # Of `tally`: ready tasks, workflows that came, tasks placed and done, tasks in the heap, tasks that became
-# ready, workflows placed, late and ended, rentals, 1 while the policy waits for something to happen.
-READIES, ARRIVED, PLACEMENTS, ENDED, HEAPED, TURNS, WHOLE, LATE, OVER, RENTALS, WAITING = range(11)
-TALLIES = 11
+# ready, workflows placed, late and ended, rentals, 1 while the policy waits for something to happen, tasks
+# passed over.
+READIES, ARRIVED, PLACEMENTS, ENDED, HEAPED, TURNS, WHOLE, LATE, OVER, RENTALS, WAITING, PASSED = range(12)
+TALLIES = 12
 
 # Of `figure`: the clock; dollars of rent and of penalties; seconds that workflows were late; their time from
 # arrival to end; the end of the last task placed; runtime of tasks that have come and are not placed, and of
@@ -93,5 +95,5 @@ TALLIES = 11
 NOW, RENT, PENALTY, LATENESS, RESPONSE, HORIZON, BACKLOG, CAME = range(8)
 FIGURES = 8
 
-WAITS = -1
-"""In place of a task: nothing is placed now."""
+WAITS, PASSES = -1, -2
+"""In place of a task: nothing is placed now; the task on offer is not."""

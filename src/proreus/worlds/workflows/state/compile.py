@@ -152,6 +152,7 @@ def new_state(work: Work) -> State:
             finish=next(floats),
             ready=next(integers),
             turn=np.zeros(tasks, dtype=np.int64),
+            passed=np.zeros(tasks, dtype=np.int8),
             unplaced=np.zeros(count, dtype=np.int32),
             to_do=np.zeros(count),
             end=np.zeros(count),

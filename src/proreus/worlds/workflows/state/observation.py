@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from proreus.kernels.arrays import I32, Bool
-from proreus.worlds.workflows.model import WINDOW, Arrivals
+from proreus.worlds.workflows.model import Arrivals
 from proreus.worlds.workflows.state.columns import NOW, READIES, State, Work
+from proreus.worlds.workflows.state.offer import offered
 from proreus.worlds.workflows.state.placement import added_rent, earliest_finish, inputs_possible, may_wait
 
 
@@ -29,6 +30,11 @@ class WorkflowsObservation:
     def ready(self) -> I32:
         """The tasks that may be placed, the most urgent first."""
         return self.state.ready[: int(self.state.tally[READIES])].copy()
+
+    @property
+    def offered(self) -> int:
+        """The task that numbered actions place."""
+        return int(offered(self.work, self.state))
 
     @property
     def machines(self) -> int:
@@ -55,9 +61,8 @@ class WorkflowsObservation:
         return float(added_rent(self.work, self.state, node, self.finish(task, node)))
 
     def action_mask(self) -> Bool:
-        """bool[WINDOW * N + 1]: slot * N + machine places the ready task in that slot; the last one waits."""
-        mask = np.zeros(WINDOW * self.machines + 1, dtype=np.bool_)
-        mask[: min(self.ready.size, WINDOW) * self.machines] = True
+        """bool[N + 1]: n places the task on offer on machine n; the last one passes it over."""
+        mask = np.ones(self.machines + 1, dtype=np.bool_)
         mask[-1] = self.may_wait
         return mask
 

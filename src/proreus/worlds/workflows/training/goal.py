@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,9 +34,9 @@ _SEEDS = 100_000
 class WorkflowsESConfig:
     """Settings of the evolution strategy."""
 
-    generations: int = 25
+    generations: int = 60
     """How many populations to try."""
-    population: int = 14
+    population: int = 20
     """Networks per generation."""
     sigma: float = 0.5
     """Width of the first population, in steps of each weight."""
@@ -47,7 +48,7 @@ class WorkflowsESConfig:
     """Runs per scenario by which the mean is judged."""
     confirm_runs: int = 30
     """Runs after those that say, at the end, how much better the best is than the start."""
-    evaluate_every: int = 5
+    evaluate_every: int = 10
     """Generations between judgements."""
     seed: int = 1
     """Of the search."""
@@ -65,7 +66,7 @@ class WorkflowsGoal:
     ) -> None:
         self._scenarios, self._config, self._pool = scenarios, config, pool
         self._parts = parts_of(config.hidden)
-        self._held_out: dict[tuple[str, range], tuple[list[Load], F64]] = {}
+        self._held_out: dict[tuple[str, range], F64] = {}
 
     @property
     def start(self) -> F64:
@@ -83,17 +84,21 @@ class WorkflowsGoal:
 
         The logarithm, because a member that lets one run wait for days is no worse in the others.
         """
-        loads, rules = [], []
-        for scenario, seeds in zip(self._scenarios, drawn, strict=True):
-            for load in (scenario.of_part("train").load(seed) for seed in seeds):
-                loads.append(load)
-                rules.append(min(paid(load, rule_policy(name)) for name in scenario.yardstick()[1]))
-        jobs = [[self._pool.submit(paid, load, self._policy(member)) for load in loads] for member in members]
-        found = [
-            -float(np.mean([np.log(job.result() / rule) for job, rule in zip(row, rules, strict=True)]))
-            for row in jobs
+        runs = [
+            (scenario.of_part("train"), seed)
+            for scenario, seeds in zip(self._scenarios, drawn, strict=True)
+            for seed in seeds
         ]
-        return found, {"runs": len(members) * len(loads)}
+        best = [
+            [self._pool.submit(paid_on, *run, rule_policy(name)) for name in run[0].yardstick()[1]]
+            for run in runs
+        ]
+        jobs = [
+            [self._pool.submit(paid_on, *run, self._policy(member)) for run in runs] for member in members
+        ]
+        rules = np.array([min(job.result() for job in row) for row in best])
+        found = [-float(np.mean(np.log(np.array([job.result() for job in row]) / rules))) for row in jobs]
+        return found, {"runs": len(members) * len(runs)}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """% less than the best rule by scenario, on other workflows than those trained on."""
@@ -117,27 +122,36 @@ class WorkflowsGoal:
         of what that rule pays on average."""
         found = {}
         for scenario in self._scenarios:
-            loads, rule = self._rule(scenario, seeds)
-            found[scenario.name] = 100.0 * (rule - self._paid(loads, policy)) / float(np.mean(rule))
+            held_out = scenario.of_part("valid")
+            rule = self._rule(held_out, seeds)
+            found[scenario.name] = 100.0 * (rule - self._paid(held_out, seeds, policy)) / float(np.mean(rule))
         return found
 
-    def _rule(self, scenario: WorkflowsScenario, seeds: range) -> tuple[list[Load], F64]:
+    def _rule(self, scenario: WorkflowsScenario, seeds: range) -> F64:
         key = (scenario.name, seeds)
         if key not in self._held_out:
-            held_out = scenario.of_part("valid")
-            loads = [held_out.load(seed) for seed in seeds]
-            rules = [self._paid(loads, rule_policy(name)) for name in scenario.yardstick()[1]]
-            self._held_out[key] = loads, min(rules, key=lambda one: float(np.mean(one)))
+            rules = [self._paid(scenario, seeds, rule_policy(name)) for name in scenario.yardstick()[1]]
+            self._held_out[key] = min(rules, key=lambda one: float(np.mean(one)))
         return self._held_out[key]
 
-    def _paid(self, loads: Sequence[Load], policy: RulePolicy) -> F64:
-        jobs = [self._pool.submit(paid, load, policy) for load in loads]
+    def _paid(self, scenario: WorkflowsScenario, seeds: range, policy: RulePolicy) -> F64:
+        jobs = [self._pool.submit(paid_on, scenario, seed, policy) for seed in seeds]
         return np.array([job.result() for job in jobs])
 
 
 def network_policy(tensors: Arrays) -> RulePolicy:
     """The policy of an actor's tensors."""
     return RulePolicy("candidate", BIDDING, bidder=bidder_of("actor", tensors, SIZES))
+
+
+@lru_cache(maxsize=256)
+def _loaded(scenario: WorkflowsScenario, seed: int) -> Load:
+    return scenario.load(seed)
+
+
+def paid_on(scenario: WorkflowsScenario, seed: int, policy: RulePolicy) -> float:
+    """`paid` where the run is loaded, too: in a process of its own."""
+    return paid(_loaded(scenario, seed), policy)
 
 
 def paid(load: Load, policy: RulePolicy) -> float:

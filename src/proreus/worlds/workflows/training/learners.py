@@ -25,7 +25,8 @@ ES = EvolutionLearner(
     about="evolution strategy over a network that bids and begins as a rule",
     example="--scenarios calm,busy,rush --generations 25 --out runs/workflows",
     needs="cmaes",
-    not_on_ray="rates its members in threads of one process",
+    not_on_ray="rates its members in processes of this machine",
     goal=_goal,
-    threads=True,
+    # Threads would share the columns of a run, and wait for each other to count references to them.
+    threads=False,
 )

@@ -17,22 +17,21 @@ import numpy as np
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.worlds.workflows.encoding.rows import CONTEXT, FEATURES, SIZES
-from proreus.worlds.workflows.state.graph import GRAPH_FEATURES
 
-_ABOVE = 150.0
+_ABOVE = 300.0
 """Added to the rule's sum, so that a rectifier lets it through."""
 _RULE = {
-    "waits": -100.0,
-    "dollars of rent": -1.0,
-    "dollars of newly paid time behind it that others will use, as work has come so far": 0.2,
-    "dollars of the fee, if the rest runs at this speed or is spread over what is rented": -1.0,
-    "dollars of lateness if the rest runs at this speed": -1.0,
-    "dollars that all workflows which are here would pay for that time": -0.6,
-    "log seconds until it starts": -0.1,
-    "log seconds that it takes": -0.1,
-    "slot": -0.5,
+    "passes": -0.3,
+    "dollars of rent": -1.4,
+    "dollars of newly paid time behind it that others will use": 0.8,
+    "dollars of the fee, if the rest runs at this speed or is spread over what is rented": -0.9,
+    "dollars of its own time, if the rest runs at this speed": -1.1,
+    "dollars of its own time until all work that is here is done, where it waits for that": -0.4,
+    "dollars of everyone's time until all work that is here is done": -0.2,
+    "dollars of its own time until the machine is free": -1.2,
+    "the machine is not free": -100.0,
+    "log seconds that it takes": -0.001,
     "makespan: ends later than elsewhere, in ranks": -2.0,
-    "makespan: slot": -6.0,
 }
 _MAKESPAN = "makespan"
 _DRAWN = 7
@@ -67,7 +66,7 @@ def parts_of(hidden: int) -> tuple[Part, ...]:
     deeper_step[0] = 0.0
     deeper_step[:, 0] = 0.0
     row_step = np.full((hidden, rows), 0.2)
-    row_step[0] = [0.0 if name.startswith(_MAKESPAN) or name in GRAPH_FEATURES else 0.3 for name in FEATURES]
+    row_step[0] = [0.0 if name.startswith(_MAKESPAN) else 0.3 for name in FEATURES]
     context_step = np.full((hidden, context), 0.3)
     context_step[0] = 0.0  # the same for all rows: it cannot change an order
     context_step[:, 0] = 0.0
