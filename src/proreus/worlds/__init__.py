@@ -53,6 +53,7 @@ WORLDS: dict[str, Registered] = {
         "proreus.worlds.workflows.world:WORLD",
         {"proreus/Workflows-v0": "proreus.worlds.workflows.env:WorkflowsEnv"},
     ),
+    "functions": Registered("proreus.worlds.functions.world:WORLD"),
     "inference": Registered("proreus.worlds.inference.world:WORLD"),
 }
 
