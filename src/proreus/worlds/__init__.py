@@ -53,7 +53,10 @@ WORLDS: dict[str, Registered] = {
         "proreus.worlds.workflows.world:WORLD",
         {"proreus/Workflows-v0": "proreus.worlds.workflows.env:WorkflowsEnv"},
     ),
-    "functions": Registered("proreus.worlds.functions.world:WORLD"),
+    "functions": Registered(
+        "proreus.worlds.functions.world:WORLD",
+        {"proreus/Functions-v0": "proreus.worlds.functions.env:ServerlessSchedulingEnv"},
+    ),
     "inference": Registered("proreus.worlds.inference.world:WORLD"),
 }
 

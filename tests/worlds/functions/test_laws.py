@@ -147,7 +147,12 @@ def test_an_instance_is_given_up_when_its_time_is_over_and_the_node_is_paid_no_l
     function = Function("f", 100, 100, 100, 0, 0, 1, 1.0)
     terms = Terms(nodes=(NodeKind(1, 1_000, 1_000, 1_000, 100, 3_600_000_000),))
     demand = Demand(
-        (function,), np.array([1.0, 20.0]), np.zeros(2, dtype=np.int32), np.ones(2), np.array([2.0, 2.0]), 30.0
+        (function,),
+        np.array([1.0, 20.0]),
+        np.zeros(2, dtype=np.int32),
+        np.ones(2),
+        np.array([2.0, 2.0]),
+        30.0,
     )
     run = FunctionsRun(demand, compile_demands([demand], terms))
     for keep in (5.0, 0.0):

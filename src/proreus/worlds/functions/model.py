@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -80,6 +80,15 @@ CLUSTER = (
     NodeKind.of(2, 8, 32, 0.344),
 )
 """Ten nodes of the sizes and prices of Mampage et al. 2023."""
+
+
+def nodes_like(count: int) -> tuple[NodeKind, ...]:
+    """So many nodes in the proportions of that cluster, the small ones first."""
+    sizes = [kind for kind in CLUSTER for _ in range(kind.count)]
+    counts = dict.fromkeys(CLUSTER, 0)
+    for number in range(count):
+        counts[sizes[number % len(sizes)]] += 1
+    return tuple(replace(kind, count=many) for kind, many in counts.items() if many)
 
 
 @dataclass(frozen=True)
