@@ -1,8 +1,9 @@
 """Gymnasium views of the worlds. `import proreus` registers the ids of every registered world through it.
 
 `gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
-`"proreus/Rebalance-v0"` a `DeployEnv`, `"proreus/Functions-v0"` a `ServerlessSchedulingEnv`: the classes are here too, loaded when they are asked for. A world that
-has lanes and no environment of its own gets a `LanesEnv`. `envs.sb3` adapts them all to Stable-Baselines3 and
+`"proreus/Rebalance-v0"` a `DeployEnv`, `"proreus/Functions-v0"` a `ServerlessSchedulingEnv`: the classes are
+here too, loaded when they are asked for. A world that has lanes and no environment of its own gets a
+`LanesEnv`. `envs.sb3` adapts them all to Stable-Baselines3 and
 is imported by those who have it.
 """
 

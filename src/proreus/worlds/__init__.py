@@ -56,6 +56,7 @@ WORLDS: dict[str, Registered] = {
     "functions": Registered(
         "proreus.worlds.functions.world:WORLD",
         {"proreus/Functions-v0": "proreus.worlds.functions.env:ServerlessSchedulingEnv"},
+        lanes={"proreus/Functions-v0": "proreus.worlds.functions.training.lanes:episodes"},
     ),
     "inference": Registered("proreus.worlds.inference.world:WORLD"),
 }

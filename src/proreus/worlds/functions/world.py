@@ -44,6 +44,11 @@ WORLD = World(
     ),
     warm_up=warm_up,
     datasets=DATASETS,
+    learners={
+        "es": "proreus.worlds.functions.training.learners:ES",
+        "ppo": "proreus.worlds.functions.training.torch_learners:PPO",
+    },
+    trains_on=("calm", "busy", "rush"),
     examples={
         "simulate": "proreus simulate functions --scenario busy --policy bpbf@histogram --watch 10",
         "compare": "proreus compare functions --scenarios calm,busy,rush --policies warm_cost,bpbf,ensure",
