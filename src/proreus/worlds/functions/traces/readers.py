@@ -104,7 +104,7 @@ def read_azure_2021(path: Path) -> Recording:
 
 
 def read_azure_2019(folder: Path) -> Recording:
-    """A day of invocations a minute, with execution times (ms) and memory (MB) of every function."""
+    """Invocations a minute, from the first to the last, with times (ms) and memory (MB) of every function."""
     keys = (*_KEYS, "Trigger")
     minutes = [str(minute) for minute in range(1, _MINUTES + 1)]
     rows = read_filled_table(folder / INVOCATIONS, required=(*keys, *minutes))
@@ -123,6 +123,9 @@ def read_azure_2019(folder: Path) -> Recording:
     for row, name in zip(rows, names, strict=True):
         if name not in lasting:
             raise row.fail("HashFunction", f"{shown(name)} is not in {DURATIONS}")
+    asked = np.flatnonzero(counts.sum(axis=0))
+    if not asked.size:
+        raise InputError("nothing was invoked", file=folder / INVOCATIONS)
     return Recording(
         tuple(name[:12] for name in names),
         np.array([max(lasting[name] / 1_000, 1e-3) for name in names]),
@@ -130,7 +133,7 @@ def read_azure_2019(folder: Path) -> Recording:
         np.zeros(0),
         np.zeros(0, dtype=np.int32),
         np.zeros(0),
-        counts,
+        counts[:, asked[0] : asked[-1] + 1],
     )
 
 
