@@ -27,6 +27,26 @@ from tests.toy import TOY
 
 SMALL = {(words[1], words[3]): words for words in (one.words for one in TRAININGS) if words[0] == "train"}
 """Trainings of a few updates, where those that a world is meant for are long."""
+_FUNCTIONS = (
+    "--scenarios",
+    "busy@20",
+    "--evaluate-every",
+    "2",
+    "--validation-runs",
+    "2",
+    "--confirm-runs",
+    "3",
+)
+SMALL |= {
+    ("functions", "es"): (
+        *("train", "functions", "--algo", "es", "--generations", "4", "--population", "4", "--runs", "1"),
+        *_FUNCTIONS,
+    ),
+    ("functions", "ppo"): (
+        *("train", "functions", "--algo", "ppo", "--steps", "1280", "--lanes", "4", "--rollout-steps", "64"),
+        *_FUNCTIONS,
+    ),
+}
 CONFIRMED = {"pods": "--confirm-seeds", "vms": "--confirm-starts", "rebalance": "--confirm-seeds"}
 
 

@@ -135,7 +135,7 @@ def test_what_is_no_setting_is_refused() -> None:
         ({"gap": 0.0}, "gap"),
     ):
         with pytest.raises(UsageError, match=says):
-            ServerlessSchedulingEnv(**settings)  # type: ignore[arg-type]
+            ServerlessSchedulingEnv(**settings)
 
 
 def played(env: ServerlessSchedulingEnv, seed: int = 2) -> tuple[list[float], dict[str, Any]]:

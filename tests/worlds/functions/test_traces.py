@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_functions_are_as_they_were_published() -> None:
     """Shares at the points that the papers' figures are read off at."""
     draw = np.random.default_rng(0)
     memory = np.array([draw_memory(draw) for _ in range(4_000)])
-    for most, share in ((140, 0.50), (200, 0.80), (400, 0.96)):
+    for most, share in ((140.0, 0.50), (200.0, 0.80), (400.0, 0.96)):
         assert (memory <= most).mean() == pytest.approx(share, abs=0.03)
     standard = np.array([draw_standard(draw) for _ in range(4_000)])
     for most, share in ((1.0, 0.56), (10.0, 0.87)):
@@ -76,7 +77,7 @@ def test_no_function_is_more_than_its_share() -> None:
 
 
 def test_rows_become_requests() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "cpu_request": 0.5,
             "mem_request": 1.0,

@@ -48,7 +48,8 @@ WORLD = World(
         "es": "proreus.worlds.functions.training.learners:ES",
         "ppo": "proreus.worlds.functions.training.torch_learners:PPO",
     },
-    trains_on=("calm", "busy", "rush"),
+    trains_on=("busy",),
+    bench="proreus.worlds.functions.bench.claims:bench_functions",
     examples={
         "simulate": "proreus simulate functions --scenario busy --policy bpbf@histogram --watch 10",
         "compare": "proreus compare functions --scenarios calm,busy,rush --policies warm_cost,bpbf,ensure",
