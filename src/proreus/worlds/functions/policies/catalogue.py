@@ -69,9 +69,11 @@ def actor(tensors: dict[str, np.ndarray[Any, Any]]) -> Any:
     return bidder_of("actor", tensors, SIZES)
 
 
-def network_policy(name: str, tensors: dict[str, np.ndarray[Any, Any]], seed: int = 0) -> RulePolicy:
-    """The policy of an actor's tensors."""
-    return RulePolicy(name, BIDDING, KEEPS_BY_BIDS, USUAL_KEEP, seed, actor(tensors))
+def network_policy(
+    name: str, tensors: dict[str, np.ndarray[Any, Any]], seed: int = 0, keeper: int = KEEPS_BY_BIDS
+) -> RulePolicy:
+    """The policy of an actor's tensors, which says itself how long instances stay unless told otherwise."""
+    return RulePolicy(name, BIDDING, keeper, USUAL_KEEP, seed, actor(tensors))
 
 
 def _keeper(name: str, keeping: str, kind: int) -> tuple[int, float]:
