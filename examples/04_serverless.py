@@ -32,7 +32,6 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from proreus.envs import ServerlessSchedulingEnv
 from proreus.learning.ppo import PPOConfig, ppo
 from proreus.worlds.functions.policies.catalogue import network_policy, rule_policy
-from proreus.worlds.functions.policies.columns import KEEPS_FIXED
 from proreus.worlds.functions.scenarios import FunctionsScenario
 from proreus.worlds.functions.training.goal import played
 from proreus.worlds.functions.training.lanes import lanes_of
@@ -116,7 +115,7 @@ def infer(name: str, path: Path, arguments: argparse.Namespace) -> None:
 
 def native_objective(tensors: dict[str, Any], episodes: int) -> float:
     """The mean objective of a network of this package, which keeps idle instances as the environment does."""
-    policy = network_policy("native", tensors, keeper=KEEPS_FIXED)
+    policy = network_policy("native", tensors, places_only=True)
     return float(np.mean([played(work, policy)[0] for work in held_out(episodes)]))
 
 
@@ -128,7 +127,7 @@ def held_out(episodes: int) -> list[Any]:
 
 def train_native(arguments: argparse.Namespace, target: float | None) -> list[tuple[float, int, float]]:
     """(seconds, steps, objective) after each update; it ends where the objective is below the target."""
-    lanes = lanes_of(SCENARIO, 64, keeper="fixed")
+    lanes = lanes_of(SCENARIO, 64, keeper="fixed", waits=False)
     config = PPOConfig(steps=arguments.steps * 8, rollout_steps=32, hidden=32, seed=arguments.seed)
     curve, spent, began = [], 0.0, time.perf_counter()
     for update in ppo(config, lanes):

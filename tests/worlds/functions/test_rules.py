@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from proreus.model.errors import UsageError
+from proreus.model.errors import IllegalDecision, UsageError
 from proreus.policies.networks.bidder import bidder_of
 from proreus.worlds.functions.encoding.rows import FEATURES, SIZES, encode, rows_for
-from proreus.worlds.functions.model import KEEPS, Demand, Function, Keep, NodeKind, Place, Terms
+from proreus.worlds.functions.model import KEEPS, Demand, Function, Keep, NodeKind, Place, Terms, Wait
 from proreus.worlds.functions.play import play
 from proreus.worlds.functions.policies.catalogue import KINDS, rule_policy
 from proreus.worlds.functions.policies.weights import parts_of, size_of, tensors_of
@@ -128,13 +128,23 @@ def test_rows_say_what_a_place_means() -> None:
         named["share of the price that becomes due"], [0.0, 0.1 * full, 0.35 * full, 0.05 * full], rtol=1e-6
     )
     np.testing.assert_allclose(named["CPU reserved"], [1.0, 0.5, 0.125, 0.25])
-    assert legal.tolist() == [1, 1, 1, 1, 1] + [0] * len(KEEPS)
+    assert legal.tolist() == [1, 1, 1, 1, 1] + [0] * len(KEEPS), "there is an instance to wait for"
     while (seen := run.next_decision()) is not None and seen.asks == "place":
         run.apply(Place(1))
     encode(run.work, run.runs, 0, rows, context, legal)
     assert legal.tolist() == [0] * 5 + [1] * len(KEEPS)
     chance = rows[5:, FEATURES.index("probability that a request comes in time")]
     assert (np.diff(chance) > 0).all() and chance[0] == 0.0
+
+
+def test_a_queue_that_nobody_serves_is_no_choice() -> None:
+    run = run_with([0.0, 0.5])
+    seen = run.next_decision()
+    assert seen is not None and not seen.action_mask()[TERMS.count]
+    with pytest.raises(IllegalDecision, match="no instance to wait for"):
+        run.apply(Wait())
+    run.apply(Place(0))
+    run.apply(Wait())
 
 
 def test_the_search_begins_as_the_rule() -> None:

@@ -45,7 +45,7 @@ from proreus.worlds.functions.state.columns import (
     Work,
 )
 from proreus.worlds.functions.state.histogram import BINS, EDGES
-from proreus.worlds.functions.state.instances import fits
+from proreus.worlds.functions.state.instances import fits, may_wait
 
 VERSION = "functions-1"
 FEATURES = (
@@ -65,7 +65,6 @@ FEATURES = (
     "log RFRT that waiting adds",
     "log RFRT that a cold start adds",
     "log requests that wait",
-    "no instance to wait for",
     "keeps",
     "benefit of being warm",
     "price of keeping where it is the only instance",
@@ -108,7 +107,7 @@ def encode(work: Work, runs: Runs, lane: int, rows: F32, context: F32, legal: U8
     if runs.tally[lane, KIND] == PLACING:
         _fill_places(work, runs, lane, rows, legal)
         _fill_wait(work, runs, lane, rows[work.price.size])
-        legal[work.price.size] = 1
+        legal[work.price.size] = may_wait(runs, lane, runs.tally[lane, SUBJECT])
     else:
         _fill_keeps(work, runs, lane, rows)
         legal[work.price.size + 1 :] = 1
@@ -184,10 +183,9 @@ def _fill_wait(work: Work, runs: Runs, lane: int, one: F32) -> None:
     slots = runs.of[lane, function, INSTANCES] * work.need[row, CONCURRENCY]
     waiting = runs.of[lane, function, WAITING]
     one[12] = 1.0
-    one[13] = np.log1p(waiting / slots) / 3.0 if slots > 0 else 1.0
+    one[13] = np.log1p(waiting / max(slots, 1)) / 3.0
     one[14] = np.log1p(_USUAL_START / work.standard[row]) / 3.0
     one[15] = np.log1p(waiting) / 3.0
-    one[16] = 0.0 if slots > 0 else 1.0
 
 
 @compiled
@@ -204,15 +202,15 @@ def _fill_keeps(work: Work, runs: Runs, lane: int, rows: F32) -> None:
     for place in range(len(KEEPS)):
         one, seconds = rows[work.price.size + 1 + place], KEEPS[place]
         chance, stays = _outlook(runs, lane, function, seconds)
-        one[17] = 1.0
-        one[18] = min(_MONEY * _MONEY * chance * saved / requests_per_second(runs, lane), _MOST)
-        one[19] = price * stays / 10.0 if columns[HOLDS] == 1 else 0.0
-        one[20] = price * stays / 10.0 / columns[HOLDS]
-        one[21] = price * stays / 10.0 if columns[WORKING] == 0 else 0.0
-        one[22] = np.log1p(seconds) / 6.0
-        one[23] = np.log1p(seconds) / 6.0 if spare else 0.0
-        one[24] = reserved * np.log1p(seconds) / 6.0
-        one[25] = chance
+        one[16] = 1.0
+        one[17] = min(_MONEY * _MONEY * chance * saved / requests_per_second(runs, lane), _MOST)
+        one[18] = price * stays / 10.0 if columns[HOLDS] == 1 else 0.0
+        one[19] = price * stays / 10.0 / columns[HOLDS]
+        one[20] = price * stays / 10.0 if columns[WORKING] == 0 else 0.0
+        one[21] = np.log1p(seconds) / 6.0
+        one[22] = np.log1p(seconds) / 6.0 if spare else 0.0
+        one[23] = reserved * np.log1p(seconds) / 6.0
+        one[24] = chance
 
 
 @compiled

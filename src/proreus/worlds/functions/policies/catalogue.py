@@ -70,10 +70,11 @@ def actor(tensors: dict[str, np.ndarray[Any, Any]]) -> Any:
 
 
 def network_policy(
-    name: str, tensors: dict[str, np.ndarray[Any, Any]], seed: int = 0, keeper: int = KEEPS_BY_BIDS
+    name: str, tensors: dict[str, np.ndarray[Any, Any]], seed: int = 0, *, places_only: bool = False
 ) -> RulePolicy:
-    """The policy of an actor's tensors, which says itself how long instances stay unless told otherwise."""
-    return RulePolicy(name, BIDDING, keeper, USUAL_KEEP, seed, actor(tensors))
+    """The policy of an actor's tensors; `places_only`: it neither waits nor says how long instances stay."""
+    keeper = KEEPS_FIXED if places_only else KEEPS_BY_BIDS
+    return RulePolicy(name, BIDDING, keeper, USUAL_KEEP, seed, actor(tensors), waits=not places_only)
 
 
 def _keeper(name: str, keeping: str, kind: int) -> tuple[int, float]:

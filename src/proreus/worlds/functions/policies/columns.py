@@ -16,6 +16,7 @@ class Rule(NamedTuple):
     kind: I64  # [1]
     keeper: I64  # [1]
     seconds: F64  # [1] of a fixed keep-alive, or where the histogram knows too little
+    waits: I64  # [1] 1 where a network may wait
     cursor: I64  # [1] round robin's next node
     rng: U64  # [1]
     rows: F32  # [R, F] scratch of a network

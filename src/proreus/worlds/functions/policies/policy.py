@@ -31,6 +31,8 @@ class RulePolicy:
     seconds: float
     seed: int = 0
     bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
+    waits: bool = True
+    """Whether a network may wait."""
     _bound: dict[int, Rule] = field(default_factory=dict, init=False, repr=False)
     """By the number of nodes: the rule of this policy's run."""
 
@@ -66,6 +68,7 @@ class RulePolicy:
                 kind=np.array([self.kind], dtype=np.int64),
                 keeper=np.array([self.keeper], dtype=np.int64),
                 seconds=np.array([self.seconds]),
+                waits=np.array([self.waits], dtype=np.int64),
                 cursor=np.zeros(1, dtype=np.int64),
                 rng=seeded(self.seed),
                 rows=np.zeros((bids, SIZES[0]), dtype=np.float32),

@@ -127,6 +127,8 @@ def desire(work: Work, runs: Runs, lane: int, kind: int, node: int) -> tuple[flo
 def bid(work: Work, runs: Runs, lane: int, rule: Rule) -> None:
     """Fill the rule's `bids` and `legal`."""
     encode(work, runs, lane, rule.rows, rule.context, rule.legal)
+    if runs.tally[lane, KIND] == PLACING and not rule.waits[0]:
+        rule.legal[work.price.size] = 0
     make_bids(rule.bidder, rule.rows, rule.context, rule.legal, rule.bids)
 
 

@@ -24,7 +24,7 @@ from proreus.worlds.functions.simulation.kernel import begin, put
 from proreus.worlds.functions.simulation.rewards import Reward, rewarded
 from proreus.worlds.functions.state.columns import KIND, OVER, PLACING, SUBJECT, Runs, Work
 from proreus.worlds.functions.state.compile import new_runs
-from proreus.worlds.functions.state.instances import fits
+from proreus.worlds.functions.state.instances import fits, may_wait
 
 _TRIES = 1_000
 _LANES_APART = 1_000_003
@@ -36,6 +36,7 @@ class Screen(NamedTuple):
 
     rng: U64  # [L, 1] draws episodes
     weights: F64  # [4] of the reward
+    waits: I64  # [1] 1 where waiting is an action
     most: F64  # [5] of an even observation; [0]: amounts stay as they are
     observed: F32  # [L, D]
     legal: U8  # [L, K]
@@ -56,7 +57,14 @@ class Batch:
     """`lanes` runs over a pool of episodes."""
 
     def __init__(
-        self, work: Work, lanes: int, kinds: int = 5, *, reward: Reward | None = None, shares: bool = True
+        self,
+        work: Work,
+        lanes: int,
+        kinds: int = 5,
+        *,
+        reward: Reward | None = None,
+        shares: bool = True,
+        waits: bool = True,
     ) -> None:
         """`kinds` of function that observations tell apart; `shares`: they are from 0 to 1."""
         if lanes < 1 or kinds < 1:
@@ -67,6 +75,7 @@ class Batch:
         self._screen = Screen(
             rng=np.zeros((lanes, 1), dtype=np.uint64),
             weights=chosen.weights,
+            waits=np.array([waits], dtype=np.int64),
             most=largest(work) if shares else np.zeros(0),
             observed=np.zeros((lanes, length_of(nodes, kinds)), dtype=np.float32),
             legal=np.zeros((lanes, nodes + 1 + len(KEEPS)), dtype=np.uint8),
@@ -149,11 +158,12 @@ def show(work: Work, runs: Runs, screen: Screen, lane: int) -> None:
     nodes = work.price.size
     placing = runs.tally[lane, KIND] == PLACING
     for action in range(screen.legal.shape[1]):
-        screen.legal[lane, action] = placing if action == nodes else (not placing and action > nodes)
+        screen.legal[lane, action] = not placing and action > nodes
     if placing:
         function = runs.tally[lane, SUBJECT]
         for node in range(nodes):
             screen.legal[lane, node] = fits(work, runs, lane, function, node)
+        screen.legal[lane, nodes] = screen.waits[0] and may_wait(runs, lane, function)
 
 
 @compiled

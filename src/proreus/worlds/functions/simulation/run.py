@@ -39,6 +39,7 @@ from proreus.worlds.functions.state.columns import (
     Work,
 )
 from proreus.worlds.functions.state.compile import new_runs
+from proreus.worlds.functions.state.instances import may_wait
 from proreus.worlds.functions.state.observation import FunctionsObservation
 
 
@@ -75,6 +76,8 @@ class FunctionsRun:
             case Wait():
                 if observation.asks != "place":
                     raise IllegalDecision("an instance idles: say how long it stays")
+                if not may_wait(self.runs, 0, observation.number):
+                    raise IllegalDecision("the function has no instance to wait for")
                 self._last = None
                 return float(wait(self.work, self.runs, 0))
             case Keep(seconds):

@@ -74,6 +74,12 @@ def fits_somewhere(work: Work, runs: Runs, lane: int, function: int) -> bool:
 
 
 @compiled
+def may_wait(runs: Runs, lane: int, function: int) -> bool:
+    """Whether there is an instance of the function to wait for: a queue that nobody serves is no choice."""
+    return bool(runs.of[lane, function, INSTANCES] > 0)
+
+
+@compiled
 def with_room(work: Work, runs: Runs, lane: int, function: int) -> int:
     """The oldest instance that has a free slot, one that is ready before one that starts."""
     row = work.first_function[runs.tally[lane, EPISODE]] + function

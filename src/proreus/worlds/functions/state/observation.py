@@ -26,7 +26,7 @@ from proreus.worlds.functions.state.columns import (
     Runs,
     Work,
 )
-from proreus.worlds.functions.state.instances import fits
+from proreus.worlds.functions.state.instances import fits, may_wait
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +101,11 @@ class FunctionsObservation:
         return np.array(found, dtype=np.bool_)
 
     def action_mask(self) -> Bool:
-        """bool[N + 1 + K]: an instance on node n, wait, keep for KEEPS[k] seconds."""
+        """bool[N + 1 + K]: an instance on node n, wait for one that is there, keep for KEEPS[k] seconds."""
         mask = np.zeros(self.nodes + 1 + len(KEEPS), dtype=np.bool_)
         if self.asks == "place":
             mask[: self.nodes] = self.fits()
-            mask[self.nodes] = True
+            mask[self.nodes] = may_wait(self.runs, 0, self.number)
         else:
             mask[self.nodes + 1 :] = True
         return mask

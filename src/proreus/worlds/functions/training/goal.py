@@ -14,6 +14,7 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
+from proreus.kernels.packed import private
 from proreus.learning.es import check_search
 from proreus.learning.judge import confirming
 from proreus.learning.settings import at_least_one
@@ -170,6 +171,7 @@ def gains_over(rule: F64, found: F64, strictness: float) -> F64:
 
 def played(work: Work, policy: RulePolicy) -> tuple[float, float, float]:
     """(objective, mean RFRT, price x seconds) of a run."""
+    work = private(work)  # threads that share a handle wait for each other at every count of it
     runs = new_runs(work, logged=False)
     begin(work, runs, 0, 0)
     run_rule(work, runs, 0, policy.fresh(0).rule_for(work.price.size), ALL)

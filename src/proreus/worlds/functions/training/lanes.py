@@ -58,14 +58,14 @@ class RowLanes:
 
 
 def lanes_of(
-    scenario: FunctionsScenario, count: int, pool: int = POOL, *, keeper: Keeper = "asked"
+    scenario: FunctionsScenario, count: int, pool: int = POOL, *, keeper: Keeper = "asked", waits: bool = True
 ) -> RowLanes:
-    """So many runs over a pool of episodes of the training part."""
+    """So many runs over a pool of episodes of the training part; `waits`: that is an action, too."""
     if pool < 1:
         raise UsageError(f"pool: {pool} is not at least 1")
     demands = [scenario.of_part("train").demand(seed) for seed in range(pool)]
     work = compile_demands(demands, scenario.terms, keeper, USUAL_KEEP)
-    return RowLanes(Batch(work, count, reward=Reward(worth=1.0)))
+    return RowLanes(Batch(work, count, reward=Reward(worth=1.0), waits=waits))
 
 
 def episodes(scenario: str = "busy@60", count: int = 1, pool: int = POOL) -> RowLanes:
