@@ -106,6 +106,7 @@ def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed
 POLICIES = Catalogue(
     world="functions",
     rules={name: Entry(what, _maker(), "histogram, or seconds") for name, (_, what) in KINDS.items()},
-    main=("warm_cost", "bpbf", "ensure", "kube"),
+    main=("warm_cost", "ensure", "least_utilised", "learned"),
     kinds={"actor": Kind(VERSION, _network)},
+    shipped=Path(__file__).parents[1] / "pretrained" / "functions",
 )
