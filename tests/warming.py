@@ -23,15 +23,25 @@ _TRAININGS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
         ("vms", {"algo": "es", "generations": 1, "population": 4, "starts": 4, "validation_starts": 4}),
         ("vms", {"algo": "ppo", "steps": 64, "lanes": 2, "rollout_steps": 16, "validation_starts": 4}),
         ("rebalance", {"algo": "es", "generations": 1, "population": 4, **_SHORT}),
+        (
+            "functions",
+            {"generations": 1, "population": 4, "runs": 1, "validation_runs": 2, "confirm_runs": 2},
+        ),
         ("pods", {"algo": "ddqn", "steps": 64, "warm_up": 32, "horizon": 20, "hidden": 8}),
     ),
 }
-_SCENARIOS = {"pods": "gpu@5", "vms": "waiting@2", "rebalance": "windows/serial", "workflows": "busy@2"}
+_SCENARIOS = {
+    "pods": "gpu@5",
+    "vms": "waiting@2",
+    "rebalance": "windows/serial",
+    "workflows": "busy@2",
+    "functions": "busy@5",
+}
 
 
 def warm_up(half: str) -> None:
     """Play and train a little of everything."""
-    worlds = ("pods",) if half == "pods" else ("vms", "rebalance", "workflows")
+    worlds = ("pods",) if half == "pods" else ("vms", "rebalance", "workflows", "functions")
     for name in worlds:
         world(name).warm_up()
         kinds = ("small@5", "gpu@5") if name == "pods" else (_SCENARIOS[name],)

@@ -20,6 +20,8 @@ from proreus.contract.simulation import Outcome
 from proreus.contract.world import World
 from proreus.model.decision import Place, Preempt
 from proreus.worlds import WORLDS, register, registered, world
+from proreus.worlds.functions.model import Keep
+from proreus.worlds.functions.model import Place as PlaceInstance
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.rebalance.decision import Migrate
 from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
@@ -35,6 +37,10 @@ _NUMBERS: tuple[Any, ...] = ("x", None, 0.5, -1, 10**30)
 NO_DECISIONS: dict[str, tuple[Any, ...]] = {
     "pods": (*map(Place, _NUMBERS), *map(Preempt, _NUMBERS), *(Place(0, mask) for mask in _NUMBERS)),
     "rebalance": (*(Migrate(one, 0) for one in _NUMBERS), *(Migrate(0, one) for one in _NUMBERS)),
+    "functions": (
+        *map(PlaceInstance, _NUMBERS),
+        *map(Keep, (*_NUMBERS[:2], -1.0, float("nan"), float("inf"))),
+    ),
     "inference": (*(Scale(token=one) for one in _NUMBERS if one != -1), Scale(mixed=99), Scale(migrate=99)),
 }
 """The shape of a decision, and none."""
@@ -94,6 +100,10 @@ SCALED: dict[str, Callable[[], tuple[Scenario, ...]]] = {
         _windows("windows/serial"),
         _windows("windows/parallel"),
         make_scenario("rebalance", "snapshot@6", budget=3),
+    ),
+    "functions": lambda: tuple(
+        make_scenario("functions", f"{name}@{seconds}", functions=8)
+        for name, seconds in (("busy", 40), ("calm", 60), ("rush", 20))
     ),
     "inference": lambda: tuple(
         make_scenario("inference", name, seconds=300.0, rate=6.0, interval=20.0)

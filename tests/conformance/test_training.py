@@ -30,11 +30,17 @@ SMALL = {(words[1], words[3]): words for words in (one.words for one in TRAINING
 _FEW_MEMBERS = ("--generations", "4", "--population", "4", "--evaluate-every", "2", "--processes", "1")
 _FEW_STEPS = ("--steps", "160", "--lanes", "4", "--rollout-steps", "8", "--evaluate-every", "1")
 _FEW_RUNS = ("--runs", "1", "--validation-runs", "2", "--confirm-runs", "3")
+_FEW_FUNCTIONS = ("--scenarios", "busy@20", *_FEW_RUNS[2:])
 SMALL |= {
     (words[1], words[3]): words
     for words in (
         ("train", "workflows", "--algo", "es", "--scenarios", "calm@2", *_FEW_MEMBERS, *_FEW_RUNS),
         ("train", "workflows", "--algo", "ppo", "--scenarios", "calm@2", *_FEW_STEPS, *_FEW_RUNS[2:]),
+        ("train", "functions", "--algo", "es", *_FEW_FUNCTIONS, *_FEW_MEMBERS, "--runs", "1"),
+        (
+            *("train", "functions", "--algo", "ppo", *_FEW_FUNCTIONS, "--steps", "1280", "--lanes", "4"),
+            *("--rollout-steps", "64", "--evaluate-every", "2"),
+        ),
     )
 }
 CONFIRMED = {"pods": "--confirm-seeds", "vms": "--confirm-starts", "rebalance": "--confirm-seeds"}

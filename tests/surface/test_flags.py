@@ -14,18 +14,19 @@ from tests.surface.help_text import promises
 from tests.surface.pinning import assert_pinned
 
 VERBS = ("simulate", "compare", "train", "curve", "serve", "bench", "models", "data", "demo")
-WORLDS = ("pods", "vms", "rebalance", "workflows")
+WORLDS = ("pods", "vms", "rebalance", "workflows", "functions")
 LEARNERS = {
     "pods": ("es", "ppo", "ddqn"),
     "vms": ("es", "qmix", "ppo", "ddqn"),
     "rebalance": ("es",),
     "workflows": ("es", "ppo"),
+    "functions": ("es", "ppo"),
 }
 COMMANDS: tuple[tuple[str, ...], ...] = (
     *((verb,) for verb in VERBS),
     *product(("simulate", "compare", "train"), WORLDS),
     *(("train", world, "--algo", name) for world, names in LEARNERS.items() for name in names),
-    *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live", "workflows")),
+    *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live", *WORLDS[3:])),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all", "scaler")),
     *product(("data",), ("list", "fetch", "clean")),

@@ -1,9 +1,10 @@
 """Gymnasium views of the worlds. `import proreus` registers the ids of every registered world through it.
 
 `gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
-`"proreus/Rebalance-v0"` a `DeployEnv`: the classes are here too, loaded when they are asked for. A world that
-has lanes and no environment of its own gets a `LanesEnv`; one that has lanes, in either case, a
-`LanesVectorEnv` (`gymnasium.make_vec`). `envs.sb3` adapts them all to Stable-Baselines3 and
+`"proreus/Rebalance-v0"` a `DeployEnv`, `"proreus/Functions-v0"` a `ServerlessSchedulingEnv`: the classes are
+here too, loaded when they are asked for. A world that has lanes and no environment of its own gets a
+`LanesEnv`; one that has lanes, in either case, a `LanesVectorEnv` (`gymnasium.make_vec`). `envs.sb3` adapts
+them all to Stable-Baselines3 and
 is imported by those who have it.
 """
 
@@ -17,6 +18,7 @@ from gymnasium.envs.registration import register, registry
 from proreus.worlds import HEARERS, Registered, registered
 
 if TYPE_CHECKING:
+    from proreus.worlds.functions.env import ServerlessSchedulingEnv
     from proreus.worlds.pods.env import PodsEnv
     from proreus.worlds.rebalance.windows.env import DeployEnv
     from proreus.worlds.vms.env import SchedEnv
@@ -25,7 +27,16 @@ PODS = "proreus/Pods-v0"
 VIRTUAL_MACHINES = "proreus/VirtualMachines-v0"
 REBALANCE = "proreus/Rebalance-v0"
 
-__all__ = ["PODS", "REBALANCE", "VIRTUAL_MACHINES", "DeployEnv", "PodsEnv", "SchedEnv", "register_all"]
+__all__ = [
+    "PODS",
+    "REBALANCE",
+    "VIRTUAL_MACHINES",
+    "DeployEnv",
+    "PodsEnv",
+    "SchedEnv",
+    "ServerlessSchedulingEnv",
+    "register_all",
+]
 
 
 def register_all() -> None:

@@ -69,6 +69,11 @@ WORLDS: dict[str, Registered] = {
             "proreus.worlds.inference.document",
         ),
     ),
+    "functions": Registered(
+        "proreus.worlds.functions.world:WORLD",
+        {"proreus/Functions-v0": "proreus.worlds.functions.env:ServerlessSchedulingEnv"},
+        lanes={"proreus/Functions-v0": "proreus.worlds.functions.training.lanes:episodes"},
+    ),
 }
 
 

@@ -1,0 +1,1 @@
+"""Serverless functions: requests, instances that start cold and stay warm, nodes that are paid while used."""

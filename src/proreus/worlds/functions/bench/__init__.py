@@ -1,0 +1,1 @@
+"""Speed claims of the world `functions`, and the peer that they are held against."""

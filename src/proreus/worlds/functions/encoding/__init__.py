@@ -1,0 +1,1 @@
+"""A decision as numbers: rows for networks, the document's observation for environments."""

@@ -1,0 +1,147 @@
+"""The observation of the document's environment: its names, its shapes, and one kernel that fills them.
+
+A vector holds the parts one behind the other in the order of `parts_of`. As they are, amounts have their
+units (cores, GB, dollars an hour, MB/s, IOPS); `even` makes them shares from 0 to 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from proreus.kernels.arrays import F32, F64
+from proreus.kernels.compiled import compiled
+from proreus.worlds.functions.state.columns import (
+    BUSY_CPU,
+    CLIP,
+    CONCURRENCY,
+    CPU,
+    DISK,
+    EPISODE,
+    FUNCTION,
+    FUNCTION_KIND,
+    HOLDS,
+    KEEPING,
+    KIND,
+    LAST_RFRT,
+    MEMORY,
+    NET,
+    RUNNING,
+    SUBJECT,
+    WAITING,
+    Runs,
+    Work,
+)
+
+_CORE, _GB, _DOLLAR, _MB = 1_000.0, 1_024.0, 1e6, 1_000.0
+MOST_IO = 1e6
+"""MB/s and IOPS beyond which an observation does not look."""
+_MANY = float(np.log1p(1_000.0))
+
+
+class Part(NamedTuple):
+    """One name of the observation."""
+
+    name: str
+    shape: tuple[int, ...]
+    begin: int
+
+    @property
+    def size(self) -> int:
+        """Numbers that it has."""
+        return int(np.prod(self.shape))
+
+
+def parts_of(nodes: int, kinds: int) -> tuple[Part, ...]:
+    """The document's names and shapes, for so many nodes and kinds of function."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "node_utilization": (nodes, 4),
+        "node_capacity": (nodes, 2),
+        "node_price": (nodes,),
+        "node_deployed": (nodes, 2),
+        "node_active": (nodes,),
+        "current_function_request": (2,),
+        "current_function_io": (2,),
+        "current_function_requests": (1,),
+        "current_function_rart": (1,),
+        "cluster_function_requests": (kinds,),
+    }
+    found, begin = [], 0
+    for name, shape in shapes.items():
+        found.append(Part(name, shape, begin))
+        begin += found[-1].size
+    return tuple(found)
+
+
+def length_of(nodes: int, kinds: int) -> int:
+    """Numbers of an observation."""
+    return 10 * nodes + 6 + kinds
+
+
+@compiled
+def observe(work: Work, runs: Runs, lane: int, out: F32) -> None:
+    """Fill `out` [10 N + 6 + kinds] as amounts with their units."""
+    nodes = work.price.size
+    kinds = out.size - 10 * nodes - 6
+    function = runs.tally[lane, SUBJECT]
+    if runs.tally[lane, KIND] == KEEPING:
+        function = runs.instance[lane, function, FUNCTION]
+    base = work.first_function[runs.tally[lane, EPISODE]]
+    row = base + function
+    for node in range(nodes):
+        cpu, memory = work.capacity[node, CPU], work.capacity[node, MEMORY]
+        out[4 * node] = min(runs.node[lane, node, BUSY_CPU] / cpu, 1.0)
+        out[4 * node + 1] = runs.node[lane, node, MEMORY] / memory
+        out[4 * node + 2] = min(runs.node[lane, node, NET] / work.capacity[node, NET], 1.0)
+        out[4 * node + 3] = min(runs.node[lane, node, DISK] / work.capacity[node, DISK], 1.0)
+        out[4 * nodes + 2 * node] = cpu / _CORE
+        out[4 * nodes + 2 * node + 1] = memory / _GB
+        out[6 * nodes + node] = work.price[node] / _DOLLAR
+        out[7 * nodes + 2 * node] = runs.node[lane, node, CPU] / _CORE
+        out[7 * nodes + 2 * node + 1] = runs.node[lane, node, MEMORY] / _GB
+        out[9 * nodes + node] = 1.0 if runs.node[lane, node, HOLDS] > 0 else 0.0
+    at = 10 * nodes
+    slots = work.need[row, CONCURRENCY]
+    out[at] = work.need[row, CPU] / _CORE
+    out[at + 1] = work.need[row, MEMORY] / _GB
+    out[at + 2] = min(work.need[row, NET] * slots / _MB, MOST_IO)
+    out[at + 3] = min(work.need[row, DISK] * slots, MOST_IO)
+    out[at + 4] = runs.of[lane, function, RUNNING] + runs.of[lane, function, WAITING]
+    out[at + 5] = min(runs.rate[lane, function, LAST_RFRT], CLIP)
+    out[at + 6 :] = 0.0
+    functions = work.first_function[runs.tally[lane, EPISODE] + 1] - base
+    for other in range(functions):
+        kind = work.need[base + other, FUNCTION_KIND] % kinds
+        out[at + 6 + kind] += runs.of[lane, other, RUNNING] + runs.of[lane, other, WAITING]
+
+
+@compiled
+def even(work: Work, most: F64, out: F32) -> None:
+    """As shares from 0 to 1; `most` [5]: cores, GB, dollars, MB/s and IOPS of the largest node.
+
+    Counts of requests are logarithms, full at a thousand; RFRT is full at 40.
+    """
+    nodes = work.price.size
+    for node in range(nodes):
+        out[4 * nodes + 2 * node] /= most[0]
+        out[4 * nodes + 2 * node + 1] /= most[1]
+        out[6 * nodes + node] /= most[2]
+        out[7 * nodes + 2 * node] /= most[0]
+        out[7 * nodes + 2 * node + 1] /= most[1]
+    at = 10 * nodes
+    out[at] = min(out[at] / most[0], 1.0)
+    out[at + 1] = min(out[at + 1] / most[1], 1.0)
+    out[at + 2] = min(out[at + 2] / most[3], 1.0)
+    out[at + 3] = min(out[at + 3] / most[4], 1.0)
+    out[at + 4] = min(np.log1p(out[at + 4]) / _MANY, 1.0)
+    out[at + 5] = out[at + 5] / CLIP
+    for place in range(at + 6, out.size):
+        out[place] = min(np.log1p(out[place]) / _MANY, 1.0)
+
+
+def largest(work: Work) -> F64:
+    """[5] what `even` divides by."""
+    top = work.capacity.max(axis=0)
+    price = max(float(work.price.max()) / _DOLLAR, 1e-9)
+    return np.array([top[CPU] / _CORE, top[MEMORY] / _GB, price, top[NET] / _MB, float(top[DISK])])

@@ -1,0 +1,1 @@
+"""Rules and learned policies of the world `functions`."""

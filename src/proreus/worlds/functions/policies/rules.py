@@ -1,0 +1,142 @@
+"""The rules as one kernel. Of equals the lowest number wins; rules wait only where no node has room."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from proreus.kernels.compiled import compiled
+from proreus.kernels.rng import next_below
+from proreus.policies.networks.bidder import make_bids
+from proreus.worlds.functions.encoding.rows import encode
+from proreus.worlds.functions.model import KEEPS
+from proreus.worlds.functions.policies.columns import (
+    BEST_FIT,
+    BIDDING,
+    CHEAPEST,
+    ENSURE,
+    FIRST_FIT,
+    KEEPS_BY_BIDS,
+    KEEPS_FIXED,
+    KUBE,
+    LEAST_CONNECTIONS,
+    LEAST_UTILISED,
+    RANDOM,
+    ROUND_ROBIN,
+    Rule,
+)
+from proreus.worlds.functions.state.columns import (
+    BUSY_CPU,
+    CPU,
+    CPU_USE,
+    FUNCTION,
+    HOLDS,
+    KIND,
+    MEMORY,
+    NOBODY,
+    PLACING,
+    SUBJECT,
+    Runs,
+    Work,
+)
+from proreus.worlds.functions.state.histogram import kept_by_histogram
+from proreus.worlds.functions.state.instances import fits, row_of
+
+_SAFE = 0.8
+"""ENSURE's: the share of CPU in use up to which requests run undisturbed."""
+
+
+@compiled
+def choose(work: Work, runs: Runs, lane: int, rule: Rule) -> tuple[int, float]:
+    """(node, 0), (N: wait, 0) or, of an instance that idles, (-1, seconds to keep it)."""
+    if runs.tally[lane, KIND] == PLACING:
+        return _node(work, runs, lane, rule), 0.0
+    if rule.keeper[0] == KEEPS_FIXED:
+        return NOBODY, rule.seconds[0]
+    if rule.keeper[0] == KEEPS_BY_BIDS:
+        return NOBODY, KEEPS[_highest_bid(work, runs, lane, rule) - work.price.size - 1]
+    function = runs.instance[lane, runs.tally[lane, SUBJECT], FUNCTION]
+    return NOBODY, kept_by_histogram(runs, lane, function, rule.seconds[0])
+
+
+@compiled
+def _node(work: Work, runs: Runs, lane: int, rule: Rule) -> int:
+    nodes, function, kind = work.price.size, runs.tally[lane, SUBJECT], rule.kind[0]
+    if kind == BIDDING:
+        return _highest_bid(work, runs, lane, rule)
+    if kind == RANDOM:
+        return _drawn(work, runs, lane, rule)
+    begin = rule.cursor[0] if kind == ROUND_ROBIN else 0
+    best, first, second = nodes, -np.inf, -np.inf
+    for step in range(nodes):
+        node = (begin + step) % nodes
+        if not fits(work, runs, lane, function, node):
+            continue
+        if kind == ROUND_ROBIN:
+            rule.cursor[0] = (node + 1) % nodes
+            return node
+        if kind == FIRST_FIT:
+            return node
+        one, two = desire(work, runs, lane, kind, node)
+        if one > first or (one == first and two > second):
+            best, first, second = node, one, two
+    return best
+
+
+@compiled
+def _drawn(work: Work, runs: Runs, lane: int, rule: Rule) -> int:
+    function, count = runs.tally[lane, SUBJECT], 0
+    for node in range(work.price.size):
+        count += fits(work, runs, lane, function, node)
+    left = next_below(rule.rng, count)
+    for node in range(work.price.size):
+        if fits(work, runs, lane, function, node):
+            if left == 0:
+                return node
+            left -= 1
+    return work.price.size
+
+
+@compiled
+def desire(work: Work, runs: Runs, lane: int, kind: int, node: int) -> tuple[float, float]:
+    """How much a rule wants the function at hand there, and what decides between equals; more is better."""
+    columns, capacity = runs.node[lane, node], work.capacity[node]
+    need = work.need[row_of(work, runs, lane, runs.tally[lane, SUBJECT])]
+    cpu = (columns[CPU] + need[CPU]) / capacity[CPU]
+    memory = (columns[MEMORY] + need[MEMORY]) / capacity[MEMORY]
+    if kind == BEST_FIT:
+        return max(cpu, memory), 0.0
+    if kind == LEAST_CONNECTIONS:
+        return -float(columns[HOLDS]), 0.0
+    if kind == LEAST_UTILISED:
+        return -columns[BUSY_CPU] / capacity[CPU], -cpu
+    if kind == CHEAPEST:
+        return -(float(work.price[node]) if columns[HOLDS] == 0 else 0.0), -float(work.price[node])
+    if kind == ENSURE:
+        safe = columns[BUSY_CPU] + need[CPU_USE] <= _SAFE * capacity[CPU]
+        if columns[HOLDS] > 0 and safe:
+            return 2.0, columns[BUSY_CPU] / capacity[CPU]
+        if columns[HOLDS] == 0:
+            return 1.0, -float(work.price[node])
+        return 0.0, -columns[BUSY_CPU] / capacity[CPU]
+    if kind == KUBE:
+        return 0.5 * ((1.0 - cpu) + (1.0 - memory)) + (1.0 - 0.5 * abs(cpu - memory)), 0.0
+    return -float(node), 0.0
+
+
+@compiled
+def bid(work: Work, runs: Runs, lane: int, rule: Rule) -> None:
+    """Fill the rule's `bids` and `legal`."""
+    encode(work, runs, lane, rule.rows, rule.context, rule.legal)
+    if runs.tally[lane, KIND] == PLACING and not rule.waits[0]:
+        rule.legal[work.price.size] = 0
+    make_bids(rule.bidder, rule.rows, rule.context, rule.legal, rule.bids)
+
+
+@compiled
+def _highest_bid(work: Work, runs: Runs, lane: int, rule: Rule) -> int:
+    bid(work, runs, lane, rule)
+    best = -1
+    for row in range(rule.bids.size):
+        if rule.legal[row] and (best < 0 or rule.bids[row] > rule.bids[best]):
+            best = row
+    return best

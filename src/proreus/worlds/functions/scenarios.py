@@ -1,0 +1,178 @@
+"""The scenarios of the world `functions` by name.
+
+`calm`, `busy` and `rush`: generated requests that use a tenth, a quarter and half of all CPU. `busy@120`: for
+so many seconds. `azure2021/recorded` and `azure2019/recorded`: requests as they were recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.model.errors import UsageError, unknown_name
+from proreus.reading.catalogue import data_dir, files_of
+from proreus.worlds.functions.model import Demand, NodeKind, Terms, merged
+from proreus.worlds.functions.simulation.run import FunctionsRun
+from proreus.worlds.functions.state.columns import Work
+from proreus.worlds.functions.state.compile import compile_demands
+from proreus.worlds.functions.traces.datasets import DATASETS
+from proreus.worlds.functions.traces.generate import draw_demand
+from proreus.worlds.functions.traces.readers import Recording, read_recording
+
+_NAME = r"(?:(?P<dataset>[\w-]+)/)?(?P<scenario>[\w-]+)(?:@(?P<seconds>\d+))?"
+_SEEDS_APART = 1_000_000
+_MOST_SECONDS, _MOST_LOAD, _MOST_FUNCTIONS = 86_400.0, 4.0, 2_000
+_BOUNDS: dict[Part, tuple[float, float]] = {"train": (0.0, 0.5), "valid": (0.5, 0.75), "test": (0.75, 1.0)}
+"""The parts of a recording, by time."""
+_TRIES = 100
+RECORDED = "recorded"
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """The work of one seed."""
+
+    demand: Demand
+    work: Work
+
+
+@dataclass(frozen=True)
+class FunctionsScenario:
+    """Requests and what serves them; small, and loaded where it is needed."""
+
+    name: str
+    terms: Terms = field(default_factory=Terms)
+    load_share: float = 0.25
+    """The share of all nodes' CPU that requests use, where they are generated."""
+    seconds: float = 600.0
+    """Requests come for so long."""
+    functions: int = 20
+    """That are generated."""
+    files: Path | None = None
+    """A recording; None: requests are generated."""
+    part: Part = "test"
+
+    world: ClassVar[str] = "functions"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.load_share <= _MOST_LOAD:
+            raise UsageError(f"load: {self.load_share} is not above 0 and at most {_MOST_LOAD:g}")
+        if not 1.0 <= self.seconds <= _MOST_SECONDS:
+            raise UsageError(f"seconds: {self.seconds} is not between 1 and {_MOST_SECONDS:,.0f}")
+        if not 1 <= self.functions <= _MOST_FUNCTIONS:
+            raise UsageError(f"functions: {self.functions} is not between 1 and {_MOST_FUNCTIONS:,}")
+
+    @property
+    def headings(self) -> Headings:
+        """Response time and cost together decide."""
+        telling = ("objective", "rfrt", "rfrt_p99", "cost", "cold", "dropped", "slo", "decisions_per_s")
+        come = "as recorded" if self.files is not None else f"{100 * self.load_share:g} % CPU load"
+        remarks = (
+            merged("", self.terms.nodes),
+            f"requests for {self.seconds:g} s, {come}",
+            f"beta {self.terms.beta:g}",
+            f"RFRT counts from {self.terms.rfrt_low:g} to {self.terms.rfrt_high:g}",
+        )
+        return Headings(("objective",), telling, remarks)
+
+    def load(self, seed: int) -> Load:
+        """The requests of that seed."""
+        demand = self.demand(seed)
+        return Load(demand, compile_demands([demand], self.terms))
+
+    def demand(self, seed: int) -> Demand:
+        """The requests of that seed, before they are columns."""
+        draw = np.random.default_rng(seed_of(self.part, seed, _SEEDS_APART))
+        if self.files is None:
+            return draw_demand(draw, self.functions, self.seconds, self.load_share, self.terms)
+        return self._window(_recording(self.files), draw)
+
+    def _window(self, recording: Recording, draw: np.random.Generator) -> Demand:
+        """Some of the part's time in which anything was recorded."""
+        low, high = (share * recording.length for share in _BOUNDS[self.part])
+        length = min(self.seconds, high - low)
+        for _ in range(_TRIES):
+            begin = low + draw.random() * (high - low - length)
+            try:
+                return recording.window(begin, begin + length, draw)
+            except UsageError:
+                continue
+        raise UsageError(f"{self.name}: nothing was recorded in the part {self.part!r}")
+
+    def start(self, work: Load, seed: int) -> FunctionsRun:
+        """A run over the requests."""
+        return FunctionsRun(work.demand, work.work)
+
+    def of_part(self, part: Part) -> FunctionsScenario:
+        """Other seeds, other hours of a recording."""
+        return replace(self, part=part)
+
+    def caution(self, seeds: Sequence[int]) -> str:
+        """Windows of a recording overlap."""
+        if self.files is None:
+            return ""
+        low, high = (share * _recording(self.files).length for share in _BOUNDS[self.part])
+        apart = max(int((high - low) // self.seconds), 1)
+        if len(seeds) <= apart:
+            return ""
+        return f"{self.name}: seeds overlap, the recording has only {apart} windows of {self.seconds:g} s"
+
+    def yardstick(self) -> tuple[str, tuple[str, ...]]:
+        """The strongest rules."""
+        return "objective", ("warm_cost", "bpbf", "ensure", "cheapest", "least_utilised")
+
+    def to_json(self) -> dict[str, Any]:
+        """As a run's settings keep it."""
+        found = asdict(self)
+        return {**found, "files": None if self.files is None else str(self.files), "options": None}
+
+
+@lru_cache(maxsize=8)
+def _recording(path: Path) -> Recording:
+    return read_recording(path)
+
+
+SCENARIOS: dict[str, FunctionsScenario] = {
+    "busy": FunctionsScenario("busy"),
+    "calm": FunctionsScenario("calm", load_share=0.1),
+    "rush": FunctionsScenario("rush", load_share=0.5),
+}
+
+
+def parse_scenario(name: str, data: Path | None) -> FunctionsScenario:
+    """The scenario of that name; `data`: the folder of datasets."""
+    known = [*SCENARIOS, *(f"{dataset}/{RECORDED}" for dataset in DATASETS)]
+    found = re.fullmatch(_NAME, name)
+    if found is None or found["scenario"] not in ([RECORDED] if found["dataset"] else SCENARIOS):
+        raise unknown_name("scenario", name, known)
+    if found["dataset"] is None:
+        scenario = replace(SCENARIOS[found["scenario"]], name=name)
+    else:
+        if found["dataset"] not in DATASETS:
+            raise unknown_name("dataset", found["dataset"], DATASETS)
+        first, *others = files_of(DATASETS, found["dataset"], data)
+        scenario = FunctionsScenario(name, files=first.parent if others else first)
+    return scenario if found["seconds"] is None else replace(scenario, seconds=float(found["seconds"]))
+
+
+def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> FunctionsScenario:
+    """Back from `to_json`; `data`: where the datasets lie now. A ValueError where the entry is none."""
+    try:
+        name, terms = str(entry["name"]), dict(entry["terms"])
+        if entry["options"] is not None:
+            raise ValueError("options: there are none")
+        terms["nodes"] = tuple(NodeKind(**kind) for kind in terms["nodes"])
+        files = None if entry["files"] is None else Path(entry["files"])
+        if "/" in name and data is not None:
+            files = parse_scenario(name.partition(":")[0], data_dir(data)).files
+        kept = {key: entry[key] for key in ("load_share", "seconds", "functions", "part")}
+        return FunctionsScenario(name, Terms(**terms), files=files, **kept)
+    except (KeyError, TypeError, AttributeError, UsageError) as error:
+        raise ValueError(f"not a scenario: {error}") from error

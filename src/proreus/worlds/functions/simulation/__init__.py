@@ -1,0 +1,1 @@
+"""Time: events, what they cost, runs one by one and side by side."""

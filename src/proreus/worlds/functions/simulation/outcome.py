@@ -1,0 +1,147 @@
+"""What a run came to: measures, one row for each request that is over, and where everything stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from proreus.contract.simulation import Outcome
+from proreus.kernels.arrays import F64
+from proreus.model.measure import Measure, by_name
+from proreus.worlds.functions.model import Demand
+from proreus.worlds.functions.state.columns import (
+    BETA,
+    CAME,
+    CLIP,
+    COLD,
+    DONE,
+    DROPPED,
+    EPISODE,
+    FULL_PRICE,
+    GIVEN_UP,
+    HELD,
+    HOLDS,
+    IN_TIME,
+    LIVE,
+    MICRO_HOURS,
+    NOW,
+    PAID,
+    QUEUED,
+    RFRT,
+    SERVED,
+    SHARE,
+    STARTS,
+    Runs,
+    Work,
+)
+
+MEASURES = by_name(
+    Measure(
+        "objective",
+        "%",
+        "lower",
+        "Response time and cost together: beta x mean share of RFRT between its bounds + (1 - beta) x share "
+        "of the cost of all nodes",
+        "objective",
+    ),
+    Measure("rfrt", "", "lower", "Response time in standard response times, mean (at most 40 each)", "RFRT"),
+    Measure("rfrt_p99", "", "lower", "The same, 99th percentile", "RFRT p99"),
+    Measure("cost", "$", "lower", "Price of nodes while they hold instances", "cost"),
+    Measure("cold", "%", "lower", "Requests that waited for a cold start", "cold"),
+    Measure("dropped", "%", "lower", "Requests that were dropped", "dropped"),
+    Measure("slo", "%", "higher", "Requests within the objective for response time", "SLO"),
+    Measure("active", "", "lower", "Nodes active on average", "active"),
+    Measure("starts", "", "lower", "Instances started", "starts"),
+    Measure("requests", "", "higher", "Requests that came", "requests"),
+    Measure("decisions_per_s", "1/s", "higher", "Decision rate", "rate"),
+)
+COLUMNS = ("request", "function", "arrival", "began", "ended", "node", "rfrt")
+
+
+def active_seconds(runs: Runs, lane: int = 0) -> F64:
+    """[N] that each node was active so far."""
+    now = runs.figure[lane, NOW]
+    return runs.active[lane] + np.where(runs.node[lane, :, HOLDS] > 0, now - runs.since[lane], 0.0)
+
+
+def objective_of(work: Work, runs: Runs, lane: int = 0) -> float:
+    """Of a run so far, in %: minus the sum of what its decisions were worth."""
+    episode = int(runs.tally[lane, EPISODE])
+    requests = int(work.first[episode + 1] - work.first[episode])
+    full = float(work.term[FULL_PRICE] * work.horizon[episode])
+    beta, share = float(work.term[BETA]), float(runs.figure[lane, SHARE]) / requests
+    cost = float(runs.figure[lane, PAID]) / full if full > 0.0 else 0.0
+    return 100.0 * (beta * share + (1.0 - beta) * cost)
+
+
+def measures_of(demand: Demand, work: Work, runs: Runs) -> dict[str, float]:
+    """Those that make sense for the run so far."""
+    tally, figure = runs.tally[0], runs.figure[0]
+    over = int(tally[SERVED] + tally[DROPPED])
+    found = {
+        "objective": objective_of(work, runs),
+        "cost": float(figure[PAID]) / MICRO_HOURS,
+        "starts": float(tally[STARTS]),
+        "requests": float(tally[CAME]),
+    }
+    if figure[NOW] > 0.0:
+        found["active"] = float(active_seconds(runs).sum() / figure[NOW])
+    if tally[CAME]:
+        found["cold"] = 100.0 * float(tally[COLD] / tally[CAME])
+        found["dropped"] = 100.0 * float(tally[DROPPED] / tally[CAME])
+    if over:
+        found["rfrt"] = float(figure[RFRT]) / over
+        found["slo"] = 100.0 * float(tally[IN_TIME]) / over
+        found["rfrt_p99"] = float(np.percentile(_rfrts(demand, runs), 99.0))
+    return {name: found[name] for name in MEASURES if name in found}
+
+
+def _rfrts(demand: Demand, runs: Runs) -> F64:
+    """Of requests that are over, those dropped included."""
+    served = runs.status[0] == DONE
+    standard = np.array([one.standard for one in demand.functions])[demand.function[served]]
+    found = (runs.ended[0, served] - demand.arrival[served]) / standard
+    dropped = np.full(int((runs.status[0] == GIVEN_UP).sum()), CLIP)
+    return np.concatenate([np.minimum(found, CLIP), dropped])
+
+
+def outcome_of(demand: Demand, work: Work, runs: Runs) -> Outcome:
+    """The run so far."""
+    rows = []
+    for request in np.flatnonzero(runs.status[0] >= DONE).tolist():
+        function = demand.functions[int(demand.function[request])]
+        arrival = float(demand.arrival[request])
+        if runs.status[0, request] == DONE:
+            ended = float(runs.ended[0, request])
+            fate: tuple[object, ...] = (
+                float(runs.began[0, request]),
+                ended,
+                int(runs.server[0, request]),
+                (ended - arrival) / function.standard,
+            )
+        else:
+            fate = ("", "", "dropped", CLIP)
+        rows.append((request, function.name, arrival, *fate))
+    return Outcome(measures_of(demand, work, runs), COLUMNS, rows, lambda: _export(demand, work, runs))
+
+
+def _export(demand: Demand, work: Work, runs: Runs) -> Mapping[str, object]:
+    tally = runs.tally[0]
+    return {
+        "now": float(runs.figure[0, NOW]),
+        "requests": {
+            "came": int(tally[CAME]),
+            "served": int(tally[SERVED]),
+            "dropped": int(tally[DROPPED]),
+            "waiting": int(tally[QUEUED] + tally[HELD]),
+        },
+        "instances": int(tally[LIVE]),
+        "nodes": [
+            {"active_s": float(seconds), "price": float(price) / 1e6, "instances": int(holds)}
+            for seconds, price, holds in zip(
+                active_seconds(runs), work.price, runs.node[0, :, HOLDS], strict=True
+            )
+        ],
+        "functions": [one.name for one in demand.functions],
+    }

@@ -1,0 +1,134 @@
+"""Rewards by name: what happened between two decisions, weighted. All of them are measured, none foreseen.
+
+`latency_cost` is the document's formula: R1 is the mean RFRT of the requests that ended meanwhile (a dropped
+one counts as the most), R2 what the active nodes cost meanwhile, of what all nodes would have cost.
+`slo_cost` has the share of requests that missed their objective in place of R1. `objective` adds up, over a
+run, to minus the measure `objective`. `paper` is that of Mampage et al. 2023: R1 is the sum of the last RFRT
+of all functions that have instances, and both are scaled by the least and the most seen so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from proreus.kernels.arrays import F64
+from proreus.kernels.compiled import compiled
+from proreus.model.errors import UsageError, unknown_name
+from proreus.worlds.functions.simulation.kernel import worth_since
+from proreus.worlds.functions.state.columns import (
+    ENDED,
+    FULL_PRICE,
+    HIGH,
+    INSTANCES,
+    LAST_RFRT,
+    LOST,
+    LOW,
+    MET,
+    NOW,
+    PAID,
+    RFRT,
+    SEEN,
+    Runs,
+    Work,
+)
+
+NAMES = ("latency_cost", "slo_cost", "objective", "paper")
+
+
+@dataclass(frozen=True)
+class Reward:
+    """Minus a weighted sum of three shares from 0 to 1, plus what the objective says; rewards add up."""
+
+    latency: float = 0.0
+    cost: float = 0.0
+    misses: float = 0.0
+    worth: float = 0.0
+
+    def __add__(self, other: Reward) -> Reward:
+        pairs = zip(self.weights, other.weights, strict=True)
+        return Reward(*(float(one + two) for one, two in pairs))
+
+    def __rmul__(self, factor: float) -> Reward:
+        return Reward(*(float(factor * one) for one in self.weights))
+
+    @property
+    def weights(self) -> F64:
+        """[4] as `rewarded` takes them."""
+        return np.array([self.latency, self.cost, self.misses, self.worth])
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+
+    def of(self, work: Work, runs: Runs) -> float:
+        """What the last decision of the run was worth."""
+        return float(rewarded(work, runs, 0, self.weights))
+
+
+@dataclass
+class PaperReward:
+    """Scaled by the least and the most of R1 and R2 seen so far, over all episodes since a seed was given."""
+
+    beta: float = 0.7
+    low: F64 = field(default_factory=lambda: np.full(2, np.inf))
+    high: F64 = field(default_factory=lambda: np.full(2, -np.inf))
+
+    def forget(self) -> None:
+        """Begin without a least and a most."""
+        self.low[:], self.high[:] = np.inf, -np.inf
+
+    def of(self, work: Work, runs: Runs) -> float:
+        """What the last decision of the run was worth."""
+        paid = float(runs.figure[0, PAID] - runs.mark[0, PAID])
+        seen = np.array([float(deployed_rfrt(runs, 0)), paid])
+        self.low, self.high = np.minimum(self.low, seen), np.maximum(self.high, seen)
+        span = self.high - self.low
+        shares = np.where(span > 0.0, (seen - self.low) / np.where(span > 0.0, span, 1.0), 0.0)
+        return -float(self.beta * shares[0] + (1.0 - self.beta) * shares[1])
+
+
+def reward_named(name: str, beta: float) -> Reward | PaperReward:
+    """The reward of that name."""
+    if not 0.0 <= beta <= 1.0:
+        raise UsageError(f"beta: {beta} is not from 0 to 1")
+    match name:
+        case "latency_cost":
+            return Reward(latency=beta, cost=1.0 - beta)
+        case "slo_cost":
+            return Reward(misses=beta, cost=1.0 - beta)
+        case "objective":
+            return Reward(worth=1.0)
+        case "paper":
+            return PaperReward(beta)
+    raise unknown_name("reward", name, NAMES)
+
+
+@compiled
+def rewarded(work: Work, runs: Runs, lane: int, weights: F64) -> float:
+    """What the last decision was worth, with the weights of a `Reward`."""
+    ended = runs.figure[lane, ENDED] - runs.mark[lane, ENDED]
+    over = ended + runs.figure[lane, LOST] - runs.mark[lane, LOST]
+    latency, misses, cost = 0.0, 0.0, 0.0
+    if over > 0.0:
+        rfrt = (runs.figure[lane, RFRT] - runs.mark[lane, RFRT]) / over
+        low, high = work.term[LOW], work.term[HIGH]
+        latency = min(max((rfrt - low) / (high - low), 0.0), 1.0)
+        misses = 1.0 - (runs.figure[lane, MET] - runs.mark[lane, MET]) / over
+    full = work.term[FULL_PRICE] * (runs.figure[lane, NOW] - runs.mark[lane, NOW])
+    if full > 0.0:
+        cost = (runs.figure[lane, PAID] - runs.mark[lane, PAID]) / full
+    found = -(weights[0] * latency + weights[1] * cost + weights[2] * misses)
+    if weights[3] != 0.0:
+        found += weights[3] * worth_since(work, runs, lane)
+    return found
+
+
+@compiled
+def deployed_rfrt(runs: Runs, lane: int) -> float:
+    """The sum of the last RFRT of all functions that have instances and have been asked."""
+    total = 0.0
+    for function in range(runs.of.shape[1]):
+        if runs.of[lane, function, INSTANCES] > 0 and runs.of[lane, function, SEEN] > 0:
+            total += runs.rate[lane, function, LAST_RFRT]
+    return total

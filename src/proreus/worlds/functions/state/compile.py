@@ -1,0 +1,118 @@
+"""From demands to columns, and the empty runs over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from proreus.kernels.packed import pack
+from proreus.model.errors import UsageError
+from proreus.worlds.functions.model import Demand, Terms
+from proreus.worlds.functions.state.columns import (
+    ASKED,
+    BY_HISTOGRAM,
+    CPU,
+    FIGURES,
+    FIXED,
+    FUNCTION_COLUMNS,
+    FUNCTION_FIGURES,
+    INSTANCE_COLUMNS,
+    MEMORY,
+    NODE_COLUMNS,
+    TALLIES,
+    Runs,
+    Work,
+)
+from proreus.worlds.functions.state.histogram import BINS
+
+Keeper = Literal["asked", "fixed", "histogram"]
+KEEPERS: dict[str, int] = {"asked": ASKED, "fixed": FIXED, "histogram": BY_HISTOGRAM}
+USUAL_KEEP = 60.0
+"""Seconds: what Huawei's platform does."""
+_MOST_CELLS = 400_000_000
+
+
+def compile_demands(
+    demands: Sequence[Demand], terms: Terms, keeper: Keeper = "asked", kept: float = USUAL_KEEP
+) -> Work:
+    """The columns of episodes one behind the other."""
+    functions = [function for demand in demands for function in demand.functions]
+    need = [
+        (one.cpu, one.memory, one.net, one.disk, one.cpu_use, one.concurrency, one.kind) for one in functions
+    ]
+    price = terms.column("price")
+    return pack(
+        Work(
+            first=_starts([len(demand) for demand in demands]),
+            first_function=_starts([len(demand.functions) for demand in demands]),
+            arrival=np.concatenate([demand.arrival for demand in demands]),
+            function=np.concatenate([demand.function for demand in demands]),
+            seconds=np.concatenate([demand.seconds for demand in demands]),
+            cold=np.concatenate([demand.cold for demand in demands]),
+            need=np.array(need, dtype=np.int64),
+            standard=np.array([one.standard for one in functions]),
+            horizon=np.array([demand.horizon for demand in demands]),
+            capacity=np.stack([terms.column(name) for name in ("cpu", "memory", "net", "disk")], axis=1),
+            price=price,
+            term=np.array(
+                [
+                    terms.patience,
+                    terms.beta,
+                    terms.rfrt_low,
+                    terms.rfrt_high,
+                    terms.slo,
+                    kept,
+                    float(price.sum()),
+                ]
+            ),
+            option=np.array([terms.queue, KEEPERS[keeper]], dtype=np.int64),
+        )
+    )
+
+
+def _starts(sizes: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def new_runs(work: Work, lanes: int = 1, *, logged: bool = True) -> Runs:
+    """Room for so many runs; `logged`: what happened to every request is kept."""
+    nodes, functions = work.price.size, int(np.diff(work.first_function).max())
+    requests = int(np.diff(work.first).max())
+    least = work.need[:, [CPU, MEMORY]].min(axis=0)
+    instances = int((work.capacity[:, [CPU, MEMORY]] // least).min(axis=1).sum())
+    # Every instance was started for a request that was there.
+    instances = max(min(instances, requests), 1)
+    running = max(min(requests, instances * int(work.need[:, 5].max())), 1)
+    cells = lanes * (nodes * functions + instances * 14 + running * 2 + requests)
+    if cells > _MOST_CELLS:
+        raise UsageError("so many lanes, nodes, functions and requests need too much memory")
+    kept = requests if logged else 0
+    return pack(
+        Runs(
+            tally=np.zeros((lanes, TALLIES), dtype=np.int64),
+            figure=np.zeros((lanes, FIGURES)),
+            mark=np.zeros((lanes, FIGURES)),
+            node=np.zeros((lanes, nodes, NODE_COLUMNS), dtype=np.int64),
+            since=np.zeros((lanes, nodes)),
+            active=np.zeros((lanes, nodes)),
+            replicas=np.zeros((lanes, nodes, functions), dtype=np.int32),
+            of=np.zeros((lanes, functions, FUNCTION_COLUMNS), dtype=np.int64),
+            rate=np.zeros((lanes, functions, FUNCTION_FIGURES)),
+            gaps=np.zeros((lanes, functions, BINS), dtype=np.int32),
+            instance=np.zeros((lanes, instances, INSTANCE_COLUMNS), dtype=np.int64),
+            wake=np.zeros((lanes, instances)),
+            waking=np.zeros((lanes, instances), dtype=np.int32),
+            place=np.zeros((lanes, instances), dtype=np.int32),
+            free=np.zeros((lanes, instances), dtype=np.int32),
+            status=np.zeros((lanes, requests), dtype=np.int8),
+            link=np.zeros((lanes, requests), dtype=np.int32),
+            due=np.zeros((lanes, running)),
+            who=np.zeros((lanes, running), dtype=np.int32),
+            host=np.zeros((lanes, running), dtype=np.int32),
+            began=np.zeros((lanes, kept)),
+            ended=np.zeros((lanes, kept)),
+            server=np.zeros((lanes, kept), dtype=np.int32),
+        )
+    )

@@ -1,0 +1,1 @@
+"""Where requests come from: recordings, files of one's own, a generator."""

@@ -1,0 +1,1 @@
+"""What learners need of the world `functions`: lanes, a goal, judges."""
