@@ -11,9 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proreus.model.errors import UsageError
-from proreus.worlds.inference.model.cluster import Scheduler
+from proreus.worlds.inference.model.cluster import ClusterSpec, Group, InstanceKind, Scheduler
+from proreus.worlds.inference.model.hardware import gpu
+from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.model.prefixes import blocks_of
 from proreus.worlds.inference.model.requests import RequestTrace
+from proreus.worlds.inference.model.roofline import roofline
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
 from proreus.worlds.inference.traces.generate import Lengths, Load
@@ -129,3 +132,20 @@ def test_mooncakes_blocks_are_read_and_could_be_reused_as_published(tmp_path: Pa
     trace = read_mooncake(real_data("llm/mooncake") / "llm" / "mooncake" / "conversation_trace.jsonl")
     assert trace.prefix is not None
     assert trace.prefix.ideal_reuse() / int(trace.prompt.sum()) == pytest.approx(0.37, abs=0.005)
+
+
+def test_a_router_that_knows_the_caches_finds_thrice_as_much_of_mooncakes_conversations() -> None:
+    """As the docs have it: Llama 3 70B on twelve instances of four H100; share of tokens, mean TTFT."""
+    trace = read_mooncake(real_data("llm/mooncake") / "llm" / "mooncake" / "conversation_trace.jsonl")
+    model, machine = language_model("llama3-70b"), gpu("h100-80gb")
+    kind = InstanceKind("cached", model, machine, "roofline", gpus=4, engine="chunked", batch_limit=128)
+    kind = replace(kind, memory_share=0.9, prefix_cache=True)
+    known: dict[Scheduler, tuple[float, float]] = {}
+    for scheduler in ("token_jsq", "cache_aware"):
+        spec = ClusterSpec((kind,), (Group("cached", "mixed", 12),), scheduler)
+        cluster = Cluster(spec, trace, {"roofline": roofline(model, machine, 4)})
+        cluster.advance()
+        waited = cluster.rows()[:, c.L_FIRST] - cluster.rows()[:, c.L_ARRIVAL]
+        known[scheduler] = found(cluster) / int(trace.prompt.sum()), float(waited.mean())
+    assert known["token_jsq"] == pytest.approx((0.064, 1.18), rel=0.02)
+    assert known["cache_aware"] == pytest.approx((0.201, 1.02), rel=0.02)
