@@ -10,7 +10,11 @@ import pytest
 from proreus.worlds.inference.model.decision import NOTHING, Scale, Steps
 from proreus.worlds.inference.model.life import Limits
 from proreus.worlds.inference.policies.catalogue import POLICIES
-from proreus.worlds.inference.policies.rules import Apa, Controller, Kpa, Oracle, Static, Threshold, told
+from proreus.worlds.inference.policies.rules.aibrix import Apa
+from proreus.worlds.inference.policies.rules.controller import told
+from proreus.worlds.inference.policies.rules.knative import Kpa
+from proreus.worlds.inference.policies.rules.oracle import Oracle
+from proreus.worlds.inference.policies.rules.threshold import Static, Threshold
 from proreus.worlds.inference.state.observation import (
     Ability,
     InferenceObservation,
@@ -89,8 +93,8 @@ def test_the_oracle_is_ready_for_what_will_come() -> None:
     assert Oracle("oracle").decide(replace(seen(pool("prompt"), pool("token")), future=None)) == NOTHING
 
 
-@pytest.mark.parametrize("kind", [Static, Threshold, Kpa, Apa, Oracle])
-def test_no_rule_asks_for_what_limits_forbid(kind: type[Controller]) -> None:
+@pytest.mark.parametrize("name", POLICIES.rules)
+def test_no_rule_asks_for_what_limits_forbid(name: str) -> None:
     draw = np.random.default_rng(0)
     for _ in range(200):
         pools = tuple(
@@ -106,7 +110,7 @@ def test_no_rule_asks_for_what_limits_forbid(kind: type[Controller]) -> None:
             for role in ("prompt", "token")
         )
         looked = seen(*pools, limits=Limits(least=1, most=8, most_in_total=12))
-        change = kind("rule").decide(looked)
+        change = POLICIES.make(name).decide(looked)
         assert looked.refusal(change) == ""
         assert looked.action_mask()[looked.steps.number(change)]
 

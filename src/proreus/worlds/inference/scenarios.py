@@ -110,8 +110,8 @@ class InferenceScenario:
         return f"{self.name}: seeds begin at different moments of one recording" if len(seeds) > 1 else ""
 
     def yardstick(self) -> tuple[str, tuple[str, ...]]:
-        """The rules that look."""
-        return "weighed_gpu_hours", ("threshold", "kpa", "apa")
+        """The strongest rules."""
+        return "weighed_gpu_hours", ("predictive", "tokenscale", "chiron")
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from proreus.policies.catalogue import Catalogue, Rule
-from proreus.worlds.inference.policies.rules import Apa, Controller, Kpa, Oracle, Static, Threshold
+from proreus.worlds.inference.policies.rules.aibrix import Apa
+from proreus.worlds.inference.policies.rules.chiron import Chiron
+from proreus.worlds.inference.policies.rules.controller import Controller
+from proreus.worlds.inference.policies.rules.dynamo import Dynamo
+from proreus.worlds.inference.policies.rules.heteroscale import HeteroScale
+from proreus.worlds.inference.policies.rules.knative import Kpa
+from proreus.worlds.inference.policies.rules.llm_d import Wva
+from proreus.worlds.inference.policies.rules.oracle import Oracle
+from proreus.worlds.inference.policies.rules.predictive import Predictive
+from proreus.worlds.inference.policies.rules.sageserve import SageServe
+from proreus.worlds.inference.policies.rules.threshold import Static, Threshold
+from proreus.worlds.inference.policies.rules.tokenscale import TokenScale
 
 
 def _rule(kind: type[Controller], what: str) -> Rule:
@@ -16,8 +27,15 @@ POLICIES = Catalogue(
         "threshold": _rule(Threshold, "more instances above a use of 0.8, fewer below 0.3"),
         "kpa": _rule(Kpa, "Knative: concurrency over a minute, over seconds in panic"),
         "apa": _rule(Apa, "AIBrix: in proportion to use, slow to shrink"),
+        "wva": _rule(Wva, "llm-d: one more where little KV memory or queue is spare"),
+        "dynamo": _rule(Dynamo, "Dynamo's planner: a floor from forecasts, a loop over pass times above it"),
+        "heteroscale": _rule(HeteroScale, "both pools in proportion to generated tokens, panic when late"),
+        "tokenscale": _rule(TokenScale, "by the velocity of tokens; decoders compute prompts in bursts"),
+        "chiron": _rule(Chiron, "at most six in ten instances busy with what cannot wait"),
+        "sageserve": _rule(SageServe, "a plan from forecasts by an integer program, gated by memory"),
+        "predictive": _rule(Predictive, "forecast at the end of a start, with the margin that was needed"),
         "static": _rule(Static, "the cluster as it begins"),
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
-    main=("threshold", "kpa", "apa", "static", "oracle"),
+    main=("predictive", "threshold", "kpa", "apa", "wva", "dynamo", "static", "oracle"),
 )
