@@ -42,6 +42,8 @@ WORLD = World(
     ),
     warm_up=warm_up,
     datasets=DATASETS,
+    learners={"es": "proreus.worlds.inference.training.learners:ES"},
+    trains_on=("surge",),
     bench="proreus.worlds.inference.bench:bench_inference",
     examples={
         "simulate": "proreus simulate inference --scenario surge --policy apa --explain 12",

@@ -56,9 +56,9 @@ CONTEXT = (
 SIZES = (len(FEATURES), len(CONTEXT))
 
 
-def encode(seen: InferenceObservation) -> tuple[F32, F32]:
-    """(rows [pools, F], context [G])."""
-    arrivals = arrivals_of(seen)
+def encode(seen: InferenceObservation, known: Arrivals | None = None) -> tuple[F32, F32]:
+    """(rows [pools, F], context [G]); `known`: the arrivals, where they are worked out already."""
+    arrivals = known or arrivals_of(seen)
     rows = np.array([_row(seen, pool, arrivals) for pool in seen.pools])
     return _bounded(rows), _bounded(np.array(_context(seen, arrivals)))
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from proreus.policies.catalogue import Catalogue, Rule
+from pathlib import Path
+from typing import Any
+
+from proreus.model.errors import InputError
+from proreus.policies.catalogue import Catalogue, Kind, Rule
+from proreus.policies.checkpoint import WEIGHTS, Checkpoint
+from proreus.worlds.inference.encoding.pools import VERSION
+from proreus.worlds.inference.policies.knobs import knobs_of
+from proreus.worlds.inference.policies.learned import Learned
 from proreus.worlds.inference.policies.rules.aibrix import Apa
 from proreus.worlds.inference.policies.rules.chiron import Chiron
 from proreus.worlds.inference.policies.rules.controller import Controller
@@ -19,6 +27,13 @@ from proreus.worlds.inference.policies.rules.tokenscale import TokenScale
 
 def _rule(kind: type[Controller], what: str) -> Rule:
     return Rule(what, lambda name, options, seed: kind(name))
+
+
+def _learned(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> Learned:
+    try:
+        return Learned(name, knobs_of(checkpoint.tensors))
+    except ValueError as error:
+        raise InputError(str(error), file=folder / WEIGHTS) from error
 
 
 POLICIES = Catalogue(
@@ -38,4 +53,5 @@ POLICIES = Catalogue(
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
     main=("predictive", "threshold", "kpa", "apa", "wva", "dynamo", "static", "oracle"),
+    kinds={"knobs": Kind(VERSION, _learned)},
 )

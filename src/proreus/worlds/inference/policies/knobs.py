@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F32, F64
-from proreus.worlds.inference.encoding.pools import SIZES
+from proreus.worlds.inference.encoding.pools import FEATURES, SIZES
 
 WEIGHT, BIAS = "knobs.weight", "knobs.bias"
 INPUTS = sum(SIZES)
+_TOKENS_ARE_NOT_LENT = -6.0
+"""Routers send prompts elsewhere when a queue is long, and tokens only when memory is full, which is late."""
 _STEEPEST = 30.0
 """Beyond it a sigmoid is flat in double precision."""
 
@@ -66,7 +68,9 @@ PATIENCE = Knob("patience", 20.0, 1_200.0, 180.0, in_powers=True)
 """Seconds that survivors must have been able to bear the load before one is drained."""
 LENDING = Knob("lending", 0.0, 1.0, 0.8)
 """Instances that a pool may be short of because the other one has room: pools lend each other instances."""
-KNOBS = (USE, CAUTION, TREND, ALARM, HOUR, WORK_OFF, PATIENCE, LENDING)
+EVENING = Knob("evening", 0.0, 0.9, 0.6)
+"""Share of KV memory below which requests that wait for it say that a pool is loaded unevenly."""
+KNOBS = (USE, CAUTION, TREND, ALARM, HOUR, WORK_OFF, PATIENCE, LENDING, EVENING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +89,10 @@ class Knobs:
 
 def first_knobs() -> dict[str, NDArray[Any]]:
     """The tensors that training starts from."""
+    weight = np.zeros((len(KNOBS), INPUTS), dtype=np.float32)
+    weight[KNOBS.index(LENDING), FEATURES.index("generates tokens")] = _TOKENS_ARE_NOT_LENT
     return {
-        WEIGHT: np.zeros((len(KNOBS), INPUTS), dtype=np.float32),
+        WEIGHT: weight,
         BIAS: np.array([knob.raised for knob in KNOBS], dtype=np.float32),
     }
 

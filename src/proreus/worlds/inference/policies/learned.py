@@ -3,7 +3,12 @@
 Each pool needs what is forecast for the moment that a start would be done, with a margin and the backlog, over
 the use that its instances are good for. Together the pools get the sum, rounded up once: where a scheduler
 lends instances between pools, rounding each pool up would pay for a fraction twice. Instances are started at
-once; one is drained when the others could have borne all that was needed for some time.
+once, and moved between pools before any is started; one is drained when the others could have borne all that
+was needed for some time.
+
+A router that lends instances (`mixed_pool`) gets them back only when they are empty, which a busy one never is:
+requests then queue on the few that are left at home while the others idle. Such a pool, where many wait and
+memory is free, gives its idlest instance to the other pool, and has another one back at the next decision.
 """
 
 from __future__ import annotations
@@ -16,10 +21,10 @@ from typing import Self
 from proreus.worlds.inference.encoding.demand import Arrivals, arrivals_of, demand_of
 from proreus.worlds.inference.encoding.pools import encode
 from proreus.worlds.inference.model.cluster import Role
-from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.policies.knobs import (
     ALARM,
     CAUTION,
+    EVENING,
     HOUR,
     LENDING,
     PATIENCE,
@@ -29,12 +34,14 @@ from proreus.worlds.inference.policies.knobs import (
     Knob,
     Knobs,
 )
-from proreus.worlds.inference.policies.rules import Controller, Target
+from proreus.worlds.inference.policies.rules.controller import Migrating, Target
 from proreus.worlds.inference.state.observation import InferenceObservation
 
 _ROUNDING = 1e-9
-_FAR_OFF = 1.5
-"""Instances that a pool must be off its share before one is migrated for it."""
+_MANY_WAIT = 8.0
+"""Requests for each active instance that no even load would let wait while there is memory."""
+_REST = 60.0
+"""Seconds between two evenings of a pool."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,12 @@ class Need:
     """Of one pool, in instances."""
 
     instances: float
-    lent: float
-    """That may be missing, since the other pool lends them."""
+    least: int
+    """Of its own: what is above them another pool may lend."""
     because: dict[str, float]
 
 
-class Learned(Controller):
+class Learned(Migrating):
     """Plans capacity with figures that a network sets."""
 
     def __init__(self, name: str, knobs: Knobs) -> None:
@@ -55,6 +62,7 @@ class Learned(Controller):
         self._knobs = knobs
         self._needed: deque[tuple[float, float]] = deque()
         """(when, instances in all) that were needed, as long as anyone is patient."""
+        self._evened_at = -math.inf
 
     def fresh(self, seed: int) -> Self:
         """Without memory."""
@@ -63,7 +71,7 @@ class Learned(Controller):
     def targets(self, seen: InferenceObservation) -> dict[Role, Target]:
         """The total, and how it is split."""
         arrivals = arrivals_of(seen)
-        rows, context = encode(seen)
+        rows, context = encode(seen, arrivals)
         figures = [self._knobs.of(row, context) for row in rows]
         needs = {
             pool.role: need_of(seen, pool.role, arrivals, figure)
@@ -71,12 +79,28 @@ class Learned(Controller):
         }
         patience = max(figure[PATIENCE] for figure in figures)
         coming = sum(pool.coming for pool in seen.pools)
-        total = self._total(seen.now, _whole(needs), coming, patience)
-        counts = shared_out(seen, {role: need.instances for role, need in needs.items()}, total)
+        needed = max(
+            sum(need.instances for need in needs.values()), float(sum(need.least for need in needs.values()))
+        )
+        total = self._total(seen.now, needed, coming, patience)
+        counts = shared_out(seen, needs, total)
+        if self._is_uneven(seen, figures):
+            self._evened_at = seen.now
+            counts = {pool.role: pool.coming for pool in seen.pools}
+            counts["token"], counts["prompt"] = counts["token"] - 1, counts["prompt"] + 1
         return {
-            role: Target(counts[role], {**need.because, "in all": float(total)})
-            for role, need in needs.items()
+            role: Target(counts[role], {**need.because, "in all": needed}) for role, need in needs.items()
         }
+
+    def _is_uneven(self, seen: InferenceObservation, figures: list[dict[Knob, float]]) -> bool:
+        """Whether tokens wait for instances that others are lent in place of."""
+        if seen.now - self._evened_at < _REST or len(seen.pools) < 2:
+            return False
+        pool, figure = next(
+            (pool, figure) for pool, figure in zip(seen.pools, figures, strict=True) if pool.role == "token"
+        )
+        crowded = pool.waiting > _MANY_WAIT * pool.active and pool.kv_use < figure[EVENING]
+        return crowded and pool.active > max(seen.limits.least, 1)
 
     def _total(self, now: float, needed: float, coming: int, patience: float) -> int:
         """As many as are needed; fewer than there are only if that would have done for some time."""
@@ -89,9 +113,7 @@ class Learned(Controller):
         return min(math.ceil(most - _ROUNDING), coming)
 
 
-def need_of(
-    seen: InferenceObservation, role: Role, arrivals: Arrivals, figure: dict[Knob, float]
-) -> Need:
+def need_of(seen: InferenceObservation, role: Role, arrivals: Arrivals, figure: dict[Knob, float]) -> Need:
     """What a pool needs when an instance that is ordered now could serve."""
     demand = demand_of(seen, role)
     alarm = figure[ALARM] * max(arrivals.lately - arrivals.level, 0.0)
@@ -101,40 +123,41 @@ def need_of(
     margin = figure[CAUTION] * max(arrivals.likely_most - arrivals.expected, 0.0)
     backlog = demand.backlog / figure[WORK_OFF]
     load, spare = expected * demand.each, margin * demand.each
-    because = {"forecast": load, "margin": spare, "backlog": backlog, "use": figure[USE]}
-    return Need((load + spare + backlog) / figure[USE], figure[LENDING], because)
+    instances = (load + spare + backlog) / figure[USE]
+    least = math.ceil(instances - (figure[LENDING] if len(seen.pools) > 1 else 0.0) - _ROUNDING)
+    because = {
+        "arriving": arrivals.lately * demand.each,
+        "forecast": load,
+        "margin": spare,
+        "backlog": backlog,
+        "use": figure[USE],
+        "needs": instances,
+        "patience": figure[PATIENCE],
+    }
+    return Need(instances, max(least, seen.limits.least), because)
 
 
-def _whole(needs: dict[Role, Need]) -> float:
-    """Instances in all; without lending every pool is rounded up by itself."""
-    together = sum(need.instances for need in needs.values())
-    if len(needs) == 1:
-        return together
-    alone = sum(math.ceil(max(need.instances - need.lent, _ROUNDING)) for need in needs.values())
-    return max(together, float(alone))
+def shared_out(seen: InferenceObservation, needs: dict[Role, Need], total: int) -> dict[Role, int]:
+    """Whole instances for each pool: first its own, the others to those that lack most.
 
-
-def shared_out(seen: InferenceObservation, needs: dict[Role, float], total: int) -> dict[Role, int]:
-    """Whole instances for each pool: one by one to or from the pool that is furthest from its need."""
+    Pools stay as they are as far as that leaves each its own.
+    """
     counts = {pool.role: pool.coming for pool in seen.pools}
 
-    def lacks(role: Role) -> float:
-        return needs[role] - counts[role]
+    def lacks(role: Role) -> tuple[bool, float]:
+        return counts[role] < needs[role].least, needs[role].instances - counts[role]
+
+    def spares(role: Role) -> tuple[bool, float]:
+        return counts[role] > needs[role].least, counts[role] - needs[role].instances
 
     while sum(counts.values()) < total:
         counts[max(counts, key=lacks)] += 1
     while sum(counts.values()) > total:
-        giving = [role for role in counts if counts[role] > max(seen.limits.least, 1)]
-        if not giving:
-            return counts
-        counts[min(giving, key=lacks)] -= 1
-    if len(counts) > 1:
-        short, long = max(counts, key=lacks), min(counts, key=lacks)
-        if min(lacks(short), -lacks(long)) > _FAR_OFF and counts[long] > max(seen.limits.least, 1):
-            counts[short] += 1
-            counts[long] -= 1
+        counts[max(counts, key=spares)] -= 1
+    for _ in range(total):
+        short, long = max(counts, key=lacks), max(counts, key=spares)
+        if not (lacks(short)[0] and spares(long)[0]):
+            break
+        counts[short] += 1
+        counts[long] -= 1
     return counts
-
-
-__all__ = ["Learned", "Need", "need_of", "shared_out"]
-_ = Scale
