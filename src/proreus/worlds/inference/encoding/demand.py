@@ -22,6 +22,10 @@ _LATELY = 3
 """Intervals that say what comes at this moment."""
 _AROUND = 3
 """Intervals on either side of a moment an hour ago."""
+_BEYOND_DOUBT = 2.0
+"""Standard deviations that chance is granted."""
+_MEDIAN_OF_SQUARES = 0.455
+"""Of a standard normal number."""
 _TINY = 1e-9
 
 
@@ -33,6 +37,8 @@ class Arrivals:
     """Smoothed, now."""
     lately: float
     """Mean of the last few intervals."""
+    sudden: float
+    """What the last intervals show beyond doubt: the most that chance does not explain, or the level."""
     expected: float
     """When an instance that is ordered now could serve."""
     likely_most: float
@@ -65,12 +71,29 @@ def arrivals_of(seen: InferenceObservation) -> Arrivals:
     return Arrivals(
         level=float(levels[-1]),
         lately=float(requests[-_LATELY:].mean()),
+        sudden=_sudden(requests[:, 0], levels, seen.interval),
         expected=float(soon.expected[0]),
         likely_most=float(soon.likely_most[0]),
         highest=float(settled.max()),
         lowest=float(settled.min()),
         hour_ago=_hour_ago(requests[:, 0], seen.interval, steps),
     )
+
+
+def _sudden(requests: F64, levels: F64, interval: float) -> float:
+    """A jump is seen in its first interval where it is larger than what intervals differ by."""
+    level = float(levels[-1])
+    before = np.maximum(levels[:-1][-_FOR_LENGTHS:], _TINY)
+    if not before.size:
+        return level
+    # The median, so that a jump itself does not count as what intervals differ by.
+    spread = np.median((requests[1:][-_FOR_LENGTHS:] - before) ** 2 / before) / _MEDIAN_OF_SQUARES
+    spread = max(float(spread), 1.0 / interval)
+    found = level
+    for count in range(1, min(_LATELY, len(requests)) + 1):
+        mean = float(requests[-count:].mean())
+        found = max(found, mean - _BEYOND_DOUBT * math.sqrt(spread * mean / count))
+    return found
 
 
 def _hour_ago(requests: F64, interval: float, steps: int) -> float:

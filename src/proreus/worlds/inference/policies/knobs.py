@@ -52,16 +52,18 @@ class Knob:
         return math.log(share / (1.0 - share))
 
 
-USE = Knob("use", 0.45, 1.0, 0.75)
+USE = Knob("use", 0.45, 1.0, 0.88)
 """The share of what an instance can do that is asked of it."""
-CAUTION = Knob("caution", 0.0, 2.0, 0.5)
+CAUTION = Knob("caution", 0.0, 2.0, 0.2)
 """How much of the way from the expected load to the likely most is planned for."""
 TREND = Knob("trend", 0.0, 1.5, 0.75)
 """How much of the forecast's change is believed."""
-ALARM = Knob("alarm", 0.0, 1.0, 0.5)
-"""How much of what the last half minute was above the level is believed."""
+ALARM = Knob("alarm", 0.0, 1.5, 1.0)
+"""How much of a sudden rise above the level is believed."""
 HOUR = Knob("hour", 0.0, 1.0, 0.1)
 """How much of what followed an hour ago is believed to follow again."""
+RETURN = Knob("return", 0.0, 1.6, 1.2)
+"""Share of the highest load of the last hour that instances must be able to bear, all of them busy."""
 WORK_OFF = Knob("work off", 10.0, 600.0, 60.0, in_powers=True)
 """Seconds in which a backlog is to be gone."""
 PATIENCE = Knob("patience", 20.0, 1_200.0, 180.0, in_powers=True)
@@ -70,7 +72,7 @@ LENDING = Knob("lending", 0.0, 1.0, 0.8)
 """Instances that a pool may be short of because the other one has room: pools lend each other instances."""
 EVENING = Knob("evening", 0.0, 0.9, 0.6)
 """Share of KV memory below which requests that wait for it say that a pool is loaded unevenly."""
-KNOBS = (USE, CAUTION, TREND, ALARM, HOUR, WORK_OFF, PATIENCE, LENDING, EVENING)
+KNOBS = (USE, CAUTION, TREND, ALARM, HOUR, RETURN, WORK_OFF, PATIENCE, LENDING, EVENING)
 
 
 @dataclass(frozen=True, eq=False)

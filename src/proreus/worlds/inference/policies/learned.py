@@ -1,14 +1,14 @@
 """The learned controller: a capacity plan whose figures a network sets anew at every decision.
 
-Each pool needs what is forecast for the moment that a start would be done, with a margin and the backlog, over
-the use that its instances are good for. Together the pools get the sum, rounded up once: where a scheduler
+Each pool needs what is forecast for the moment that a start would be done, with a margin and the backlog,
+over the use that its instances are good for. Together the pools get the sum, rounded up once: where a scheduler
 lends instances between pools, rounding each pool up would pay for a fraction twice. Instances are started at
 once, and moved between pools before any is started; one is drained when the others could have borne all that
 was needed for some time.
 
-A router that lends instances (`mixed_pool`) gets them back only when they are empty, which a busy one never is:
-requests then queue on the few that are left at home while the others idle. Such a pool, where many wait and
-memory is free, gives its idlest instance to the other pool, and has another one back at the next decision.
+A router that lends instances (`mixed_pool`) gets them back only when they are empty, which a busy one never
+is: requests then queue on the few that are left at home while the others idle. Such a pool, where many wait
+and memory is free, gives its idlest instance to the other pool, and has another back at the next decision.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from proreus.worlds.inference.policies.knobs import (
     HOUR,
     LENDING,
     PATIENCE,
+    RETURN,
     TREND,
     USE,
     WORK_OFF,
@@ -116,20 +117,22 @@ class Learned(Migrating):
 def need_of(seen: InferenceObservation, role: Role, arrivals: Arrivals, figure: dict[Knob, float]) -> Need:
     """What a pool needs when an instance that is ordered now could serve."""
     demand = demand_of(seen, role)
-    alarm = figure[ALARM] * max(arrivals.lately - arrivals.level, 0.0)
+    alarm = figure[ALARM] * (arrivals.sudden - arrivals.level)
     ahead = figure[TREND] * (arrivals.expected - arrivals.level)
     again = max(arrivals.hour_ago, 1.0) ** figure[HOUR]
     expected = max(arrivals.level + alarm + ahead, 0.0) * again
     margin = figure[CAUTION] * max(arrivals.likely_most - arrivals.expected, 0.0)
     backlog = demand.backlog / figure[WORK_OFF]
     load, spare = expected * demand.each, margin * demand.each
-    instances = (load + spare + backlog) / figure[USE]
+    returning = figure[RETURN] * arrivals.highest * demand.each
+    instances = max((load + spare + backlog) / figure[USE], returning)
     least = math.ceil(instances - (figure[LENDING] if len(seen.pools) > 1 else 0.0) - _ROUNDING)
     because = {
         "arriving": arrivals.lately * demand.each,
         "forecast": load,
         "margin": spare,
         "backlog": backlog,
+        "return of the last hour": returning,
         "use": figure[USE],
         "needs": instances,
         "patience": figure[PATIENCE],

@@ -102,7 +102,7 @@ class InferenceGoal:
         return float(np.log(weighed)) + self._config.turns * more
 
     def validate(self, mean: F64) -> dict[str, float]:
-        """% fewer weighed GPU-hours than the best rule by scenario, in other windows than those trained on."""
+        """% fewer weighed GPU-hours than the best rule by scenario, in windows of other days."""
         gains = self._gains(tensors_of(mean), range(self._config.validation_runs))
         return {name: float(np.mean(found)) for name, found in gains.items()}
 
