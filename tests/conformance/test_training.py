@@ -27,6 +27,17 @@ from tests.toy import TOY
 
 SMALL = {(words[1], words[3]): words for words in (one.words for one in TRAININGS) if words[0] == "train"}
 """Trainings of a few updates, where those that a world is meant for are long."""
+_FEW = ("--validation-runs", "1", "--confirm-runs", "2", "--evaluate-every", "2")
+SMALL |= {
+    ("inference", "es"): (
+        *("train", "inference", "--algo", "es", "--generations", "4", "--population", "4", "--windows", "1"),
+        *("--window-seconds", "600", "--scenarios", "surge", "--processes", "1", *_FEW),
+    ),
+    ("inference", "ppo"): (
+        *("train", "inference", "--algo", "ppo", "--steps", "320", "--lanes", "4", "--rollout-steps", "16"),
+        *("--hidden", "8", *_FEW),
+    ),
+}
 CONFIRMED = {"pods": "--confirm-seeds", "vms": "--confirm-starts", "rebalance": "--confirm-seeds"}
 
 

@@ -53,7 +53,10 @@ WORLDS: dict[str, Registered] = {
         "proreus.worlds.workflows.world:WORLD",
         {"proreus/Workflows-v0": "proreus.worlds.workflows.env:WorkflowsEnv"},
     ),
-    "inference": Registered("proreus.worlds.inference.world:WORLD"),
+    "inference": Registered(
+        "proreus.worlds.inference.world:WORLD",
+        {"proreus/Inference-v0": "proreus.worlds.inference.env:InferenceEnv"},
+    ),
 }
 
 

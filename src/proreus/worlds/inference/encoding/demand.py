@@ -47,7 +47,7 @@ class Arrivals:
     """Most that the level was within the history."""
     lowest: float
     hour_ago: float
-    """What an hour ago followed within a start, as a ratio to what had been; 1 where there is no such hour."""
+    """What followed within a start an hour ago, over what had been then; 1 where there is no such hour."""
 
 
 @dataclass(frozen=True)

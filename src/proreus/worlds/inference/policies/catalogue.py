@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from proreus.model.errors import InputError
-from proreus.policies.catalogue import Catalogue, Kind, Rule
+from proreus.policies.catalogue import AnyPolicy, Catalogue, Kind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
-from proreus.worlds.inference.encoding.pools import VERSION
+from proreus.worlds.inference.encoding.actions import VERSION as ACTIONS
+from proreus.worlds.inference.encoding.actions import encode_actions
+from proreus.worlds.inference.encoding.pools import VERSION as POOLS
 from proreus.worlds.inference.policies.knobs import knobs_of
 from proreus.worlds.inference.policies.learned import Learned
 from proreus.worlds.inference.policies.rules.aibrix import Apa
@@ -36,6 +38,15 @@ def _learned(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed
         raise InputError(str(error), file=folder / WEIGHTS) from error
 
 
+def _actor(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> AnyPolicy:
+    from proreus.policies.networks.playing import ActorPolicy, actor_of  # torch, with the extra `learn`
+
+    try:
+        return ActorPolicy(name, actor_of(checkpoint.tensors), encode_actions)
+    except ValueError as error:
+        raise InputError(str(error), file=folder / WEIGHTS) from error
+
+
 POLICIES = Catalogue(
     world="inference",
     rules={
@@ -53,5 +64,5 @@ POLICIES = Catalogue(
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
     main=("predictive", "threshold", "kpa", "apa", "wva", "dynamo", "static", "oracle"),
-    kinds={"knobs": Kind(VERSION, _learned)},
+    kinds={"knobs": Kind(POOLS, _learned), "actor": Kind(ACTIONS, _actor)},
 )

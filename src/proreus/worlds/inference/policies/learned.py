@@ -1,10 +1,10 @@
 """The learned controller: a capacity plan whose figures a network sets anew at every decision.
 
 Each pool needs what is forecast for the moment that a start would be done, with a margin and the backlog,
-over the use that its instances are good for. Together the pools get the sum, rounded up once: where a scheduler
-lends instances between pools, rounding each pool up would pay for a fraction twice. Instances are started at
-once, and moved between pools before any is started; one is drained when the others could have borne all that
-was needed for some time.
+over the use that its instances are good for, and enough for the highest load of the last hour to come back.
+Together the pools get the sum, rounded up once: where a router lends instances between pools, rounding each
+pool up would pay for a fraction twice. Instances are started at once, and moved between pools before any is
+started; one is drained when the others could have borne all that was needed for some time.
 
 A router that lends instances (`mixed_pool`) gets them back only when they are empty, which a busy one never
 is: requests then queue on the few that are left at home while the others idle. Such a pool, where many wait
