@@ -87,8 +87,8 @@ def _sudden(requests: F64, levels: F64, interval: float) -> float:
     if not before.size:
         return level
     # The median, so that a jump itself does not count as what intervals differ by.
-    spread = np.median((requests[1:][-_FOR_LENGTHS:] - before) ** 2 / before) / _MEDIAN_OF_SQUARES
-    spread = max(float(spread), 1.0 / interval)
+    usual = np.median((requests[1:][-_FOR_LENGTHS:] - before) ** 2 / before) / _MEDIAN_OF_SQUARES
+    spread = max(float(usual), 1.0 / interval)
     found = level
     for count in range(1, min(_LATELY, len(requests)) + 1):
         mean = float(requests[-count:].mean())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from proreus.policies.catalogue import AnyPolicy
 from proreus.worlds.inference.encoding.demand import demand_of
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.model.requests import RequestTrace
@@ -94,10 +95,10 @@ def knobs_spend(window: Window, knobs: Knobs) -> Spent:
     return _spends(window, Learned("candidate", knobs))
 
 
-def _spends(window: Window, policy: object) -> Spent:
+def _spends(window: Window, policy: AnyPolicy) -> Spent:
     work = window.scenario.load(window.seed)
     scenario = _fit_for(window.scenario, work)
-    found = play(scenario, work, policy, window.seed).measures  # type: ignore[arg-type]
+    found = play(scenario, work, policy, window.seed).measures
     hours = float(work.arrival[-1]) / 3600.0
     return Spent(
         found["gpu_hours"],
@@ -119,4 +120,11 @@ def _fit_for(scenario: InferenceScenario, work: RequestTrace) -> InferenceScenar
         pool.role: min(max(math.ceil(rate * demand_of(seen, pool.role).each / _FIRST_USE), 1), most)
         for pool in seen.pools
     }
-    return replace(scenario, machines=replace(scenario.machines, **counts))
+    before = scenario.machines
+    fit = replace(
+        before,
+        prompt=counts.get("prompt", before.prompt),
+        token=counts.get("token", before.token),
+        mixed=counts.get("mixed", before.mixed),
+    )
+    return replace(scenario, machines=fit)
