@@ -1,28 +1,39 @@
-"""Observations of presets, as a controller would see them after half a minute."""
+"""What a controller sees, by hand."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
-from proreus.worlds.inference.model.decision import NOTHING
-from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario
-from proreus.worlds.inference.state.observation import InferenceObservation
+import numpy as np
 
+from proreus.worlds.inference.model.decision import Steps
+from proreus.worlds.inference.model.life import Limits
+from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 
-def brief(name: str, seconds: float = 60.0, rate: float = 10.0) -> InferenceScenario:
-    """A preset with little to do."""
-    found = PRESETS[name]
-    return replace(found, load_=replace(found.load_, seconds=seconds, rate=rate))
+CALM = Traffic(10.0, 10_000.0, 2_000.0, 100, 0.3, 0.1, 1.0, 0.5, 0.5)
 
 
-@lru_cache(maxsize=8)
-def look_at(name: str) -> InferenceObservation:
-    """The third decision of a short run."""
-    scenario = brief(name)
-    run = scenario.start(scenario.load(0), 0)
-    for _ in range(2):
-        run.apply(NOTHING)
-    seen = run.next_decision()
-    assert seen is not None
-    return seen
+def pool(role: str, active: int = 4, **more: object) -> PoolSeen:
+    """A pool at half of what it can do."""
+    usual = PoolSeen(role, active, (), 0, 0, 40, 20_000, 0.5, 0.6)  # type: ignore[arg-type]
+    return replace(usual, **more)  # type: ignore[arg-type]
+
+
+def seen(
+    *pools: PoolSeen, now: float = 100.0, limits: Limits | None = None, load: float = 1.0, intervals: int = 1
+) -> InferenceObservation:
+    """Instances that compute 10,000 prompt tokens a second, generate 1,000 and hold 100,000."""
+    return InferenceObservation(
+        now=now,
+        interval=10.0,
+        pools=pools,
+        traffic=CALM,
+        history=np.array([[10.0 * load, 10_000.0 * load, 2_000.0 * load]] * intervals),
+        at_router=0,
+        total=sum(one.coming + one.draining for one in pools),
+        limits=limits or Limits(most_in_total=20),
+        start_seconds=120.0,
+        abilities=(Ability(10_000.0, 1_000.0, 100_000.0),) * len(pools),
+        steps=Steps(tuple(one.role for one in pools)),
+        future=lambda begin, until: (10.0, 70_000.0, 2_800.0),
+    )

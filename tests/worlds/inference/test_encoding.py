@@ -13,7 +13,7 @@ from proreus.worlds.inference.encoding import actions, pools
 from proreus.worlds.inference.encoding.demand import arrivals_of, demand_of
 from proreus.worlds.inference.scenarios import PRESETS
 from proreus.worlds.inference.state.observation import InferenceObservation
-from tests.worlds.inference.looks import look_at
+from tests.worlds.inference.sights import look_at
 
 
 @pytest.mark.parametrize("name", ["steady", "colocated"])

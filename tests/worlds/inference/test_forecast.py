@@ -10,8 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 from proreus.worlds.inference.state.forecast import (
     DayProfile,
+    Doubt,
     Smoothing,
     autoregressive,
+    error_of,
     forecast,
     profile_of,
     seasonal,
@@ -51,6 +53,15 @@ def test_the_bound_is_exceeded_as_rarely_as_asked_for() -> None:
             for end in range(200, 1_900, 7)
         ]
         assert np.mean(above) == pytest.approx(1.0 - quantile, abs=0.06)
+
+
+def test_errors_are_those_that_were_made_and_a_prior_before_any() -> None:
+    draw, smoothing, doubt = np.random.default_rng(3), Smoothing(0.05, 0.0, 0.9), Doubt(0.5, 12.0, 200.0)
+    noise = np.exp(draw.normal(0.0, 0.2, (800, 1)))
+    assert error_of(noise[:12], 12, smoothing, doubt) == pytest.approx([0.5]), "nothing was forecast yet"
+    assert error_of(noise, 12, smoothing, doubt)[0] == pytest.approx(0.2, abs=0.05)
+    falling = np.linspace(100.0, 1.0, 300)[:, None]
+    assert error_of(falling, 12, smoothing, doubt)[0] < 0.2, "too much was forecast, which is no danger"
 
 
 def test_a_burst_passes_where_bursts_pass() -> None:

@@ -29,7 +29,7 @@ from proreus.worlds.inference.policies.knobs import (
 )
 from proreus.worlds.inference.policies.learned import Learned, Need, shared_out
 from proreus.worlds.inference.training.vector import SIZE, tensors_of
-from tests.worlds.inference.looks import brief, look_at
+from tests.worlds.inference.sights import brief, look_at
 
 
 def drawn(seed: int, width: float) -> Knobs:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from proreus.worlds.inference.model.decision import NOTHING, Scale, Steps
+from proreus.worlds.inference.model.decision import NOTHING, Scale
 from proreus.worlds.inference.model.life import Limits
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.policies.rules.aibrix import Apa
@@ -15,38 +15,7 @@ from proreus.worlds.inference.policies.rules.controller import told
 from proreus.worlds.inference.policies.rules.knative import Kpa
 from proreus.worlds.inference.policies.rules.oracle import Oracle
 from proreus.worlds.inference.policies.rules.threshold import Static, Threshold
-from proreus.worlds.inference.state.observation import (
-    Ability,
-    InferenceObservation,
-    PoolSeen,
-    Traffic,
-)
-
-CALM = Traffic(10.0, 10_000.0, 2_000.0, 100, 0.3, 0.1, 1.0, 0.5, 0.5)
-
-
-def pool(role: str, active: int = 4, **more: object) -> PoolSeen:
-    """A pool at half of what it can do."""
-    usual = PoolSeen(role, active, (), 0, 0, 40, 20_000, 0.5, 0.6)  # type: ignore[arg-type]
-    return replace(usual, **more)  # type: ignore[arg-type]
-
-
-def seen(*pools: PoolSeen, now: float = 100.0, limits: Limits | None = None) -> InferenceObservation:
-    """Instances that compute 10,000 prompt tokens a second, generate 1,000 and hold 100,000."""
-    return InferenceObservation(
-        now=now,
-        interval=10.0,
-        pools=pools,
-        traffic=CALM,
-        history=np.array([[10.0, 10_000.0, 2_000.0]]),
-        at_router=0,
-        total=sum(one.coming + one.draining for one in pools),
-        limits=limits or Limits(most_in_total=20),
-        start_seconds=120.0,
-        abilities=(Ability(10_000.0, 1_000.0, 100_000.0),) * len(pools),
-        steps=Steps(tuple(one.role for one in pools)),
-        future=lambda begin, until: (10.0, 70_000.0, 2_800.0),
-    )
+from tests.worlds.inference.looks import pool, seen
 
 
 def test_static_changes_nothing() -> None:

@@ -58,6 +58,7 @@ class Dynamo(Controller):
         self._planned_at = -math.inf
         self._floor: dict[Role, int] = {}
         self._active: dict[Role, int] = {}
+        self._before: dict[Role, tuple[float, float]] = {}
         self._prompts: dict[Role, PassTimes] = {}
         self._tokens: dict[Role, PassTimes] = {}
 
@@ -84,32 +85,35 @@ class Dynamo(Controller):
         self._planned_at = seen.now
 
     def _learn(self, seen: InferenceObservation) -> None:
+        """What is seen now came of the load at the last look."""
         for pool in seen.pools:
             settled = self._active.get(pool.role) == pool.active and not pool.draining
+            before = self._before.get(pool.role)
             self._active[pool.role] = pool.active
-            if not settled or not seen.traffic.ended or not pool.active:
+            self._before[pool.role] = self._loads(seen, pool)
+            if not settled or before is None or not seen.traffic.ended:
                 continue
             if pool.role != "token":
-                times = self._prompts.setdefault(pool.role, PassTimes())
-                times.learn(self._queued(seen, pool), seen.traffic.ttft)
+                self._prompts.setdefault(pool.role, PassTimes()).learn(before[0], seen.traffic.ttft)
             if pool.role != "prompt":
-                times = self._tokens.setdefault(pool.role, PassTimes())
-                times.learn(pool.running / pool.active, seen.traffic.tbt_slack * INTERACTIVE.tbt)
+                late = seen.traffic.tbt_slack * INTERACTIVE.tbt
+                self._tokens.setdefault(pool.role, PassTimes()).learn(before[1], late)
 
-    def _queued(self, seen: InferenceObservation, pool: PoolSeen) -> float:
-        """Seconds of prompts before an instance, those at the router included."""
+    def _loads(self, seen: InferenceObservation, pool: PoolSeen) -> tuple[float, float]:
+        """(seconds of prompts, those at the router included; requests in a batch) an instance."""
         requests, prompts, _ = seen.history.mean(axis=0).tolist()
         at_router = seen.at_router * prompts / max(requests, 1e-9)
         rate = seen.ability(pool.role).prompt_tokens * max(pool.active, 1)
-        return backlog_seconds(seen, pool) + at_router / rate
+        return backlog_seconds(seen, pool) + at_router / rate, pool.running / max(pool.active, 1)
 
     def _step(self, seen: InferenceObservation, pool: PoolSeen, because: dict[str, float]) -> int:
         """One more, one fewer, or none."""
         fewer = pool.active / (pool.active - 1) if pool.active > 1 else math.inf
         up, down = False, pool.active > 1
+        queued, running = self._loads(seen, pool)
         for what, times, load, aim in (
-            ("first token", self._prompts.get(pool.role), self._queued(seen, pool), self.ttft),
-            ("between tokens", self._tokens.get(pool.role), pool.running / max(pool.active, 1), self.tbt),
+            ("first token", self._prompts.get(pool.role), queued, self.ttft),
+            ("between tokens", self._tokens.get(pool.role), running, self.tbt),
         ):
             now = times.at(load) if times is not None else None
             if times is None:

@@ -24,13 +24,12 @@ class HeteroScale(Controller):
     panics_at, panic_growth = 1.2, 1.2
 
     def targets(self, seen: InferenceObservation) -> dict[Role, Target]:
-        """In proportion, or a fifth more; not while the last panic's instances start."""
+        """In proportion, or a fifth more; what a panic has started is waited for."""
         late = seen.traffic.tbt_slack
-        if late > self.panics_at and not any(pool.starting for pool in seen.pools):
-            because = {"tokens late by": late}
-            return {
-                pool.role: Target(math.ceil(pool.coming * self.panic_growth), because) for pool in seen.pools
-            }
+        if late > self.panics_at:
+            growth = 1.0 if any(pool.starting for pool in seen.pools) else self.panic_growth
+            because = {"tokens late by": late, "growth": growth}
+            return {pool.role: Target(math.ceil(pool.coming * growth), because) for pool in seen.pools}
         signal = "token" if any(pool.role == "token" for pool in seen.pools) else "mixed"
         usual = works(seen).mean(axis=0)
         tokens = work_lately(seen, self.window)[signal] / USE_OF_ABILITY  # type: ignore[index]

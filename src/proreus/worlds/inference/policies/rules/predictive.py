@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.policies.rules.controller import Migrating, Target
 from proreus.worlds.inference.policies.rules.work import works
-from proreus.worlds.inference.state.forecast import Smoothing, forecast
+from proreus.worlds.inference.state.forecast import Doubt, Smoothing, error_of, forecast
 from proreus.worlds.inference.state.observation import InferenceObservation, PoolSeen
 
 
@@ -18,19 +19,20 @@ from proreus.worlds.inference.state.observation import InferenceObservation, Poo
 class Margins:
     """The constants of the rule, tuned on parts for training alone."""
 
-    prompt_use: float = 0.8
-    token_use: float = 0.9
-    mixed_use: float = 0.7
+    prompt_use: float = 0.9
+    token_use: float = 0.95
+    mixed_use: float = 0.9
     """The share of what instances can do that is asked of them."""
-    quantile: float = 0.9
-    """How often the load is to stay below what is prepared for."""
+    safety: float = 2.0
+    """Usual errors of a forecast that are prepared for."""
     drain_seconds: float = 20.0
     """In which a queue that is still there when instances are ready is to go."""
-    hold_seconds: float = 120.0
+    hold_seconds: float = 60.0
     """For which fewer must have been enough before any goes."""
     slack: float = 0.05
     """Share of use that must be free after one has gone: it does not come back at once."""
-    smoothing: Smoothing = field(default_factory=Smoothing)
+    doubt: Doubt = field(default_factory=lambda: Doubt(usual=0.25, weight=40.0, memory=20.0))
+    smoothing: Smoothing = field(default_factory=lambda: Smoothing(level=0.5))
 
     def use(self, role: Role) -> float:
         """Of a pool."""
@@ -50,35 +52,42 @@ class Predictive(Migrating):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._needs: dict[Role, list[tuple[float, int]]] = {}
+        self._needs: deque[tuple[float, dict[Role, int]]] = deque()
 
     def targets(self, seen: InferenceObservation) -> dict[Role, Target]:
         """As many as will be needed when one that is ordered now is ready, and as are needed until then."""
-        history = works(seen)
+        margins, history = self.margins, works(seen)
         steps = max(math.ceil((seen.start_seconds + seen.interval) / seen.interval), 1)
-        then = forecast(history, steps, self.margins.quantile, self.margins.smoothing)
-        soon = forecast(history, 1, self.margins.quantile, self.margins.smoothing)
+        then = forecast(history, steps, smoothing=margins.smoothing).expected
+        soon = forecast(history, 1, smoothing=margins.smoothing).expected
+        error = error_of(history, steps, margins.smoothing, margins.doubt)
+        likely = np.maximum(then, soon) * np.exp(margins.safety * error)
+        queues = [self._queue(seen, pool, float(work)) for pool, work in zip(seen.pools, soon, strict=True)]
+        wanted = {
+            pool.role: float(most) + queue
+            for pool, most, queue in zip(seen.pools, likely, queues, strict=True)
+        }
+        need, held = self._instances(wanted, 0.0), self._held(seen, self._instances(wanted, margins.slack))
         found: dict[Role, Target] = {}
         for place, pool in enumerate(seen.pools):
-            likely = max(float(then.likely_most[place]), float(soon.likely_most[place]))
-            queue = self._queue(seen, pool, float(soon.expected[place]))
-            need = self._instances(pool.role, likely + queue, 0.0)
-            held = self._held(seen, pool, self._instances(pool.role, likely + queue, self.margins.slack))
-            count = need if need >= pool.coming else min(pool.coming, max(held, need))
-            found[pool.role] = Target(
-                count,
-                {
-                    "work now": float(np.mean(history[-3:, place])),
-                    "forecast": float(then.expected[place]),
-                    "likely at most": likely,
-                    "queue": queue,
-                    "needed lately": float(held),
-                },
-            )
+            low, high = need[pool.role], max(held[pool.role], need[pool.role])
+            because = {
+                "work now": float(history[-3:, place].mean()),
+                "forecast": float(then[place]),
+                "usual error": float(error[place]),
+                "likely at most": float(likely[place]),
+                "queue": queues[place],
+                "needed lately": float(high),
+            }
+            found[pool.role] = Target(max(low, min(pool.coming, high)), because)
         return found
 
-    def _instances(self, role: Role, work: float, slack: float) -> int:
-        return max(math.ceil(work / (self.margins.use(role) - slack) - 1e-9), 1)
+    def _instances(self, work: dict[Role, float], slack: float) -> dict[Role, int]:
+        """Of each pool, each instance used no more than its share less the slack."""
+        return {
+            role: max(math.ceil(amount / (self.margins.use(role) - slack) - 1e-9), 1)
+            for role, amount in work.items()
+        }
 
     def _queue(self, seen: InferenceObservation, pool: PoolSeen, work: float) -> float:
         """Instances that the queue needs on top, beyond what those that come clear on their own."""
@@ -89,9 +98,9 @@ class Predictive(Migrating):
         cleared += sum(max(seen.start_seconds - ready, 0.0) for ready in pool.starting)
         return max(backlog - cleared, 0.0) / self.margins.drain_seconds
 
-    def _held(self, seen: InferenceObservation, pool: PoolSeen, need: int) -> int:
+    def _held(self, seen: InferenceObservation, need: dict[Role, int]) -> dict[Role, int]:
         """The most that was needed in the last while."""
-        past = self._needs.setdefault(pool.role, [])
-        past.append((seen.now, need))
-        past[:] = [(at, count) for at, count in past if at > seen.now - self.margins.hold_seconds]
-        return max(count for _, count in past)
+        self._needs.append((seen.now, need))
+        while self._needs[0][0] <= seen.now - self.margins.hold_seconds:
+            self._needs.popleft()
+        return {role: max(past[role] for _, past in self._needs) for role in need}
