@@ -31,11 +31,11 @@ _FEW = ("--validation-runs", "1", "--confirm-runs", "2", "--evaluate-every", "2"
 SMALL |= {
     ("inference", "es"): (
         *("train", "inference", "--algo", "es", "--generations", "4", "--population", "4", "--windows", "1"),
-        *("--window-seconds", "600", "--scenarios", "surge", "--processes", "1", *_FEW),
+        *("--window-seconds", "600", "--scenarios", "surge", "--rate", "25", "--processes", "1", *_FEW),
     ),
     ("inference", "ppo"): (
         *("train", "inference", "--algo", "ppo", "--steps", "320", "--lanes", "4", "--rollout-steps", "16"),
-        *("--hidden", "8", *_FEW),
+        *("--hidden", "8", "--rate", "4", *_FEW),
     ),
 }
 CONFIRMED = {"pods": "--confirm-seeds", "vms": "--confirm-starts", "rebalance": "--confirm-seeds"}

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from proreus.model.errors import InputError
-from proreus.policies.catalogue import AnyPolicy, Catalogue, Kind, Rule
+from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
+from proreus.policies.networks.bidder import bidder_of
+from proreus.worlds.inference.encoding.actions import SIZES
 from proreus.worlds.inference.encoding.actions import VERSION as ACTIONS
-from proreus.worlds.inference.encoding.actions import encode_actions
 from proreus.worlds.inference.encoding.pools import VERSION as POOLS
+from proreus.worlds.inference.policies.chooser import Chooser
 from proreus.worlds.inference.policies.knobs import knobs_of
 from proreus.worlds.inference.policies.learned import Learned
 from proreus.worlds.inference.policies.rules.aibrix import Apa
@@ -38,11 +40,9 @@ def _learned(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed
         raise InputError(str(error), file=folder / WEIGHTS) from error
 
 
-def _actor(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> AnyPolicy:
-    from proreus.policies.networks.playing import ActorPolicy, actor_of  # torch, with the extra `learn`
-
+def _actor(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> Chooser:
     try:
-        return ActorPolicy(name, actor_of(checkpoint.tensors), encode_actions)
+        return Chooser(name, bidder_of("actor", checkpoint.tensors, SIZES))
     except ValueError as error:
         raise InputError(str(error), file=folder / WEIGHTS) from error
 

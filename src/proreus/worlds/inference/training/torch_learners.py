@@ -15,12 +15,13 @@ from proreus.learning.settings import at_least_one
 from proreus.learning.update import Update
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.catalogue import AnyPolicy
-from proreus.policies.networks.playing import ActorPolicy, actor_of
+from proreus.policies.networks.bidder import bidder_of
 from proreus.policies.networks.rows import ActorCritic
 from proreus.workers.processes import Workers
-from proreus.worlds.inference.encoding.actions import SIZES, VERSION, encode_actions
+from proreus.worlds.inference.encoding.actions import SIZES, VERSION
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES
+from proreus.worlds.inference.policies.chooser import Chooser
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation.outcome import MEASURES
 from proreus.worlds.inference.training.lanes import lanes_of
@@ -77,7 +78,7 @@ def _start(scenarios: Sequence[InferenceScenario], configs: Configs) -> Arrays:
 
 def _policy(tensors: Arrays) -> AnyPolicy:
     try:
-        return ActorPolicy("candidate", actor_of(tensors), encode_actions)
+        return Chooser("candidate", bidder_of("actor", tensors, SIZES))
     except ValueError as error:
         raise WorkError(f"ppo: {error}; a lower learning rate may help") from error
 
