@@ -13,7 +13,7 @@ from proreus.worlds.inference.encoding.actions import SIZES
 from proreus.worlds.inference.encoding.actions import VERSION as ACTIONS
 from proreus.worlds.inference.encoding.pools import VERSION as POOLS
 from proreus.worlds.inference.policies.chooser import Chooser
-from proreus.worlds.inference.policies.knobs import knobs_of
+from proreus.worlds.inference.policies.knobs import first_knobs, knobs_of
 from proreus.worlds.inference.policies.learned import Learned
 from proreus.worlds.inference.policies.rules.aibrix import Apa
 from proreus.worlds.inference.policies.rules.chiron import Chiron
@@ -60,6 +60,10 @@ POLICIES = Catalogue(
         "chiron": _rule(Chiron, "at most six in ten instances busy with what cannot wait"),
         "sageserve": _rule(SageServe, "a plan from forecasts by an integer program, gated by memory"),
         "predictive": _rule(Predictive, "forecast at the end of a start, with the margin that was needed"),
+        "plan": Rule(
+            "what learning starts from: a capacity plan for both pools together",
+            lambda name, options, seed: Learned(name, knobs_of(first_knobs())),
+        ),
         "static": _rule(Static, "the cluster as it begins"),
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
