@@ -123,25 +123,27 @@ def test_the_plan_is_the_cheapest_there_is(
     assert cost((found[0], found[1])) == min(cost(counts) for counts in every)
 
 
-def test_sageserve_carries_its_plan_out_as_use_says() -> None:
+def test_sageserve_grows_by_plan_and_shrinks_as_use_allows() -> None:
     rule = SageServe("sageserve")
     quiet = seen(pool("prompt", 2, pending_tokens=0), pool("token", 2, kv_use=0.4), intervals=40)
-    assert rule.decide(quiet) == NOTHING, "two token instances more are planned, and not needed yet"
-    fuller = replace(
-        quiet, now=110.0, pools=(pool("prompt", 2, pending_tokens=0), pool("token", 2, kv_use=0.6))
-    )
-    assert rule.decide(fuller) == Scale(token=1)
+    assert rule.decide(quiet) == Scale(token=1), "two instances of work at seven tenths"
+    full = seen(pool("prompt", 2, pending_tokens=0), pool("token", 3, kv_use=0.6), now=110.0, intervals=40)
+    assert rule.decide(full) == Scale(token=1), "one more than planned"
+    many = seen(pool("prompt", 2, pending_tokens=0), pool("token", 5, kv_use=0.3), now=120.0, intervals=40)
+    assert rule.decide(many) == NOTHING
+    idle = seen(pool("prompt", 2, pending_tokens=0), pool("token", 5, kv_use=0.2), now=130.0, intervals=40)
+    assert rule.decide(idle) == Scale(token=-2)
 
 
 def test_predictive_prepares_for_what_comes_when_a_start_is_over() -> None:
     rule = Predictive("predictive")
     line = np.linspace(0.5, 2.0, 60)[:, None] * np.array([[10.0, 20_000.0, 2_000.0]])
-    rising = replace(seen(pool("prompt", 6), pool("token", 6)), history=line)
+    rising = replace(seen(pool("prompt", 5), pool("token", 5)), history=line)
     falling = replace(rising, history=line[::-1])
-    assert rule.targets(rising)["prompt"].count > 6
+    assert rule.targets(rising)["prompt"].count > 5
     assert rule.targets(rising)["prompt"].because["forecast"] > 4.0
     later = replace(falling, now=400.0)
-    assert rule.targets(later)["prompt"].count < 6, "what was needed lately is forgotten"
+    assert rule.targets(later)["prompt"].count < 5, "what was needed lately is forgotten"
 
 
 def test_predictive_does_not_drop_what_it_needed_a_moment_ago() -> None:

@@ -58,7 +58,7 @@ POLICIES = Catalogue(
         "heteroscale": _rule(HeteroScale, "both pools in proportion to generated tokens, panic when late"),
         "tokenscale": _rule(TokenScale, "by the velocity of tokens; decoders compute prompts in bursts"),
         "chiron": _rule(Chiron, "at most six in ten instances busy with what cannot wait"),
-        "sageserve": _rule(SageServe, "a plan from forecasts by an integer program, gated by memory"),
+        "sageserve": _rule(SageServe, "a plan from forecasts by an integer program, corrected by memory"),
         "predictive": _rule(Predictive, "forecast at the end of a start, with the margin that was needed"),
         "plan": Rule(
             "what learning starts from: a capacity plan for both pools together",
@@ -67,6 +67,6 @@ POLICIES = Catalogue(
         "static": _rule(Static, "the cluster as it begins"),
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
-    main=("predictive", "threshold", "kpa", "apa", "wva", "dynamo", "static", "oracle"),
+    main=("predictive", "tokenscale", "chiron", "wva", "dynamo", "apa", "kpa", "static", "oracle"),
     kinds={"knobs": Kind(POOLS, _learned), "actor": Kind(ACTIONS, _actor)},
 )

@@ -12,7 +12,7 @@ from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.model.service import INTERACTIVE
 from proreus.worlds.inference.policies.rules.controller import Controller, Target
 from proreus.worlds.inference.policies.rules.work import backlog_seconds, works
-from proreus.worlds.inference.state.forecast import autoregressive
+from proreus.worlds.inference.state.forecast import forecast
 from proreus.worlds.inference.state.observation import InferenceObservation, PoolSeen
 
 _SAMPLES, _ENOUGH = 64, 5
@@ -79,9 +79,9 @@ class Dynamo(Controller):
         history = works(seen)
         last = round((self.plan_seconds + seen.start_seconds) / seen.interval)
         ahead = range(1, max(last, 1) + 1, max(last // 6, 1))
-        for place, pool in enumerate(seen.pools):
-            busiest = max(autoregressive(history[:, place], steps) for steps in ahead)
-            self._floor[pool.role] = max(math.ceil(busiest), 1)
+        busiest = np.max([forecast(history, steps).expected for steps in ahead], axis=0)
+        for pool, work in zip(seen.pools, busiest.tolist(), strict=True):
+            self._floor[pool.role] = max(math.ceil(work), 1)
         self._planned_at = seen.now
 
     def _learn(self, seen: InferenceObservation) -> None:

@@ -25,11 +25,6 @@ class HeteroScale(Controller):
 
     def targets(self, seen: InferenceObservation) -> dict[Role, Target]:
         """In proportion, or a fifth more; what a panic has started is waited for."""
-        late = seen.traffic.tbt_slack
-        if late > self.panics_at:
-            growth = 1.0 if any(pool.starting for pool in seen.pools) else self.panic_growth
-            because = {"tokens late by": late, "growth": growth}
-            return {pool.role: Target(math.ceil(pool.coming * growth), because) for pool in seen.pools}
         signal = "token" if any(pool.role == "token" for pool in seen.pools) else "mixed"
         usual = works(seen).mean(axis=0)
         tokens = work_lately(seen, self.window)[signal] / USE_OF_ABILITY  # type: ignore[index]
@@ -39,9 +34,13 @@ class HeteroScale(Controller):
             for pool, each in zip(seen.pools, usual, strict=True)
         }
         share = sum(needed.values()) / max(sum(pool.coming for pool in seen.pools), 1)
+        late, starting = seen.traffic.tbt_slack, any(pool.starting for pool in seen.pools)
+        growth = self.panic_growth if late > self.panics_at and not starting else 1.0
         found: dict[Role, Target] = {}
         for pool in seen.pools:
-            because = {"instances needed": needed[pool.role], "of those there are": share}
+            because = {"instances needed": needed[pool.role], "of those there are": share, "late by": late}
             count = pool.coming if abs(share - 1.0) <= self.band else math.ceil(needed[pool.role])
+            if late > self.panics_at:
+                count = max(count, math.ceil(pool.coming * growth))
             found[pool.role] = Target(max(count, 1), because)
         return found

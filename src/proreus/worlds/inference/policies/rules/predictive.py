@@ -20,10 +20,10 @@ class Margins:
     """The constants of the rule, tuned on parts for training alone."""
 
     prompt_use: float = 0.9
-    token_use: float = 0.95
-    mixed_use: float = 0.9
+    token_use: float = 0.52
+    mixed_use: float = 0.68
     """The share of what instances can do that is asked of them."""
-    safety: float = 2.0
+    safety: float = 0.9
     """Usual errors of a forecast that are prepared for."""
     drain_seconds: float = 20.0
     """In which a queue that is still there when instances are ready is to go."""

@@ -1,4 +1,4 @@
-"""SageServe: a plan from a forecast by an integer program, and memory that says when to carry it out."""
+"""SageServe: a plan from a forecast by an integer program, and memory that corrects it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.policies.rules.controller import Migrating, Target
-from proreus.worlds.inference.policies.rules.work import use_of, works
+from proreus.worlds.inference.policies.rules.work import use_of, work_lately, works
 from proreus.worlds.inference.state.forecast import autoregressive
 from proreus.worlds.inference.state.observation import InferenceObservation
 
@@ -50,13 +50,16 @@ def cheapest_plan(
 class SageServe(Migrating):
     """Plans ahead every few starts, for the busiest moment that is forecast.
 
-    The source plans every hour at a start of 155 s. A plan's growth is carried out where use is above 0.5,
-    its shrinking where use is below 0.25; above 0.9 the plan is exceeded.
+    The source plans every hour at a start of 155 s, which is too late for loads that double in minutes: here
+    a plan is made for every start. Growth is carried out at once, shrinking where use is below 0.25; above
+    0.5 one more than planned is started.
     """
 
-    plan_starts = 4.0
+    plan_starts = 1.0
     """Starts between two plans."""
-    grows_above, shrinks_below, exceeds_above = 0.5, 0.25, 0.9
+    window = 60.0
+    """Seconds over which the load is taken that no plan stays below."""
+    exceeds_above, shrinks_below = 0.5, 0.25
     use = 0.7
     """Of what an instance can do that is planned with."""
     prices = Prices()
@@ -76,7 +79,7 @@ class SageServe(Migrating):
         for pool in seen.pools:
             because = use_of(seen, pool)
             use, plan, count = max(because.values()), self._plan[pool.role], pool.coming
-            if (plan > count and use > self.grows_above) or (plan < count and use < self.shrinks_below):
+            if plan > count or use < self.shrinks_below:
                 count = plan
             if use > self.exceeds_above and not pool.starting:
                 count = max(count, pool.coming + 1)
@@ -90,8 +93,9 @@ class SageServe(Migrating):
         history, roles = works(seen), [pool.role for pool in seen.pools]
         first = max(round(seen.start_seconds / seen.interval), 1)
         ahead = range(first, first + max(round(period / seen.interval), 1), max(first // 4, 1))
+        lately = work_lately(seen, self.window)
         self._forecast = {
-            role: max(autoregressive(history[:, place], steps) for steps in ahead)
+            role: max(lately[role], *(autoregressive(history[:, place], steps) for steps in ahead))
             for place, role in enumerate(roles)
         }
         limits = seen.limits
