@@ -67,6 +67,6 @@ POLICIES = Catalogue(
         "static": _rule(Static, "the cluster as it begins"),
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
-    main=("predictive", "tokenscale", "chiron", "wva", "dynamo", "apa", "kpa", "static", "oracle"),
+    main=("predictive", "plan", "tokenscale", "chiron", "wva", "dynamo", "apa", "kpa", "static", "oracle"),
     kinds={"knobs": Kind(POOLS, _learned), "actor": Kind(ACTIONS, _actor)},
 )
