@@ -30,6 +30,7 @@ SMALL = {(words[1], words[3]): words for words in (one.words for one in TRAINING
 _FEW_MEMBERS = ("--generations", "4", "--population", "4", "--evaluate-every", "2", "--processes", "1")
 _FEW_STEPS = ("--steps", "160", "--lanes", "4", "--rollout-steps", "8", "--evaluate-every", "1")
 _FEW_RUNS = ("--runs", "1", "--validation-runs", "2", "--confirm-runs", "3")
+_FEW_WINDOWS = ("--validation-runs", "1", "--confirm-runs", "2")
 _FEW_FUNCTIONS = ("--scenarios", "busy@20", *_FEW_RUNS[2:])
 SMALL |= {
     (words[1], words[3]): words
@@ -40,6 +41,14 @@ SMALL |= {
         (
             *("train", "functions", "--algo", "ppo", *_FEW_FUNCTIONS, "--steps", "1280", "--lanes", "4"),
             *("--rollout-steps", "64", "--evaluate-every", "2"),
+        ),
+        (
+            *("train", "inference", "--algo", "es", *_FEW_MEMBERS, "--windows", "1", "--rate", "25"),
+            *("--window-seconds", "600", "--scenarios", "surge", *_FEW_WINDOWS),
+        ),
+        (
+            *("train", "inference", "--algo", "ppo", "--steps", "320", "--lanes", "4", "--rate", "4"),
+            *("--rollout-steps", "16", "--hidden", "8", "--evaluate-every", "2", *_FEW_WINDOWS),
         ),
     )
 }

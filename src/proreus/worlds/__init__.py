@@ -61,6 +61,8 @@ WORLDS: dict[str, Registered] = {
     ),
     "inference": Registered(
         "proreus.worlds.inference.world:WORLD",
+        {"proreus/Inference-v0": "proreus.worlds.inference.env:InferenceEnv"},
+        lanes={"proreus/Inference-v0": "proreus.worlds.inference.training.lanes:episodes"},
         named=dict.fromkeys(
             (
                 *("RLActionExecutor", "RLRewardCalculator", "RLStateCollector"),

@@ -61,6 +61,10 @@ WORLD = World(
     ),
     warm_up=warm_up,
     datasets=DATASETS,
+    learners={
+        "es": "proreus.worlds.inference.training.learners:ES",
+        "ppo": "proreus.worlds.inference.training.torch_learners:PPO",
+    },
     bench="proreus.worlds.inference.bench:bench_inference",
     examples={
         "simulate": "proreus simulate inference --scenario surge --policy apa --explain 12",

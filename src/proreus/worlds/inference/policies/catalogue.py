@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from proreus.policies.catalogue import Catalogue, Rule
+from pathlib import Path
+from typing import Any
+
+from proreus.model.errors import InputError
+from proreus.policies.catalogue import Catalogue, Kind, Rule
+from proreus.policies.checkpoint import WEIGHTS, Checkpoint
+from proreus.policies.networks.bidder import bidder_of
+from proreus.worlds.inference.encoding.actions import SIZES
+from proreus.worlds.inference.encoding.actions import VERSION as ACTIONS
+from proreus.worlds.inference.encoding.pools import VERSION as POOLS
+from proreus.worlds.inference.policies.chooser import Chooser
+from proreus.worlds.inference.policies.knobs import first_knobs, knobs_of
+from proreus.worlds.inference.policies.learned import Learned
 from proreus.worlds.inference.policies.rules.aibrix import Apa
 from proreus.worlds.inference.policies.rules.chiron import Chiron
 from proreus.worlds.inference.policies.rules.controller import Controller
@@ -21,6 +33,20 @@ def _rule(kind: type[Controller], what: str) -> Rule:
     return Rule(what, lambda name, options, seed: kind(name))
 
 
+def _learned(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> Learned:
+    try:
+        return Learned(name, knobs_of(checkpoint.tensors))
+    except ValueError as error:
+        raise InputError(str(error), file=folder / WEIGHTS) from error
+
+
+def _actor(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> Chooser:
+    try:
+        return Chooser(name, bidder_of("actor", checkpoint.tensors, SIZES))
+    except ValueError as error:
+        raise InputError(str(error), file=folder / WEIGHTS) from error
+
+
 POLICIES = Catalogue(
     world="inference",
     rules={
@@ -34,8 +60,13 @@ POLICIES = Catalogue(
         "chiron": _rule(Chiron, "at most six in ten instances busy with what cannot wait"),
         "sageserve": _rule(SageServe, "a plan from forecasts by an integer program, corrected by memory"),
         "predictive": _rule(Predictive, "forecast at the end of a start, with the margin that was needed"),
+        "plan": Rule(
+            "what learning starts from: a capacity plan for both pools together",
+            lambda name, options, seed: Learned(name, knobs_of(first_knobs())),
+        ),
         "static": _rule(Static, "the cluster as it begins"),
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
-    main=("predictive", "tokenscale", "chiron", "wva", "dynamo", "apa", "kpa", "static", "oracle"),
+    main=("predictive", "plan", "tokenscale", "chiron", "wva", "dynamo", "apa", "kpa", "static", "oracle"),
+    kinds={"knobs": Kind(POOLS, _learned), "actor": Kind(ACTIONS, _actor)},
 )

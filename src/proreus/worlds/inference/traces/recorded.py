@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 
@@ -85,13 +86,16 @@ def _rates(place: Path) -> F64:
 
 
 def _day_of(place: Path, load: Load, part: Part, seed: int) -> RequestTrace:
-    """One day of the two weeks, its load brought to the mean rate of all of them; lengths are generated."""
+    """One day of the two weeks, from where the load begins; its rates are brought to the mean rate of all
+    days, and lengths are generated."""
     rates, days = _rates(place), _DAYS[part]
     day = days[seed % len(days)]
     windows = int(DAY / SERVEGEN_SECONDS)
     today = rates[day * windows : (day + 1) * windows]
     if today.size < windows:
         raise InputError(f"has no day {day}", file=place)
-    draw = np.random.default_rng([seed, day])
-    scaled = today * (load.rate / rates.mean())
+    first = int(load.begins // SERVEGEN_SECONDS) % windows
+    last = first + max(math.ceil(load.seconds / SERVEGEN_SECONDS), 1)
+    draw = np.random.default_rng([seed, day, first] if first else [seed, day])
+    scaled = today[first:last] * (load.rate / rates.mean())
     return requests_at(f"servegen-{day}", arrivals(scaled, SERVEGEN_SECONDS, load, draw), load, draw)
