@@ -122,6 +122,7 @@ class ScalingManager:
     def _kinds(self, named: str | None, gpus: int | None, tag: Role, gpu: str | None) -> list[str]:
         """Those that would do, the best first."""
         if named is not None:
+            self.cluster.model_number(named)  # refuses a name that no kind has
             return [named]
         usual = kinds_by_need(self.cluster, tag)
         if gpus is None and gpu is None:
