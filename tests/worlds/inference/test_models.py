@@ -103,7 +103,9 @@ def test_kinds_that_there_are_not_are_refused_by_name() -> None:
         manager.scale_up_full(server_sku="tpu", tag="mixed")
     cluster = two_models(0, "jsq")
     with pytest.raises(UsageError, match="model 2, the cluster has 2"):
-        Cluster(cluster.spec, replace(cluster.trace, model=cluster.trace.model + 1), TIMINGS | {"slow": SLOW})
+        Cluster(
+            cluster.spec, replace(cluster.trace, model=cluster.trace.model + 1), {**TIMINGS, "slow": SLOW}
+        )
 
 
 def test_a_decision_strengthens_the_model_that_has_most_to_do() -> None:
