@@ -121,15 +121,10 @@ def test_requests_that_come_in_parts_fare_as_if_they_came_at_once() -> None:
     spec = spec_of(kind_of("splitwise", "table", 400), "mixed_pool")
     load = Load(rate=15.0, seconds=6.0, lengths=Lengths(3.0, 0.6, 2.5, 0.5, 120, 60))
     parts = list(generate_in_parts("parts", load, 3, 2.0))
-    joined = RequestTrace(
-        "whole",
-        arrival=np.concatenate([part.arrival for part in parts]),
-        prompt=np.concatenate([part.prompt for part in parts]),
-        output=np.concatenate([part.output for part in parts]),
-        model=np.concatenate([part.model for part in parts]),
-        service=np.concatenate([part.service for part in parts]),
+    arrival, prompt, output = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("arrival", "prompt", "output")
     )
-    whole = Cluster(spec, joined, TIMINGS)
+    whole = Cluster(spec, trace_of("whole", arrival, prompt, output), TIMINGS)
     cluster = Cluster(spec, iter(parts), TIMINGS)
     for one in (whole, cluster):
         one.advance(3.0)
