@@ -235,7 +235,7 @@ class Keep:
 Decision: TypeAlias = Place | Wait | Keep
 
 
-def merged(name: str, parts: Sequence[NodeKind]) -> str:
-    """Nodes in words, for headings."""
-    total = sum(kind.count for kind in parts)
-    return f"{name}{total} nodes, {sum(kind.count * kind.cpu for kind in parts) / 1000:g} cores"
+def nodes_in_words(kinds: Sequence[NodeKind]) -> str:
+    """For headings."""
+    cores = sum(kind.count * kind.cpu for kind in kinds) / 1_000
+    return f"{sum(kind.count for kind in kinds)} nodes, {cores:g} cores"

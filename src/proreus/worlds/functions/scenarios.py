@@ -18,7 +18,7 @@ import numpy as np
 from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir, files_of
-from proreus.worlds.functions.model import Demand, NodeKind, Terms, merged
+from proreus.worlds.functions.model import Demand, NodeKind, Terms, nodes_in_words
 from proreus.worlds.functions.simulation.run import FunctionsRun
 from proreus.worlds.functions.state.columns import Work
 from proreus.worlds.functions.state.compile import compile_demands
@@ -75,7 +75,7 @@ class FunctionsScenario:
         telling = ("objective", "rfrt", "rfrt_p99", "cost", "cold", "dropped", "slo", "decisions_per_s")
         come = "as recorded" if self.files is not None else f"{100 * self.load_share:g} % CPU load"
         remarks = (
-            merged("", self.terms.nodes),
+            nodes_in_words(self.terms.nodes),
             f"requests for {self.seconds:g} s, {come}",
             f"beta {self.terms.beta:g}",
             f"RFRT counts from {self.terms.rfrt_low:g} to {self.terms.rfrt_high:g}",

@@ -46,7 +46,6 @@ from proreus.worlds.functions.state.columns import (
     RUNNING,
     RUNS,
     SERVED,
-    SERVES,
     SHARE,
     TAIL,
     TAKEN,
@@ -71,7 +70,6 @@ def run_on(work: Work, runs: Runs, lane: int, request: int, one: int) -> None:
     stretch = max(stretch, runs.node[lane, node, NET] / work.capacity[node, NET])
     stretch = max(stretch, runs.node[lane, node, DISK] / work.capacity[node, DISK])
     runs.status[lane, request] = RUNS
-    runs.instance[lane, one, SERVES] += 1
     if runs.began.shape[1]:
         runs.began[lane, request] = now
         runs.server[lane, request] = node

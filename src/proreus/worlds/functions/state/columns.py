@@ -129,9 +129,9 @@ LAST_RFRT, GAP, LAST_CAME, LAST_ENDED = range(4)
 FUNCTION_FIGURES = 4
 
 # Of `instance`: its function and node; slots taken; what it does; its older and younger neighbours of the
-# function; the first and the last request that it holds until it has started; requests that it served.
-FUNCTION, NODE, TAKEN, PHASE, OLDER, YOUNGER, FIRST_HELD, LAST_HELD, SERVES = range(9)
-INSTANCE_COLUMNS = 9
+# function; the first and the last request that it holds until it has started.
+FUNCTION, NODE, TAKEN, PHASE, OLDER, YOUNGER, FIRST_HELD, LAST_HELD = range(8)
+INSTANCE_COLUMNS = 8
 ABSENT, STARTS_UP, BUSY, IDLE = range(4)
 """Of PHASE."""
 

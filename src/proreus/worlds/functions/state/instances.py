@@ -26,7 +26,6 @@ from proreus.worlds.functions.state.columns import (
     OPEN,
     PHASE,
     PRICE,
-    SERVES,
     STARTING,
     STARTS,
     STARTS_UP,
@@ -108,7 +107,6 @@ def open_instance(work: Work, runs: Runs, lane: int, function: int, node: int, n
     columns[lane, one, PHASE] = STARTS_UP
     columns[lane, one, FIRST_HELD] = NOBODY
     columns[lane, one, LAST_HELD] = NOBODY
-    columns[lane, one, SERVES] = 0
     older = runs.of[lane, function, YOUNGEST]
     columns[lane, one, OLDER] = older
     columns[lane, one, YOUNGER] = NOBODY
