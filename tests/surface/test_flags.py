@@ -14,13 +14,14 @@ from tests.surface.help_text import promises
 from tests.surface.pinning import assert_pinned
 
 VERBS = ("simulate", "compare", "train", "curve", "serve", "bench", "models", "data", "demo")
-WORLDS = ("pods", "vms", "rebalance", "workflows", "functions")
+WORLDS = ("pods", "vms", "rebalance", "workflows", "functions", "inference")
 LEARNERS = {
     "pods": ("es", "ppo", "ddqn"),
     "vms": ("es", "qmix", "ppo", "ddqn"),
     "rebalance": ("es",),
     "workflows": ("es", "ppo"),
     "functions": ("es", "ppo"),
+    "inference": ("es", "ppo"),
 }
 COMMANDS: tuple[tuple[str, ...], ...] = (
     *((verb,) for verb in VERBS),

@@ -59,6 +59,11 @@ WORLDS: dict[str, Registered] = {
         {"proreus/Workflows-v0": "proreus.worlds.workflows.env:WorkflowsEnv"},
         lanes={"proreus/Workflows-v0": "proreus.worlds.workflows.training.episodes:episodes"},
     ),
+    "functions": Registered(
+        "proreus.worlds.functions.world:WORLD",
+        {"proreus/Functions-v0": "proreus.worlds.functions.env:ServerlessSchedulingEnv"},
+        lanes={"proreus/Functions-v0": "proreus.worlds.functions.training.lanes:episodes"},
+    ),
     "inference": Registered(
         "proreus.worlds.inference.world:WORLD",
         {"proreus/Inference-v0": "proreus.worlds.inference.env:InferenceEnv"},
@@ -70,11 +75,6 @@ WORLDS: dict[str, Registered] = {
             ),
             "proreus.worlds.inference.document",
         ),
-    ),
-    "functions": Registered(
-        "proreus.worlds.functions.world:WORLD",
-        {"proreus/Functions-v0": "proreus.worlds.functions.env:ServerlessSchedulingEnv"},
-        lanes={"proreus/Functions-v0": "proreus.worlds.functions.training.lanes:episodes"},
     ),
 }
 
