@@ -118,11 +118,16 @@ class FunctionsScenario:
         """Windows of a recording overlap."""
         if self.files is None:
             return ""
-        low, high = (share * _recording(self.files).length for share in _BOUNDS[self.part])
+        bounds = _BOUNDS[self.part]
+        low, high = (share * _recording(self.files).length for share in bounds)
+        said = (
+            f"{self.name}: the part {self.part!r} is played, {100 * bounds[0]:g} to {100 * bounds[1]:g} % "
+            "of the recording's time (--split)"
+        )
         apart = max(int((high - low) // self.seconds), 1)
         if len(seeds) <= apart:
-            return ""
-        return f"{self.name}: seeds overlap, the recording has only {apart} windows of {self.seconds:g} s"
+            return said
+        return f"{said}; seeds overlap, it has only {apart} windows of {self.seconds:g} s"
 
     def yardstick(self) -> tuple[str, tuple[str, ...]]:
         """The strongest rules."""

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 from proreus.contract.metavar import metavar
 from proreus.contract.world import PLAYING
+from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.inference.model.cluster import Engine, Scheduler
 from proreus.worlds.inference.model.life import starting_within
 from proreus.worlds.inference.scenarios import InferenceScenario, in_cluster, parse
+from proreus.worlds.inference.simulation.cluster import TWO_POOLS
 from proreus.worlds.inference.simulation.machines import TimedBy
 from proreus.worlds.inference.traces.cluster_file import read_cluster
 from proreus.worlds.inference.traces.timings import table_in
@@ -72,6 +74,7 @@ class InferenceFlags:
         if self.timing is not None:
             table = table_in(data_dir(self.data)) if self.timing == "table" else None
             found = replace(found, table=table, machines=replace(found.machines, timing=self.timing))
+        self._check_pools(self.scheduler or found.machines.scheduler)
         limits = _changed(found.control.limits, most_in_total=self.most_instances, least=self.least_instances)
         start = None if self.start_seconds is None else starting_within(self.start_seconds)
         return replace(
@@ -92,6 +95,20 @@ class InferenceFlags:
                 spot_seconds=self.spot_seconds,
             ),
         )
+
+    def _check_pools(self, scheduler: Scheduler) -> None:
+        """Instances are named for pools that there are."""
+        two = scheduler in TWO_POOLS
+        for flag, count, there in (
+            ("prompt", self.prompt, two),
+            ("token", self.token, two),
+            ("mixed", self.mixed, not two),
+        ):
+            if count is not None and not there:
+                pools = "prompts and tokens" if two else "one pool"
+                raise UsageError(f"--{flag}: the scheduler {scheduler} is of {pools}")
+            if count is not None and count < 0:
+                raise UsageError(f"--{flag}: {count} is below 0")
 
 
 def _changed(value: Any, **parts: Any) -> Any:

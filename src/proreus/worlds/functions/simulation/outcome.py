@@ -37,14 +37,8 @@ from proreus.worlds.functions.state.columns import (
 )
 
 MEASURES = by_name(
-    Measure(
-        "objective",
-        "%",
-        "lower",
-        "Response time and cost together: beta x mean share of RFRT between its bounds + (1 - beta) x share "
-        "of the cost of all nodes",
-        "objective",
-    ),
+    # beta x mean share of RFRT between its bounds + (1 - beta) x share of the cost of all nodes
+    Measure("objective", "%", "lower", "Response time and cost together", "objective"),
     Measure("rfrt", "", "lower", "Response time in standard response times, mean (at most 40 each)", "RFRT"),
     Measure("rfrt_p99", "", "lower", "The same, 99th percentile", "RFRT p99"),
     Measure("cost", "$", "lower", "Price of nodes while they hold instances", "cost"),

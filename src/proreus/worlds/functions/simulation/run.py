@@ -42,6 +42,9 @@ from proreus.worlds.functions.state.compile import new_runs
 from proreus.worlds.functions.state.instances import may_wait
 from proreus.worlds.functions.state.observation import FunctionsObservation
 
+_FULL_BAR = 30
+"""Instances of a node that fill its bar, in all frames of all policies."""
+
 
 class FunctionsRun:
     """As `contract.simulation` says, pictures included."""
@@ -143,7 +146,7 @@ class FunctionsRun:
         return Stage(
             "node",
             names,
-            ("warm instances", "starting instances", "CPU reserved", "CPU used"),
+            (f"warm instances of {_FULL_BAR}", "starting ones", "CPU reserved", "CPU used"),
             colour=3,
             idle="no instance was placed",
             all_moves=False,
@@ -156,9 +159,9 @@ class FunctionsRun:
         columns = self.runs.node[0]
         seen = FunctionsObservation(self.demand, self.work, self.runs)
         reserved, used = seen.reserved(), seen.used()
-        most = max(float(columns[:, HOLDS].max()), 10.0)
-        warm = (columns[:, HOLDS] - columns[:, WARMING]) / most
-        gauges = np.stack([warm, columns[:, WARMING] / most, reserved[:, 0], used[:, 0]], axis=1)
+        starting = columns[:, WARMING] / _FULL_BAR
+        warm = columns[:, HOLDS] / _FULL_BAR - starting
+        gauges = np.stack([warm, starting, reserved[:, 0], used[:, 0]], axis=1)
         series = {
             "warm": float(tally[LIVE] - tally[STARTING]),
             "starting": float(tally[STARTING]),

@@ -62,5 +62,7 @@ class Limits:
     def __post_init__(self) -> None:
         if not 0 <= self.least <= self.most:
             raise UsageError(f"a pool of {self.least} to {self.most} instances cannot be")
-        if self.most_in_total < 1:
-            raise UsageError("a cluster needs room for one instance at least")
+        if self.most_in_total < max(self.least, 1):
+            raise UsageError(
+                f"at most {self.most_in_total} instances in all: a pool needs {max(self.least, 1)} at least"
+            )

@@ -132,7 +132,7 @@ def need_of(seen: InferenceObservation, role: Role, arrivals: Arrivals, figure: 
         "forecast": load,
         "margin": spare,
         "backlog": backlog,
-        "return of the last hour": returning,
+        "returning": returning,
         "use": figure[USE],
         "needs": instances,
         "patience": figure[PATIENCE],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from proreus.model.errors import UsageError
@@ -30,7 +31,7 @@ class ControlOptions:
     """Share of requests that is to be served as promised."""
 
     def __post_init__(self) -> None:
-        if self.interval <= 0:
-            raise UsageError("a controller decides every few seconds, not every 0")
+        if not 0 < self.interval < math.inf:
+            raise UsageError(f"interval: {self.interval:g} is not a number of seconds above 0")
         if min(self.scale_step, self.migrate_step, self.spot_seconds) < 0:
             raise UsageError("steps and the life of spot instances are not below 0")

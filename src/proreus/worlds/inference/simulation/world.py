@@ -65,6 +65,7 @@ class InferenceRun:
         self._rows: list[tuple[object, ...]] = []
         self._spent = Spending()
         self._seen: InferenceObservation | None = None
+        self._last_look: Look | None = None
         self._go_to(options.interval)
 
     def _go_to(self, when: float) -> None:
@@ -79,6 +80,8 @@ class InferenceRun:
         self._latest = self._collector.look()
         self._seen = None if when >= self._horizon else self._latest
         if self._seen is None:
+            # A picture shows the end of the run, not the empty cluster that has served all that was left.
+            self._last_look = self._pictures.look(self._latest, len(self._changes))
             self.cluster.advance()
 
     def _next_loss(self, before: float) -> tuple[float, int] | None:
@@ -198,7 +201,7 @@ class InferenceRun:
 
     def look(self) -> Look:
         """The cluster now, with what was scaled."""
-        return self._pictures.look(self._latest, len(self._changes))
+        return self._last_look or self._pictures.look(self._latest, len(self._changes))
 
     def told(self, before: Look | None, now: Look) -> str:
         """What was seen then."""

@@ -6,6 +6,7 @@ how bursty they are from one to the next, a slow random factor how much whole mi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,8 @@ from proreus.model.errors import UsageError
 from proreus.worlds.inference.model.requests import RequestTrace
 
 DAY, WEEK = 86_400.0, 604_800.0
+_MOST_REQUESTS = 1e8
+"""What memory has room for, and more than a fortnight at fifty a second."""
 _STEP = 10.0
 """Seconds for which the load is taken as constant."""
 
@@ -60,8 +63,13 @@ class Load:
     lengths: Lengths = CONVERSATION
 
     def __post_init__(self) -> None:
-        if self.rate <= 0 or self.seconds <= 0 or self.variation <= 0 or self.day_seconds <= 0:
-            raise UsageError("a load needs a rate, a time, a day and a variation above 0")
+        for name in ("rate", "seconds", "variation", "day_seconds"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UsageError(f"{name}: {getattr(self, name)} is not a number above 0")
+        if self.rate * self.seconds > _MOST_REQUESTS:
+            raise UsageError(
+                f"rate {self.rate:g} for {self.seconds:g} seconds: more than {_MOST_REQUESTS:,.0f} requests"
+            )
         if not (0 <= self.daily < 1 and 0 <= self.weekly < 1 and 0 <= self.urgent <= 1 and self.unrest >= 0):
             raise UsageError("daily and weekly swings are shares below 1, urgent a share")
 

@@ -11,11 +11,13 @@ from proreus.worlds.workflows.policies.rules import desire
 from proreus.worlds.workflows.state.observation import WorkflowsObservation, task_name
 from proreus.worlds.workflows.state.placement import inputs_possible
 
+_PASSED = "passed over"
+
 
 def explained(name: str, rule: Rule, observation: WorkflowsObservation, decision: Decision) -> Explanation:
     """The decision about the task that it places, or passes over."""
     task = decision.task if isinstance(decision, Assign) else observation.offered
-    totals = _totals(rule, observation, task)
+    totals, passing = _totals(rule, observation, task)
     verdicts = tuple(
         Verdict(
             f"machine {node}",
@@ -28,19 +30,22 @@ def explained(name: str, rule: Rule, observation: WorkflowsObservation, decision
         )
         for node, total in enumerate(totals)
     )
-    chosen = f"machine {decision.node}" if isinstance(decision, Assign) else ""
-    told = f"goes to {chosen}" if chosen else "is passed over"
+    if passing is not None:
+        verdicts += (Verdict(_PASSED, "", {}, passing),)
+    chosen = f"machine {decision.node}" if isinstance(decision, Assign) else _PASSED
+    told = f"goes to {chosen}" if isinstance(decision, Assign) else "is passed over"
     note = "Totals are what the policy compares, the highest first; the order of tasks is decided before."
     subject = task_name(observation.arrivals, observation.work, task)
     return Explanation(name, subject, decision, verdicts, note, told, chosen)
 
 
-def _totals(rule: Rule, observation: WorkflowsObservation, task: int) -> list[float]:
+def _totals(rule: Rule, observation: WorkflowsObservation, task: int) -> tuple[list[float], float | None]:
+    """(of each machine, of passing the task over where the policy weighs that too)."""
     work, state = observation.work, observation.state
     machines = range(observation.machines)
     if rule.kind[0] == BIDDING:
         encode(work, state, rule.rows, rule.context, rule.fits)
         make_bids(rule.bidder, rule.rows, rule.context, rule.fits, rule.bids)
-        return [float(rule.bids[node]) for node in machines]
+        return [float(rule.bids[node]) for node in machines], float(rule.bids[observation.machines])
     inputs_possible(work, state, task)
-    return [float(desire(work, state, rule, task, node)[0]) for node in machines]
+    return [float(desire(work, state, rule, task, node)[0]) for node in machines], None
