@@ -30,6 +30,10 @@ class Instance:
     idle_until: float = np.inf
     held: list[int] = field(default_factory=list)
 
+    def __lt__(self, other: Instance) -> bool:
+        """Events may tie: one that was given up, whose event is stale, and its successor of the same number."""
+        return self.ready < other.ready
+
 
 class PlainRun:
     """One run; `asks` says what is to be decided, `place`, `wait` and `keep` decide it."""
