@@ -31,7 +31,7 @@ class Instance:
     held: list[int] = field(default_factory=list)
 
     def __lt__(self, other: Instance) -> bool:
-        """Events may tie: one that was given up, whose event is stale, and its successor of the same number."""
+        """For events that tie: a stale one of an instance that is gone, and one of its successor's."""
         return self.ready < other.ready
 
 

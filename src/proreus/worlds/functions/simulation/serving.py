@@ -1,7 +1,8 @@
-"""The loop over events: requests come and meet an instance that is ready, requests end. Nearly all events are
-of this kind, some eighty between two placements, so the loop keeps what it changes in local names and a lane's
-arrays at hand, and takes nothing apart that did not change. It stops at the first event that is more than
-that, which `kernel` carries out.
+"""The loop over events: requests come and meet an instance that is ready, requests end.
+
+Nearly all events are of this kind, some eighty between two placements. So the loop has a lane's arrays
+at hand, clock and sums in local names, and works out nothing again that cannot have changed. It stops at the
+first event that is more than that, which `kernel` carries out.
 """
 
 from __future__ import annotations
