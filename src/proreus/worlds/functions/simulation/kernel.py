@@ -16,20 +16,18 @@ from proreus.kernels.compiled import compiled
 from proreus.worlds.functions.model import KEEPS
 from proreus.worlds.functions.simulation.requests import (
     drop,
-    finish,
     hold,
     next_in_queue,
-    pop_ended,
     queue_up,
     run_on,
     take_slot,
 )
+from proreus.worlds.functions.simulation.serving import COMES, FINISHED, FREED, LOSES, WOKEN, serve
 from proreus.worlds.functions.state.columns import (
     AGAIN,
     ASK,
     ASKED,
     BETA,
-    CAME,
     DECISIONS,
     EPISODE,
     FIGURES,
@@ -38,18 +36,12 @@ from proreus.worlds.functions.state.columns import (
     FREE,
     FULL_PRICE,
     FUNCTION,
-    GAP,
     HEAD,
-    HEAPED,
     HELD,
-    IDLE,
     KEEPER,
     KEEPING,
     KEPT,
     KIND,
-    LAST_CAME,
-    LAST_ENDED,
-    NEXT,
     NOBODY,
     NOTHING,
     NOW,
@@ -57,41 +49,32 @@ from proreus.worlds.functions.state.columns import (
     OPEN,
     OVER,
     PAID,
-    PATIENCE,
     PATIENT,
     PHASE,
     PLACING,
-    PRICE,
     QUEUE,
     QUEUED,
-    RUNNING,
-    SEEN,
+    RESTS,
     SHARE,
+    SPARE,
     STARTS_UP,
     SUBJECT,
-    TAKEN,
     WAITING,
-    WAITS_FOR_ROOM,
-    WAKER,
+    WAKES,
     YOUNGEST,
     Runs,
     Work,
 )
-from proreus.worlds.functions.state.histogram import kept_by_histogram, note_gap
+from proreus.worlds.functions.state.histogram import kept_by_histogram
 from proreus.worlds.functions.state.instances import (
-    become_busy,
-    become_idle,
+    become_ready,
     close_instance,
-    first_to_wake,
     fits_somewhere,
+    idle_until,
     open_instance,
-    sleep,
-    wake_at,
-    with_room,
+    ready_at,
+    starting_with_room,
 )
-
-_LEARNS = 0.2
-"""What the newest gap counts in a function's mean gap."""
 
 
 @compiled
@@ -109,11 +92,14 @@ def begin(work: Work, runs: Runs, lane: int, episode: int) -> None:
     runs.status[lane] = 0
     runs.of[lane, :, OLDEST] = NOBODY
     runs.of[lane, :, YOUNGEST] = NOBODY
+    runs.of[lane, :, SPARE] = NOBODY
+    runs.noted[lane] = False
     instances = runs.free.shape[1]
     for place in range(instances):
         runs.free[lane, place] = instances - 1 - place
     runs.tally[lane, FREE] = instances
-    runs.tally[lane, WAKER] = NOBODY
+    runs.figure[lane, WAKES] = np.inf
+    runs.figure[lane, RESTS] = np.inf
     runs.tally[lane, EPISODE] = episode
     _mark(runs, lane)
     _advance(work, runs, lane)
@@ -135,13 +121,13 @@ def place_on(work: Work, runs: Runs, lane: int, node: int) -> float:
     """An instance of the function at hand starts on a node."""
     function, now = runs.tally[lane, SUBJECT], runs.figure[lane, NOW]
     _decided(runs, lane)
-    one = open_instance(work, runs, lane, function, node, now)
+    one = open_instance(work, runs, lane, function, node)
     head = runs.of[lane, function, HEAD]
     seconds = work.cold[work.first[runs.tally[lane, EPISODE]] + head]
-    wake_at(runs, lane, one, now + seconds)
+    ready_at(runs, lane, one, now + seconds)
     while runs.of[lane, function, WAITING] > 0 and runs.of[lane, function, OPEN] > 0:
         request = next_in_queue(runs, lane, function)
-        take_slot(runs, lane, request, one)
+        take_slot(runs, lane, one)
         hold(runs, lane, request, one)
     if runs.of[lane, function, WAITING] > 0:
         _ask_later(runs, lane, function)
@@ -204,51 +190,21 @@ def _advance(work: Work, runs: Runs, lane: int) -> None:
 
 @compiled
 def _happen(work: Work, runs: Runs, lane: int) -> None:
-    """The next event."""
-    episode = runs.tally[lane, EPISODE]
-    base, end = work.first[episode], work.first[episode + 1]
-    request = runs.tally[lane, NEXT]
-    coming = work.arrival[base + request] if base + request < end else np.inf
-    ending = runs.due[lane, 0] if runs.tally[lane, HEAPED] > 0 else np.inf
-    one = first_to_wake(runs, lane)
-    waking = runs.wake[lane, one] if one != NOBODY else np.inf
-    losing = _next_loss(work, runs, lane)
-    busy = runs.tally[lane, HEAPED] + runs.tally[lane, QUEUED] + runs.tally[lane, HELD]
-    if base + request >= end and busy == 0 and not waking < work.horizon[episode]:
-        _move_clock(runs, lane, max(runs.figure[lane, NOW], work.horizon[episode]))
+    """The next event that is more than a request which finds a slot or leaves one."""
+    event, subject = serve(work, runs, lane)
+    if event == FINISHED:
         runs.tally[lane, KIND] = OVER
-    elif ending <= waking and ending <= losing and ending <= coming:
-        _move_clock(runs, lane, ending)
-        _end(work, runs, lane)
-    elif waking <= losing and waking <= coming:
-        _move_clock(runs, lane, waking)
-        _wake(work, runs, lane, one)
-    elif losing <= coming:
-        _move_clock(runs, lane, losing)
+    elif event == WOKEN:
+        _wake(work, runs, lane, subject)
+    elif event == LOSES:
         _lose(work, runs, lane)
+    elif event == COMES:
+        _arrive(work, runs, lane, subject)
+    elif event == FREED:
+        function = runs.instance[lane, subject, FUNCTION]
+        run_on(work, runs, lane, next_in_queue(runs, lane, function), subject)
     else:
-        _move_clock(runs, lane, coming)
-        runs.tally[lane, NEXT] += 1
-        _arrive(work, runs, lane, request)
-
-
-@compiled
-def _move_clock(runs: Runs, lane: int, now: float) -> None:
-    """Active nodes are paid for the time that passes."""
-    runs.figure[lane, PAID] += runs.tally[lane, PRICE] * (now - runs.figure[lane, NOW])
-    runs.figure[lane, NOW] = now
-
-
-@compiled
-def _next_loss(work: Work, runs: Runs, lane: int) -> float:
-    """When the next request runs out of patience: they do so in the order in which they came."""
-    if runs.tally[lane, QUEUED] == 0:
-        return np.inf
-    request = runs.tally[lane, PATIENT]
-    while runs.status[lane, request] != WAITS_FOR_ROOM:
-        request += 1
-    runs.tally[lane, PATIENT] = request
-    return float(work.arrival[work.first[runs.tally[lane, EPISODE]] + request] + work.term[PATIENCE])
+        _ask_how_long(work, runs, lane, subject)
 
 
 @compiled
@@ -261,55 +217,17 @@ def _lose(work: Work, runs: Runs, lane: int) -> None:
 
 @compiled
 def _arrive(work: Work, runs: Runs, lane: int, request: int) -> None:
+    """A request comes, and no instance that is ready has room."""
     function = int(work.function[work.first[runs.tally[lane, EPISODE]] + request])
-    runs.tally[lane, CAME] += 1
-    _note_arrival(runs, lane, function)
     if runs.of[lane, function, OPEN] > 0:
-        one = with_room(work, runs, lane, function)
-        take_slot(runs, lane, request, one)
-        if runs.instance[lane, one, PHASE] == STARTS_UP:
-            hold(runs, lane, request, one)
-        else:
-            if runs.instance[lane, one, PHASE] == IDLE:
-                become_busy(runs, lane, one)
-            run_on(work, runs, lane, request, one)
+        one = starting_with_room(work, runs, lane, function)
+        take_slot(runs, lane, one)
+        hold(runs, lane, request, one)
     elif runs.of[lane, function, WAITING] >= work.option[QUEUE]:
         drop(runs, lane, request)
     else:
         queue_up(runs, lane, request, function)
         _ask(work, runs, lane, function)
-
-
-@compiled
-def _note_arrival(runs: Runs, lane: int, function: int) -> None:
-    """What policies know of a function: its gaps, and how long it idled."""
-    now = runs.figure[lane, NOW]
-    if runs.of[lane, function, SEEN] > 0:
-        gap = now - runs.rate[lane, function, LAST_CAME]
-        weight = 1.0 if runs.of[lane, function, SEEN] == 1 else _LEARNS
-        runs.rate[lane, function, GAP] += weight * (gap - runs.rate[lane, function, GAP])
-        idle = runs.of[lane, function, RUNNING] + runs.of[lane, function, WAITING] == 0
-        if idle:
-            note_gap(runs, lane, function, now - runs.rate[lane, function, LAST_ENDED])
-    runs.of[lane, function, SEEN] += 1
-    runs.rate[lane, function, LAST_CAME] = now
-
-
-@compiled
-def _end(work: Work, runs: Runs, lane: int) -> None:
-    """A request ends; the next one of the queue has its slot, or the slot is free."""
-    request, one = pop_ended(runs, lane)
-    function = runs.instance[lane, one, FUNCTION]
-    finish(work, runs, lane, request, one)
-    if runs.of[lane, function, WAITING] > 0:
-        run_on(work, runs, lane, next_in_queue(runs, lane, function), one)
-        return
-    runs.instance[lane, one, TAKEN] -= 1
-    runs.of[lane, function, OPEN] += 1
-    runs.of[lane, function, RUNNING] -= 1
-    if runs.instance[lane, one, TAKEN] == 0:
-        become_idle(runs, lane, one)
-        _ask_how_long(work, runs, lane, one)
 
 
 @compiled
@@ -328,7 +246,7 @@ def _ask_how_long(work: Work, runs: Runs, lane: int, one: int) -> None:
 @compiled
 def _keep(work: Work, runs: Runs, lane: int, one: int, seconds: float) -> None:
     if seconds > 0.0:
-        wake_at(runs, lane, one, runs.figure[lane, NOW] + seconds)
+        idle_until(runs, lane, one, runs.figure[lane, NOW] + seconds)
     else:
         _give_up(work, runs, lane, one)
 
@@ -337,10 +255,9 @@ def _keep(work: Work, runs: Runs, lane: int, one: int, seconds: float) -> None:
 def _wake(work: Work, runs: Runs, lane: int, one: int) -> None:
     """An instance has started and runs what it held, or has idled long enough."""
     if runs.instance[lane, one, PHASE] != STARTS_UP:
-        sleep(runs, lane, one)
         _give_up(work, runs, lane, one)
         return
-    become_busy(runs, lane, one)
+    become_ready(work, runs, lane, one)
     request = runs.instance[lane, one, FIRST_HELD]
     while request != NOBODY:
         behind = runs.link[lane, request]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from proreus.kernels.arrays import F64, I8, I32, I64
+from proreus.kernels.arrays import F64, I8, I32, I64, Bool
 from proreus.kernels.packed import packable
 
 
@@ -62,14 +62,15 @@ class Runs(NamedTuple):
     gaps: I32  # [L, F, B] idle times of each function
     instance: I64  # [L, I, INSTANCE_COLUMNS]
     wake: F64  # [L, I] when an instance is ready, or is given up
-    waking: I32  # [L, I] the instances that will wake, in any order
-    place: I32  # [L, I] where an instance stands in `waking`
+    warming: I32  # [L, I] instances that start, in any order
+    resting: I32  # [L, I] instances that idle, in any order; some may serve again
+    noted: Bool  # [L, I] instances that stand in `resting`
     free: I32  # [L, I] numbers that no instance has; the last one is taken next
     status: I8  # [L, Q]
     link: I32  # [L, Q] the request behind this one, in a queue or before an instance that starts
-    due: F64  # [L, H] heap: when running requests end
+    due: F64  # [L, H] when running requests end, the next one last
     who: I32  # [L, H] the request
-    host: I32  # [L, H] its instance
+    host: I32  # [L, Q] its instance
     began: F64  # [L, Q] when it began to run; [L, 0] where nobody asks later
     ended: F64  # [L, Q]
     server: I32  # [L, Q] its node
@@ -84,8 +85,7 @@ class Runs(NamedTuple):
     SUBJECT,  # its function, or its instance
     AGAIN,  # functions that are to be asked about again
     HEAPED,  # requests that run
-    WAKING,  # instances that start or idle
-    WAKER,  # the one that wakes first; NOBODY: it is to be looked for
+    RESTING,  # instances in `resting`
     FREE,  # numbers that no instance has
     QUEUED,  # requests that wait for an instance
     HELD,  # requests that wait for one that starts
@@ -100,16 +100,17 @@ class Runs(NamedTuple):
     COLD,  # requests that waited for a cold start
     IN_TIME,  # requests that met the objective
     DECISIONS,
-) = range(23)
-TALLIES = 23
+) = range(22)
+TALLIES = 22
 NOTHING, PLACING, KEEPING, OVER = range(4)
 """Of KIND."""
 
 # Of `figure`: the clock; price x seconds (millionths of a dollar an hour, seconds); sums over served and
 # dropped requests of RFRT (at most CLIP) and of its share between the bounds; requests that ended, were
-# dropped, met the objective.
-NOW, PAID, RFRT, SHARE, ENDED, LOST, MET = range(7)
-FIGURES = 7
+# dropped, met the objective; times before which no instance wakes, and none that
+# idles is given up.
+NOW, PAID, RFRT, SHARE, ENDED, LOST, MET, WAKES, RESTS = range(9)
+FIGURES = 9
 CLIP = 40.0
 """The largest RFRT that counts, and that of a request which is dropped."""
 MICRO_HOURS = 3.6e9
@@ -121,17 +122,18 @@ BUSY_CPU, HOLDS, WORKING, WARMING = 4, 5, 6, 7
 NODE_COLUMNS = 8
 
 # Of `of`: free slots; requests that wait, the first and the last; instances, the oldest and the youngest;
-# requests that run or are held; 1 where it is to be asked about again; requests so far.
-OPEN, WAITING, HEAD, TAIL, OLDEST, YOUNGEST, INSTANCES, RUNNING, ASK, SEEN = range(10)
-FUNCTION_COLUMNS = 10
+# requests that run or are held; 1 where it is to be asked about again; requests so far; the oldest instance
+# that is ready and has a free slot.
+OPEN, WAITING, HEAD, TAIL, OLDEST, YOUNGEST, INSTANCES, RUNNING, ASK, SEEN, SPARE = range(11)
+FUNCTION_COLUMNS = 11
 # Of `rate`: RFRT of the last request; mean gap between requests; when the last one came, and ended.
 LAST_RFRT, GAP, LAST_CAME, LAST_ENDED = range(4)
 FUNCTION_FIGURES = 4
 
 # Of `instance`: its function and node; slots taken; what it does; its older and younger neighbours of the
-# function; the first and the last request that it holds until it has started.
-FUNCTION, NODE, TAKEN, PHASE, OLDER, YOUNGER, FIRST_HELD, LAST_HELD = range(8)
-INSTANCE_COLUMNS = 8
+# function; the first and the last request that it holds until it has started; its number among all starts.
+FUNCTION, NODE, TAKEN, PHASE, OLDER, YOUNGER, FIRST_HELD, LAST_HELD, STARTED = range(9)
+INSTANCE_COLUMNS = 9
 ABSENT, STARTS_UP, BUSY, IDLE = range(4)
 """Of PHASE."""
 

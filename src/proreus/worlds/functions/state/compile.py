@@ -85,7 +85,7 @@ def new_runs(work: Work, lanes: int = 1, *, logged: bool = True) -> Runs:
     # Every instance was started for a request that was there.
     instances = max(min(instances, requests), 1)
     running = max(min(requests, instances * int(work.need[:, 5].max())), 1)
-    cells = lanes * (nodes * functions + instances * 14 + running * 2 + requests)
+    cells = lanes * (nodes * functions + instances * 14 + running * 2 + requests * 2)
     if cells > _MOST_CELLS:
         raise UsageError("so many lanes, nodes, functions and requests need too much memory")
     kept = requests if logged else 0
@@ -103,14 +103,15 @@ def new_runs(work: Work, lanes: int = 1, *, logged: bool = True) -> Runs:
             gaps=np.zeros((lanes, functions, BINS), dtype=np.int32),
             instance=np.zeros((lanes, instances, INSTANCE_COLUMNS), dtype=np.int64),
             wake=np.zeros((lanes, instances)),
-            waking=np.zeros((lanes, instances), dtype=np.int32),
-            place=np.zeros((lanes, instances), dtype=np.int32),
+            warming=np.zeros((lanes, instances), dtype=np.int32),
+            resting=np.zeros((lanes, instances), dtype=np.int32),
+            noted=np.zeros((lanes, instances), dtype=np.bool_),
             free=np.zeros((lanes, instances), dtype=np.int32),
             status=np.zeros((lanes, requests), dtype=np.int8),
             link=np.zeros((lanes, requests), dtype=np.int32),
             due=np.zeros((lanes, running)),
             who=np.zeros((lanes, running), dtype=np.int32),
-            host=np.zeros((lanes, running), dtype=np.int32),
+            host=np.zeros((lanes, requests), dtype=np.int32),
             began=np.zeros((lanes, kept)),
             ended=np.zeros((lanes, kept)),
             server=np.zeros((lanes, kept), dtype=np.int32),

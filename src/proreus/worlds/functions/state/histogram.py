@@ -7,6 +7,7 @@ the other half of that policy, has no place here: instances start for requests t
 
 from __future__ import annotations
 
+from proreus.kernels.arrays import I32
 from proreus.kernels.compiled import compiled
 from proreus.worlds.functions.state.columns import Runs
 
@@ -16,12 +17,12 @@ _TAIL, _MARGIN, _LEAST, _BEYOND = 0.99, 1.1, 5, 0.5
 
 
 @compiled
-def note_gap(runs: Runs, lane: int, function: int, seconds: float) -> None:
-    """A function idled for so long."""
+def note_gap(gaps: I32, function: int, seconds: float) -> None:
+    """A function idled for so long; `gaps` of a lane."""
     place = 0
     while place < len(EDGES) and seconds > EDGES[place]:
         place += 1
-    runs.gaps[lane, function, place] += 1
+    gaps[function, place] += 1
 
 
 @compiled

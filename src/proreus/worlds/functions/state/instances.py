@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from proreus.kernels.arrays import I64
 from proreus.kernels.compiled import compiled
 from proreus.worlds.functions.state.columns import (
     ABSENT,
@@ -21,17 +24,21 @@ from proreus.worlds.functions.state.columns import (
     MEMORY,
     NOBODY,
     NODE,
+    NOW,
     OLDER,
     OLDEST,
     OPEN,
     PHASE,
     PRICE,
+    RESTING,
+    RESTS,
+    SPARE,
+    STARTED,
     STARTING,
     STARTS,
     STARTS_UP,
     TAKEN,
-    WAKER,
-    WAKING,
+    WAKES,
     WARMING,
     WORKING,
     YOUNGER,
@@ -79,24 +86,40 @@ def may_wait(runs: Runs, lane: int, function: int) -> bool:
 
 
 @compiled
-def with_room(work: Work, runs: Runs, lane: int, function: int) -> int:
-    """The oldest instance that has a free slot, one that is ready before one that starts."""
+def starting_with_room(work: Work, runs: Runs, lane: int, function: int) -> int:
+    """The oldest instance that starts and has a free slot."""
     row = work.first_function[runs.tally[lane, EPISODE]] + function
     most = work.need[row, CONCURRENCY]
-    found, one = NOBODY, runs.of[lane, function, OLDEST]
-    while one != NOBODY:
-        if runs.instance[lane, one, TAKEN] < most:
-            if runs.instance[lane, one, PHASE] != STARTS_UP:
-                return int(one)
-            if found == NOBODY:
-                found = one
+    one = runs.of[lane, function, OLDEST]
+    while runs.instance[lane, one, PHASE] != STARTS_UP or runs.instance[lane, one, TAKEN] >= most:
         one = runs.instance[lane, one, YOUNGER]
-    return int(found)
+    return int(one)
 
 
 @compiled
-def open_instance(work: Work, runs: Runs, lane: int, function: int, node: int, now: float) -> int:
-    """A new instance of a function on a node, which starts; its number."""
+def pass_spare_on(of: I64, instance: I64, function: int, most: int) -> None:
+    """The oldest ready instance with a free slot is full or goes: a younger one takes its part.
+
+    `of` and `instance` of a lane, as in all kernels that the loop over events calls.
+    """
+    one = instance[of[function, SPARE], YOUNGER]
+    while one != NOBODY and (instance[one, PHASE] == STARTS_UP or instance[one, TAKEN] >= most):
+        one = instance[one, YOUNGER]
+    of[function, SPARE] = one
+
+
+@compiled
+def offer_room(of: I64, instance: I64, one: int) -> None:
+    """A ready instance has a free slot."""
+    function = instance[one, FUNCTION]
+    spare = of[function, SPARE]
+    if spare == NOBODY or instance[one, STARTED] < instance[spare, STARTED]:
+        of[function, SPARE] = one
+
+
+@compiled
+def open_instance(work: Work, runs: Runs, lane: int, function: int, node: int) -> int:
+    """A new instance of a function on a node, which starts now; its number."""
     row = work.first_function[runs.tally[lane, EPISODE]] + function
     runs.tally[lane, FREE] -= 1
     one = runs.free[lane, runs.tally[lane, FREE]]
@@ -107,6 +130,7 @@ def open_instance(work: Work, runs: Runs, lane: int, function: int, node: int, n
     columns[lane, one, PHASE] = STARTS_UP
     columns[lane, one, FIRST_HELD] = NOBODY
     columns[lane, one, LAST_HELD] = NOBODY
+    columns[lane, one, STARTED] = runs.tally[lane, STARTS]
     older = runs.of[lane, function, YOUNGEST]
     columns[lane, one, OLDER] = older
     columns[lane, one, YOUNGER] = NOBODY
@@ -122,14 +146,22 @@ def open_instance(work: Work, runs: Runs, lane: int, function: int, node: int, n
     runs.node[lane, node, MEMORY] += work.need[row, MEMORY]
     runs.node[lane, node, WARMING] += 1
     if runs.node[lane, node, HOLDS] == 0:
-        runs.since[lane, node] = now
+        runs.since[lane, node] = runs.figure[lane, NOW]
         runs.tally[lane, ACTIVE] += 1
         runs.tally[lane, PRICE] += work.price[node]
     runs.node[lane, node, HOLDS] += 1
     runs.tally[lane, LIVE] += 1
+    runs.warming[lane, runs.tally[lane, STARTING]] = one
     runs.tally[lane, STARTING] += 1
     runs.tally[lane, STARTS] += 1
     return int(one)
+
+
+@compiled
+def ready_at(runs: Runs, lane: int, one: int, when: float) -> None:
+    """An instance that starts will be ready at that time."""
+    runs.wake[lane, one] = when
+    runs.figure[lane, WAKES] = min(runs.figure[lane, WAKES], when)
 
 
 @compiled
@@ -138,6 +170,8 @@ def close_instance(work: Work, runs: Runs, lane: int, one: int, now: float) -> N
     columns = runs.instance
     function, node = columns[lane, one, FUNCTION], columns[lane, one, NODE]
     row = work.first_function[runs.tally[lane, EPISODE]] + function
+    if runs.of[lane, function, SPARE] == one:
+        pass_spare_on(runs.of[lane], columns[lane], function, work.need[row, CONCURRENCY])
     older, younger = columns[lane, one, OLDER], columns[lane, one, YOUNGER]
     if older == NOBODY:
         runs.of[lane, function, OLDEST] = younger
@@ -164,62 +198,79 @@ def close_instance(work: Work, runs: Runs, lane: int, one: int, now: float) -> N
 
 
 @compiled
-def become_busy(runs: Runs, lane: int, one: int) -> None:
-    """An instance that started or idled serves."""
-    node = runs.instance[lane, one, NODE]
-    if runs.instance[lane, one, PHASE] == STARTS_UP:
-        runs.tally[lane, STARTING] -= 1
-        runs.node[lane, node, WARMING] -= 1
-    runs.instance[lane, one, PHASE] = BUSY
-    runs.node[lane, node, WORKING] += 1
-    sleep(runs, lane, one)
+def become_ready(work: Work, runs: Runs, lane: int, one: int) -> None:
+    """An instance has started, and serves what it held."""
+    node, function = runs.instance[lane, one, NODE], runs.instance[lane, one, FUNCTION]
+    runs.tally[lane, STARTING] -= 1
+    runs.node[lane, node, WARMING] -= 1
+    place = 0
+    while runs.warming[lane, place] != one:
+        place += 1
+    runs.warming[lane, place] = runs.warming[lane, runs.tally[lane, STARTING]]
+    become_busy(runs.instance[lane], runs.node[lane], one)
+    row = work.first_function[runs.tally[lane, EPISODE]] + function
+    if runs.instance[lane, one, TAKEN] < work.need[row, CONCURRENCY]:
+        offer_room(runs.of[lane], runs.instance[lane], one)
 
 
 @compiled
-def become_idle(runs: Runs, lane: int, one: int) -> None:
+def become_busy(instance: I64, node: I64, one: int) -> None:
+    """An instance serves."""
+    instance[one, PHASE] = BUSY
+    node[instance[one, NODE], WORKING] += 1
+
+
+@compiled
+def become_idle(instance: I64, node: I64, one: int) -> None:
     """An instance has served all that it had."""
-    runs.instance[lane, one, PHASE] = IDLE
-    runs.node[lane, runs.instance[lane, one, NODE], WORKING] -= 1
+    instance[one, PHASE] = IDLE
+    node[instance[one, NODE], WORKING] -= 1
 
 
 @compiled
-def wake_at(runs: Runs, lane: int, one: int, when: float) -> None:
-    """An instance will be ready, or be given up, at that time."""
-    place = runs.tally[lane, WAKING]
+def idle_until(runs: Runs, lane: int, one: int, when: float) -> None:
+    """An idle instance will be given up at that time."""
     runs.wake[lane, one] = when
-    runs.waking[lane, place] = one
-    runs.place[lane, one] = place
-    runs.tally[lane, WAKING] = place + 1
-    first = runs.tally[lane, WAKER]
-    if place == 0 or (
-        first != NOBODY
-        and (when < runs.wake[lane, first] or (when == runs.wake[lane, first] and one < first))
-    ):
-        runs.tally[lane, WAKER] = one
-
-
-@compiled
-def sleep(runs: Runs, lane: int, one: int) -> None:
-    """Nothing will happen any more to an instance that was to wake."""
-    last, place = runs.tally[lane, WAKING] - 1, runs.place[lane, one]
-    other = runs.waking[lane, last]
-    runs.waking[lane, place] = other
-    runs.place[lane, other] = place
-    runs.tally[lane, WAKING] = last
-    if runs.tally[lane, WAKER] == one:
-        runs.tally[lane, WAKER] = NOBODY
+    runs.figure[lane, RESTS] = min(runs.figure[lane, RESTS], when)
+    runs.figure[lane, WAKES] = min(runs.figure[lane, WAKES], when)
+    if not runs.noted[lane, one]:
+        runs.noted[lane, one] = True
+        runs.resting[lane, runs.tally[lane, RESTING]] = one
+        runs.tally[lane, RESTING] += 1
 
 
 @compiled
 def first_to_wake(runs: Runs, lane: int) -> int:
     """The instance that is ready or given up next, the lowest number of equals; NOBODY: none is."""
-    if runs.tally[lane, WAKER] != NOBODY:
-        return int(runs.tally[lane, WAKER])
-    first, earliest = NOBODY, 0.0
-    for place in range(runs.tally[lane, WAKING]):
-        one = runs.waking[lane, place]
+    first, earliest = NOBODY, np.inf
+    for place in range(runs.tally[lane, STARTING]):
+        one = runs.warming[lane, place]
         when = runs.wake[lane, one]
-        if first == NOBODY or when < earliest or (when == earliest and one < first):
+        if when < earliest or (when == earliest and one < first):
             first, earliest = one, when
-    runs.tally[lane, WAKER] = first
+    if runs.figure[lane, RESTS] <= earliest:
+        one = _first_given_up(runs, lane)
+        when = runs.figure[lane, RESTS]
+        if one != NOBODY and (when < earliest or (when == earliest and one < first)):
+            first, earliest = one, when
+    runs.figure[lane, WAKES] = min(earliest, runs.figure[lane, RESTS])
+    return int(first)
+
+
+@compiled
+def _first_given_up(runs: Runs, lane: int) -> int:
+    """Of those that idle. Whoever serves again stays noted until met here: most idle again before that."""
+    first, earliest, place = NOBODY, np.inf, 0
+    while place < runs.tally[lane, RESTING]:
+        one = runs.resting[lane, place]
+        when = runs.wake[lane, one]
+        if runs.instance[lane, one, PHASE] != IDLE:
+            runs.noted[lane, one] = False
+            runs.tally[lane, RESTING] -= 1
+            runs.resting[lane, place] = runs.resting[lane, runs.tally[lane, RESTING]]
+            continue
+        if when < earliest or (when == earliest and one < first):
+            first, earliest = one, when
+        place += 1
+    runs.figure[lane, RESTS] = earliest
     return int(first)
