@@ -8,7 +8,7 @@ computes its KV anew later. Only where nobody computes a prompt are iterations r
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_inline, compiled_once, stay_apart
 from proreus.worlds.inference.simulation.batching import link_last, unlink, wait_as
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
@@ -75,7 +75,7 @@ from proreus.worlds.inference.simulation.prefix_cache import (
 from proreus.worlds.inference.simulation.timing import Batch
 
 
-@compiled
+@compiled_inline
 def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
     """With its prompt or with its KV; true: nothing runs there, `start_chunked` must be called."""
     run.moment[slot, QUEUED] = now
@@ -91,7 +91,7 @@ def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
     return False
 
 
-@compiled
+@compiled_inline
 def start_chunked(run: Run, instance: int, now: float) -> bool:
     """Fill the budget of an iteration and run it; false: there is nothing that could run."""
     preempted = fill(run, instance, now)
@@ -107,6 +107,7 @@ def start_chunked(run: Run, instance: int, now: float) -> bool:
 @compiled
 def fill(run: Run, instance: int, now: float) -> bool:
     """Fill the budget of an iteration; whether somebody was put back, or is to come in at the next one."""
+    stay_apart()
     if run.fleet[instance, BATCH] == 0:
         run.fleet[instance, GONE], run.figure[instance, COMPOSED_AT] = 0, now
     preempted = _make_room_for_decoding(run, instance)
@@ -155,6 +156,7 @@ def _make_room_for_decoding(run: Run, instance: int) -> bool:
 @compiled
 def _put_back(run: Run, instance: int, slot: int) -> None:
     """Out of the batch, without its KV: it is computed anew."""
+    stay_apart()
     row = run.slot[slot]
     if run.fleet[instance, PARTIAL] == slot:
         run.fleet[instance, PARTIAL] = NOBODY
@@ -208,12 +210,13 @@ def target(run: Run, slot: int) -> int:
     return int(row[PROMPT] + (row[OUTPUT] - row[LEFT] if row[BLOCKED] else 0))
 
 
-@compiled
+@compiled_once
 def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> bool:
     """So many tokens of the request are computed in this iteration; false: there are no pages for them.
 
     `known`: blocks before them that the prefix cache has; those that nobody uses become memory in use.
     """
+    stay_apart()
     row, page = run.slot[slot], page_bytes(run, instance)
     block = block_bytes(run, instance)
     before = (row[KV] + shared_bytes(run, instance, slot) + known * block) // page
@@ -236,6 +239,7 @@ def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> b
 @compiled
 def _admit(run: Run, instance: int, budget: int, now: float) -> None:
     """Whoever waits, first come first served, while there is budget and memory."""
+    stay_apart()
     while (
         budget > 0
         and run.waiting.size[instance] > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_inline, stay_apart
 from proreus.worlds.inference.simulation.batching import (
     leave_batch,
     room_was_freed,
@@ -87,6 +87,7 @@ from proreus.worlds.inference.simulation.transfers import end_flow, look_for_cir
 @compiled
 def route(run: Run, slot: int, now: float) -> bool:
     """To its instances; false: it has to wait at the router. One that no instance could hold is rejected."""
+    stay_apart()
     prompt_at, token_at = choose(run, slot)
     if prompt_at == NOBODY:
         return False
@@ -120,7 +121,7 @@ def wait_at_router(run: Run, slot: int, now: float) -> None:
         append(run.routed, 0, slot)
 
 
-@compiled
+@compiled_inline
 def route_one_who_waits(run: Run, now: float) -> None:
     """The next of those at the router goes, if it can; ROUTING says who that is."""
     place = run.tally[ROUTING]
@@ -152,6 +153,7 @@ def ship_to_another(run: Run, slot: int, now: float) -> bool:
 
     False: the latter, and its KV memory is free.
     """
+    stay_apart()
     here = run.slot[slot, PROMPT_AT]
     there = another_for_tokens(run, slot)
     if there == NOBODY:
@@ -165,6 +167,7 @@ def ship_to_another(run: Run, slot: int, now: float) -> bool:
 
 @compiled
 def _arrive(run: Run, instance: int, task: int, now: float) -> None:
+    stay_apart()
     if run.fleet[instance, ENGINE] == CHUNKED:
         starts = request_arrives(run, instance, task >> 1, now)
     else:
@@ -176,6 +179,7 @@ def _arrive(run: Run, instance: int, task: int, now: float) -> None:
 @compiled
 def _go_on(run: Run, instance: int, now: float) -> None:
     """Run a batch, or fall idle."""
+    stay_apart()
     if in_step(run, instance):
         _go_on_in_step(run, instance, now)
         return
@@ -187,7 +191,7 @@ def _go_on(run: Run, instance: int, now: float) -> None:
             return_home(run, instance)
 
 
-@compiled
+@compiled_inline
 def _go_on_in_step(run: Run, instance: int, now: float) -> None:
     """The whole group runs, or falls idle; one that runs is joined at its next iteration."""
     first = first_fellow(run, instance)
@@ -202,7 +206,7 @@ def _go_on_in_step(run: Run, instance: int, now: float) -> None:
             return_home(run, fellow)
 
 
-@compiled
+@compiled_inline
 def iterations_end(run: Run, instance: int, now: float) -> None:
     """Prompts have their first token, some requests their last; the next batch runs."""
     if in_step(run, instance):
@@ -217,6 +221,7 @@ def iterations_end(run: Run, instance: int, now: float) -> None:
 
 @compiled
 def _iterations_end_on(run: Run, instance: int, now: float) -> None:
+    stay_apart()
     before = run.fleet[instance, BATCH]
     count_iterations(run, instance)
     chunked = run.fleet[instance, ENGINE] == CHUNKED
@@ -244,7 +249,7 @@ def _iterations_end_on(run: Run, instance: int, now: float) -> None:
         ship_what_fits(run, instance, now)
 
 
-@compiled
+@compiled_inline
 def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
     """The prompt goes on, or its first token is there; one that was put back has its next token."""
     row = run.slot[slot]
@@ -271,6 +276,7 @@ def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
 
 @compiled
 def _prompt_done(run: Run, instance: int, slot: int, now: float) -> None:
+    stay_apart()
     run.fleet[instance, PLANNED_TOKENS] -= run.slot[slot, PROMPT]
     if not run.moment[slot, FIRST_TOKEN] >= 0.0:  # a request that was lost has had its first token
         run.moment[slot, FIRST_TOKEN] = now
@@ -295,7 +301,7 @@ def _tokens_done(run: Run, instance: int, slot: int, now: float) -> None:
     end(run, slot, COMPLETED, now)
 
 
-@compiled
+@compiled_inline
 def transfer_ends(run: Run, slot: int, now: float) -> None:
     """The KV has arrived: decoding may begin there, and there is room where it came from."""
     no_transfer(run, slot)
@@ -315,6 +321,7 @@ def transfer_ends(run: Run, slot: int, now: float) -> None:
 @compiled
 def use_free_room(run: Run, instance: int, now: float) -> None:
     """KV memory has become free there without an iteration that ended."""
+    stay_apart()
     if run.option[RESERVES]:
         ship_what_fits(run, instance, now)
     if run.fleet[instance, ENGINE] == CHUNKED:
