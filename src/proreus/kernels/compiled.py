@@ -23,7 +23,6 @@ from typing import Any, TypeVar, cast
 import numba
 from numba import types
 from numba.core.caching import CacheImpl, CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
-from numba.extending import intrinsic
 
 from proreus.kernels.places import can_be_written, place_for
 
@@ -232,17 +231,3 @@ def compiled_once(function: Kernel) -> Kernel:
 
         dispatcher.get_call_template = by_type
     return cast(Kernel, dispatcher)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def stay_apart(typing_context: Any) -> Any:
-    """Called anywhere in a kernel: its code is not copied into those who call it.
-
-    For large kernels with several callers: each copy is optimised again, in every kernel further up.
-    """
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return types.none(), code

@@ -8,7 +8,7 @@ computes its KV anew later. Only where nobody computes a prompt are iterations r
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled, compiled_inline, compiled_once, stay_apart
+from proreus.kernels.compiled import compiled, compiled_inline, compiled_once
 from proreus.worlds.inference.simulation.batching import link_last, unlink, wait_as
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
@@ -107,7 +107,6 @@ def start_chunked(run: Run, instance: int, now: float) -> bool:
 @compiled
 def fill(run: Run, instance: int, now: float) -> bool:
     """Fill the budget of an iteration; whether somebody was put back, or is to come in at the next one."""
-    stay_apart()
     if run.fleet[instance, BATCH] == 0:
         run.fleet[instance, GONE], run.figure[instance, COMPOSED_AT] = 0, now
     preempted = _make_room_for_decoding(run, instance)
@@ -156,7 +155,6 @@ def _make_room_for_decoding(run: Run, instance: int) -> bool:
 @compiled
 def _put_back(run: Run, instance: int, slot: int) -> None:
     """Out of the batch, without its KV: it is computed anew."""
-    stay_apart()
     row = run.slot[slot]
     if run.fleet[instance, PARTIAL] == slot:
         run.fleet[instance, PARTIAL] = NOBODY
@@ -216,7 +214,6 @@ def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> b
 
     `known`: blocks before them that the prefix cache has; those that nobody uses become memory in use.
     """
-    stay_apart()
     row, page = run.slot[slot], page_bytes(run, instance)
     block = block_bytes(run, instance)
     before = (row[KV] + shared_bytes(run, instance, slot) + known * block) // page
@@ -239,7 +236,6 @@ def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> b
 @compiled
 def _admit(run: Run, instance: int, budget: int, now: float) -> None:
     """Whoever waits, first come first served, while there is budget and memory."""
-    stay_apart()
     while (
         budget > 0
         and run.waiting.size[instance] > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled, compiled_inline, stay_apart
+from proreus.kernels.compiled import compiled, compiled_inline
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
     BUSY,
@@ -48,7 +48,6 @@ def run_batch(run: Run, instance: int, now: float) -> None:
 @compiled
 def run_for(run: Run, instance: int, batch: Batch, most: int, now: float) -> None:
     """Run such a batch as long as it stays what it is, at most so many iterations."""
-    stay_apart()
     seconds, growth, alike = iteration(run.timing, run.fleet[instance, TIMING], batch)
     count = until_one_is_done(run, instance, min(alike, most))
     figure = run.figure[instance]
@@ -70,7 +69,6 @@ def until_one_is_done(run: Run, instance: int, most: int) -> int:
 @compiled
 def pause(run: Run, instance: int, now: float) -> None:
     """Stop at the next boundary between two iterations, with all that iterate in step."""
-    stay_apart()
     if not in_step(run, instance):
         if run.prefilling.size[instance] == 0 and not run.fleet[instance, PAUSING]:
             _pause(run, instance, now)
@@ -86,7 +84,6 @@ def pause(run: Run, instance: int, now: float) -> None:
 
 @compiled
 def _pause(run: Run, instance: int, now: float) -> None:
-    stay_apart()
     fleet, figure = run.fleet[instance], run.figure[instance]
     fleet[PAUSING] = 1
     seconds, growth, count = figure[RUN_TIME], figure[RUN_GROWTH], fleet[RUNNING]

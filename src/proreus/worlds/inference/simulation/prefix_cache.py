@@ -8,7 +8,7 @@ numbers.
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled, compiled_once, stay_apart
+from proreus.kernels.compiled import compiled, compiled_once
 from proreus.worlds.inference.simulation.columns import (
     BLOCK_TOKENS,
     CACHED,
@@ -124,7 +124,6 @@ def release_blocks(run: Run, instance: int, slot: int) -> None:
 @compiled_once
 def make_room(run: Run, instance: int, more: int) -> None:
     """Memory is used, and so many bytes more will be: cached blocks give way."""
-    stay_apart()
     fleet = run.fleet[instance]
     if not fleet[CACHES]:
         return

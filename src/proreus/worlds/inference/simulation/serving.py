@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled, compiled_inline, stay_apart
+from proreus.kernels.compiled import compiled, compiled_inline
 from proreus.worlds.inference.simulation.batching import (
     leave_batch,
     room_was_freed,
@@ -87,7 +87,6 @@ from proreus.worlds.inference.simulation.transfers import end_flow, look_for_cir
 @compiled
 def route(run: Run, slot: int, now: float) -> bool:
     """To its instances; false: it has to wait at the router. One that no instance could hold is rejected."""
-    stay_apart()
     prompt_at, token_at = choose(run, slot)
     if prompt_at == NOBODY:
         return False
@@ -153,7 +152,6 @@ def ship_to_another(run: Run, slot: int, now: float) -> bool:
 
     False: the latter, and its KV memory is free.
     """
-    stay_apart()
     here = run.slot[slot, PROMPT_AT]
     there = another_for_tokens(run, slot)
     if there == NOBODY:
@@ -167,7 +165,6 @@ def ship_to_another(run: Run, slot: int, now: float) -> bool:
 
 @compiled
 def _arrive(run: Run, instance: int, task: int, now: float) -> None:
-    stay_apart()
     if run.fleet[instance, ENGINE] == CHUNKED:
         starts = request_arrives(run, instance, task >> 1, now)
     else:
@@ -179,7 +176,6 @@ def _arrive(run: Run, instance: int, task: int, now: float) -> None:
 @compiled
 def _go_on(run: Run, instance: int, now: float) -> None:
     """Run a batch, or fall idle."""
-    stay_apart()
     if in_step(run, instance):
         _go_on_in_step(run, instance, now)
         return
@@ -221,7 +217,6 @@ def iterations_end(run: Run, instance: int, now: float) -> None:
 
 @compiled
 def _iterations_end_on(run: Run, instance: int, now: float) -> None:
-    stay_apart()
     before = run.fleet[instance, BATCH]
     count_iterations(run, instance)
     chunked = run.fleet[instance, ENGINE] == CHUNKED
@@ -276,7 +271,6 @@ def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
 
 @compiled
 def _prompt_done(run: Run, instance: int, slot: int, now: float) -> None:
-    stay_apart()
     run.fleet[instance, PLANNED_TOKENS] -= run.slot[slot, PROMPT]
     if not run.moment[slot, FIRST_TOKEN] >= 0.0:  # a request that was lost has had its first token
         run.moment[slot, FIRST_TOKEN] = now
@@ -321,7 +315,6 @@ def transfer_ends(run: Run, slot: int, now: float) -> None:
 @compiled
 def use_free_room(run: Run, instance: int, now: float) -> None:
     """KV memory has become free there without an iteration that ended."""
-    stay_apart()
     if run.option[RESERVES]:
         ship_what_fits(run, instance, now)
     if run.fleet[instance, ENGINE] == CHUNKED:

@@ -6,7 +6,7 @@ gets the smaller of its two shares. Whenever one begins or ends, those beside it
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled, stay_apart
+from proreus.kernels.compiled import compiled
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
     CHUNKED,
@@ -39,7 +39,6 @@ from proreus.worlds.inference.simulation.prefix_cache import make_room
 @compiled
 def ship(run: Run, slot: int, now: float) -> None:
     """The prompt is done: its KV moves on, or waits until there is room."""
-    stay_apart()
     there = run.slot[slot, TOKEN_AT]
     need = arriving_need(run, there, slot)
     if run.fleet[there, ENGINE] == CHUNKED and run.fleet[there, BATCH] > 0 and not fits(run, there, need):
