@@ -138,8 +138,8 @@ def test_rewards_are_those_of_all_rows_of_an_interval() -> None:
     assert max(missed) > min(missed)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.floats(0.0, 1e6), max_size=200))
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0.0, 1e6), max_size=60))
 def test_lateness_is_numpys_ninetieth_percentile_to_the_last_digit(values: list[float]) -> None:
     assert late(np.array(values)) == (float(np.percentile(values, 90.0)) if values else 0.0)
 

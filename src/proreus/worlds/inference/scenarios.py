@@ -157,7 +157,7 @@ PRESETS: dict[str, InferenceScenario] = {
         ),
         InferenceScenario(
             "conversations",
-            Load(rate=12.0, seconds=1_200.0, daily=0.5, unrest=0.2, day_seconds=1_200.0),
+            Load(rate=8.0, seconds=1_200.0, daily=0.5, unrest=0.2, day_seconds=1_200.0),
             Machines(scheduler="cache_aware", mixed=6, prefix_cache=True),
             ControlOptions(start=_DELAYED, limits=_LIMITS),
             sessions=Sessions(),
