@@ -19,7 +19,7 @@ from numba.core.dispatcher import Dispatcher
 import proreus
 from proreus.kernels import compiled as compiled_module
 from proreus.kernels import places
-from proreus.kernels.compiled import SHARED, _OneWriter, digests_of
+from proreus.kernels.compiled import SHARED, _OneWriter, compiled, compiled_once, digests_of
 
 
 def test_no_kernel_may_regroup_its_sums() -> None:
@@ -31,6 +31,23 @@ def test_no_kernel_may_regroup_its_sums() -> None:
             kernels |= {thing for thing in vars(module).values() if isinstance(thing, Dispatcher)}
     assert len(kernels) > 100
     assert [k.py_func.__name__ for k in kernels if k.targetoptions.get("fastmath")] == []
+
+
+@compiled_once
+def _scaled(value: float, times: int) -> float:
+    return value * times
+
+
+@compiled
+def _scaled_thrice(value: float) -> float:
+    return _scaled(_scaled(_scaled(value, 2), 3), int(value))
+
+
+def test_constants_of_callers_compile_a_kernel_but_once() -> None:
+    kernel: Any = _scaled_thrice
+    assert kernel(5.0) == 150.0
+    inner: Any = _scaled
+    assert len(inner.signatures) == 1
 
 
 class _SlowCache:

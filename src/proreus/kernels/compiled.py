@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba import types
 from numba.core.caching import CacheImpl, CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 
 from proreus.kernels.places import can_be_written, place_for
@@ -131,7 +132,7 @@ def compiled(function: Kernel, home: Path | None = None) -> Kernel:
     callers, and which of them runs depends on what a process compiled and what it loaded. If sums may be
     regrouped the copies differ in the last digit, and a resumed training run differs from an unbroken one.
     """
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     if hasattr(dispatcher, "_cache"):  # under NUMBA_DISABLE_JIT it is the function itself
         folder = folder_of(home or Path(function.__code__.co_filename))
         with contextlib.suppress(RuntimeError):  # Numba finds no place for its code: it is compiled anew
@@ -214,3 +215,19 @@ def compiled_inline(function: Kernel) -> Kernel:
     work.
     """
     return cast(Kernel, numba.njit(nogil=True, error_model="numpy", inline="always")(function))
+
+
+def compiled_once(function: Kernel) -> Kernel:
+    """As `compiled`, with one machine code for all callers.
+
+    Numba compiles a kernel anew for every constant that a caller passes, and for its callees again.
+    """
+    dispatcher: Any = compiled(function)
+    if hasattr(dispatcher, "get_call_template"):
+        typed = dispatcher.get_call_template
+
+        def by_type(args: Any, kws: Any) -> Any:
+            return typed([types.unliteral(one) for one in args], kws)
+
+        dispatcher.get_call_template = by_type
+    return cast(Kernel, dispatcher)

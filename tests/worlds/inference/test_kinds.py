@@ -14,6 +14,7 @@ from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import PRESETS, from_json
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.collector import promises
 from proreus.worlds.inference.simulation.outcome import measures_of, missed_share
 from proreus.worlds.inference.simulation.scaling import ScalingManager
 from proreus.worlds.inference.simulation.spending import Spending
@@ -99,4 +100,5 @@ def test_classes_count_by_their_weights() -> None:
     assert found["slo_attainment"] == pytest.approx(100 * (4 + 1) / (2 * 4 + 3 * 1))
     assert found["attainment_first_class"] == 50.0
     assert found["attainment_second_class"] == pytest.approx(100 / 3)
-    assert missed_share(rows, options) == pytest.approx(0.5)
+    met, _, _ = promises(rows, options)
+    assert missed_share(rows, met, options) == pytest.approx(0.5)

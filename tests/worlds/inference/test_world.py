@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from proreus.contract.play import step_by_step
 from proreus.model.errors import IllegalDecision, UsageError
@@ -15,7 +17,9 @@ from proreus.worlds.inference.model.objectives import Interval, Objectives
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario, from_json, parse
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.outcome import turns
+from proreus.worlds.inference.simulation.collector import late, promises
+from proreus.worlds.inference.simulation.outcome import actions_of, turns
+from proreus.worlds.inference.simulation.spending import spending
 
 SMALL = replace(
     PRESETS["surge"],
@@ -102,6 +106,44 @@ def test_rewards_are_what_their_objectives_say() -> None:
     assert Objectives(0, 0, 0, 0, energy=2.0).reward(bad) == pytest.approx(-0.2)
 
 
+def test_rewards_are_those_of_all_rows_of_an_interval() -> None:
+    """Reckoned anew from the whole log and the whole bill, as a second reading of what a reward is."""
+    scenario = PRESETS["hetero"]
+    load = replace(scenario.load_, seconds=300.0, day_seconds=300.0, rate=12.0)
+    scenario = replace(scenario, load_=load, control=replace(scenario.control, interval=20.0))
+    simulation, rule = scenario.start(scenario.load(1), 1), POLICIES.make("apa")
+    options, kinds = scenario.control, scenario.machines.spec().kinds
+    most = options.limits.most_in_total * options.interval
+    dearest = max(kind.gpus * kind.gpu.price for kind in kinds) / 3600.0
+    weight = np.array([one.weight for one in options.classes])
+    bill, rewards, missed = spending(simulation.cluster), [], []
+    while (seen := simulation.next_decision()) is not None:
+        change, before = rule.decide(seen), simulation.cluster.ended
+        reward = simulation.apply(change)
+        if simulation.next_decision() is None:  # the bill is closed before what is under way has ended
+            break
+        rows = simulation.cluster.rows()[before:]
+        met, _, _ = promises(rows, options)
+        weights = weight[rows[:, c.L_SERVICE].astype(int)]
+        missed.append(1.0 - (met * weights).sum() / weights.sum() if len(rows) else 0.0)
+        paid, bill = bill, spending(simulation.cluster)
+        seen_next = simulation.next_decision()
+        assert seen_next is not None
+        busy = tuple(pool.busy for pool in seen_next.pools)
+        cost = (bill.dollars - paid.dollars) / (most * dearest)
+        interval = Interval(missed[-1], cost, actions_of(change), busy, energy=0.0)
+        rewards.append((reward, options.objectives.reward(interval)))
+    found, expected = np.array(rewards).T
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    assert max(missed) > min(missed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0.0, 1e6), max_size=60))
+def test_lateness_is_numpys_ninetieth_percentile_to_the_last_digit(values: list[float]) -> None:
+    assert late(np.array(values)) == (float(np.percentile(values, 90.0)) if values else 0.0)
+
+
 def test_flags_change_what_they_name() -> None:
     flags = InferenceFlags(
         rate=3.0, model="llama3-8b", gpu="l40s", gpus=1, start_seconds=5.0, most_instances=9
@@ -118,6 +160,26 @@ def test_flags_change_what_they_name() -> None:
     with pytest.raises(UsageError, match="unknown scenario 'stedy'; did you mean 'steady'"):
         parse("stedy", None)
     assert from_json(chosen.to_json(), None) == chosen
+
+
+def test_conversations_find_their_beginnings_where_instances_keep_them() -> None:
+    short = InferenceFlags(seconds=150.0, rate=6.0)
+    known = short.chosen("conversations")
+    assert from_json(known.to_json(), None) == known
+    without, blind = (
+        replace(short, prefix_cache="off").chosen("conversations"),
+        replace(short, scheduler="token_jsq").chosen("conversations"),
+    )
+    hits = [measures(one, "static").get("prefix_hits") for one in (known, blind, without)]
+    assert hits[0] is not None and hits[1] is not None and hits[2] is None
+    prefix = known.load(0).prefix
+    assert prefix is not None
+    ideal = 100.0 * prefix.ideal_reuse() / int(known.load(0).prompt.sum())
+    assert 0.0 < hits[1] < hits[0] <= ideal
+    caching = InferenceFlags(prefix_cache="on", scheduler="kv_cache_aware").chosen("steady")
+    assert all(kind.prefix_cache for kind in caching.machines.spec().kinds)
+    with pytest.raises(UsageError, match="only instances of the engine 'chunked'"):
+        InferenceFlags(prefix_cache="on", engine="orca").chosen("steady").machines.spec()
 
 
 def test_loads_differ_by_seed_and_part() -> None:

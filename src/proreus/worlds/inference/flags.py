@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from proreus.contract.metavar import metavar
 from proreus.contract.world import PLAYING
@@ -24,7 +24,8 @@ class InferenceFlags:
     """Requests, the cluster they come to, and how it may be scaled."""
 
     scenario: str = "steady"
-    """steady, surge, colocated, spot, hetero, two-models, day; azure, mooncake, servegen (datasets)."""
+    """steady, surge, colocated, conversations, spot, hetero, two-models, day; azure, mooncake, servegen
+    (datasets)."""
     data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     trace: Annotated[Path | None, metavar("FILE")] = field(default=None, metadata=PLAYING)
@@ -47,6 +48,8 @@ class InferenceFlags:
     """How instances batch: chunked as vLLM, splitwise or orca with whole prompts."""
     scheduler: Scheduler | None = None
     """How requests find their instances."""
+    prefix_cache: Literal["on", "off"] | None = None
+    """Whether instances keep KV memory for prompts that begin alike (conversations, mooncake)."""
     prompt: int | None = None
     """Prompt instances at the beginning."""
     token: int | None = None
@@ -86,6 +89,7 @@ class InferenceFlags:
                     part: getattr(self, part)
                     for part in ("model", "gpu", "gpus", "engine", "scheduler", "prompt", "token", "mixed")
                 },
+                prefix_cache=None if self.prefix_cache is None else self.prefix_cache == "on",
             ),
             control=_changed(
                 found.control,

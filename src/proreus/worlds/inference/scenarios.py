@@ -23,6 +23,7 @@ from proreus.worlds.inference.traces.cluster_file import ClusterEntry
 from proreus.worlds.inference.traces.datasets import DATASETS
 from proreus.worlds.inference.traces.generate import Lengths, Load, generate
 from proreus.worlds.inference.traces.recorded import recorded
+from proreus.worlds.inference.traces.sessions import Sessions, generate_sessions
 from proreus.worlds.inference.traces.timings import timings_of
 
 Source = Literal["generated", "azure", "mooncake", "servegen", "file"]
@@ -43,22 +44,30 @@ class InferenceScenario:
     part: Part = "test"
     table: Path | None = None
     """The published table of times, where machines are timed by it."""
+    sessions: Sessions | None = None
+    """What generated requests have in common; None: they are strangers to each other."""
 
     world: ClassVar[str] = "inference"
     headings: ClassVar[Headings] = Headings(
         ("weighed_gpu_hours",),
-        ("weighed_gpu_hours", "slo_attainment", "gpu_hours", "ttft_p90", "tbt_p90", "oscillation"),
+        (
+            *("weighed_gpu_hours", "slo_attainment", "gpu_hours", "ttft_p90", "tbt_p90", "oscillation"),
+            "prefix_hits",
+        ),
         ("requests keep coming for the whole run; what is under way at its end is served to the end",),
     )
 
     def load(self, seed: int) -> RequestTrace:
         """The requests of that seed."""
-        if self.source == "generated":
-            found = generate(self.name, self.load_, seed_of(self.part, seed, SEEDS_APART))
-        else:
+        drawn = seed_of(self.part, seed, SEEDS_APART)
+        if self.source != "generated":
             assert self.place is not None
             found = recorded(self.source, self.place, self.load_, self.part, seed)
-        return self._of_models(found, seed_of(self.part, seed, SEEDS_APART))
+        elif self.sessions is not None:
+            found = generate_sessions(self.name, self.load_, self.sessions, drawn)
+        else:
+            found = generate(self.name, self.load_, drawn)
+        return self._of_models(found, drawn)
 
     def _of_models(self, found: RequestTrace, seed: int) -> RequestTrace:
         """Every request is for one of the models, by their shares."""
@@ -150,6 +159,13 @@ PRESETS: dict[str, InferenceScenario] = {
             ControlOptions(start=_DELAYED, limits=_LIMITS),
         ),
         InferenceScenario(
+            "conversations",
+            Load(rate=8.0, seconds=1_200.0, daily=0.5, unrest=0.2, day_seconds=1_200.0),
+            Machines(scheduler="cache_aware", mixed=6, prefix_cache=True),
+            ControlOptions(start=_DELAYED, limits=_LIMITS),
+            sessions=Sessions(),
+        ),
+        InferenceScenario(
             "spot",
             Load(rate=20.0, seconds=1_200.0, unrest=0.2),
             control=ControlOptions(start=_DELAYED, limits=_LIMITS, spot_seconds=900.0),
@@ -212,6 +228,7 @@ def from_json(entry: Mapping[str, Any], data: Path | None) -> InferenceScenario:
                     **{**machines, "further": tuple(Further(**one) for one in machines["further"])}
                 ),
                 "control": ControlOptions(**{**control, **made}),
+                "sessions": None if entry.get("sessions") is None else Sessions(**entry["sessions"]),
                 **{name: None if entry[name] is None else Path(entry[name]) for name in ("place", "table")},
             }
         )

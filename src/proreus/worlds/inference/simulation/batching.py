@@ -12,7 +12,7 @@ the limits any more is preempted from the end of the batch.
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_inline, compiled_once
 from proreus.worlds.inference.simulation.columns import (
     ARRIVED,
     BATCH,
@@ -59,7 +59,7 @@ from proreus.worlds.inference.simulation.iterations import pause, run_batch
 from proreus.worlds.inference.simulation.lists import append, at, insert, remove
 
 
-@compiled
+@compiled_inline
 def task_arrives(run: Run, instance: int, task: int, now: float) -> bool:
     """A task comes to the instance; true: nothing runs there and something could, `start` must be called."""
     slot, kind = task >> 1, task & 1
@@ -77,7 +77,7 @@ def task_arrives(run: Run, instance: int, task: int, now: float) -> bool:
     return False
 
 
-@compiled
+@compiled_inline
 def room_was_freed(run: Run, instance: int, now: float) -> bool:
     """KV memory was given back from outside; true: `start` must be called."""
     if run.pending.size[instance] == 0:
@@ -99,7 +99,7 @@ def task_need(run: Run, instance: int, task: int) -> int:
     return token_need(run, instance, task >> 1)
 
 
-@compiled
+@compiled_inline
 def start(run: Run, instance: int, now: float) -> bool:
     """Select a batch and run it; false: there is nothing that could run."""
     fresh, kept = (
@@ -192,12 +192,12 @@ def _select(run: Run, instance: int) -> tuple[int, int]:
     return chosen[0], kept
 
 
-@compiled
+@compiled_once
 def _too_many_tokens(run: Run, instance: int, task: int, chosen: tuple[int, int, int]) -> bool:
     return bool(chosen[0] > 0 and chosen[1] + _tokens(run, task) > run.fleet[instance, TOKEN_LIMIT])
 
 
-@compiled
+@compiled_once
 def _pick(run: Run, instance: int, task: int, chosen: tuple[int, int, int]) -> tuple[int, int, int]:
     """The selection with the task, unless its request is in it already or there is no KV memory for it."""
     slot = task >> 1
@@ -302,7 +302,7 @@ def _enter(run: Run, instance: int, task: int, now: float) -> None:
     decode(run, instance, slot)
 
 
-@compiled
+@compiled_once
 def wait_as(run: Run, instance: int, slot: int, kind: int) -> None:
     """The request waits on the instance for a place in the batch, among the others by arrival."""
     run.slot[slot, WAITS_AS], run.slot[slot, SINCE] = kind, run.fleet[instance, STARTS]

@@ -8,7 +8,7 @@ computes its KV anew later. Only where nobody computes a prompt are iterations r
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_inline, compiled_once
 from proreus.worlds.inference.simulation.batching import link_last, unlink, wait_as
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
@@ -75,7 +75,7 @@ from proreus.worlds.inference.simulation.prefix_cache import (
 from proreus.worlds.inference.simulation.timing import Batch
 
 
-@compiled
+@compiled_inline
 def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
     """With its prompt or with its KV; true: nothing runs there, `start_chunked` must be called."""
     run.moment[slot, QUEUED] = now
@@ -91,7 +91,7 @@ def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
     return False
 
 
-@compiled
+@compiled_inline
 def start_chunked(run: Run, instance: int, now: float) -> bool:
     """Fill the budget of an iteration and run it; false: there is nothing that could run."""
     preempted = fill(run, instance, now)
@@ -208,7 +208,7 @@ def target(run: Run, slot: int) -> int:
     return int(row[PROMPT] + (row[OUTPUT] - row[LEFT] if row[BLOCKED] else 0))
 
 
-@compiled
+@compiled_once
 def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> bool:
     """So many tokens of the request are computed in this iteration; false: there are no pages for them.
 

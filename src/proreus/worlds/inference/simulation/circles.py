@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import Bool
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_inline
 from proreus.worlds.inference.simulation.columns import (
     CIRCLE,
     MOVING,
@@ -30,7 +30,7 @@ from proreus.worlds.inference.simulation.lists import append, remove
 from proreus.worlds.inference.simulation.serving import use_free_room
 
 
-@compiled
+@compiled_inline
 def break_circle(run: Run, now: float) -> None:
     """One request of a circle begins again, and we look once more; or there is none."""
     stuck = _stuck(run)

@@ -236,6 +236,11 @@ class Cluster:
         """Which of the run's timings is that of a kind."""
         return self._timings[kind.timing]
 
+    @property
+    def has_prefix_caches(self) -> bool:
+        """Whether instances keep blocks that prompts of this trace could find."""
+        return self.trace.prefix is not None and any(kind.prefix_cache for kind in self.spec.kinds)
+
     def kv_bytes(self, kind: InstanceKind) -> int:
         """KV memory that a token leaves behind."""
         model = kind.model
@@ -248,7 +253,10 @@ class Cluster:
 
     def rows_since(self, count: int) -> F64:
         """Those behind the first so many."""
-        wanted, kept = self.ended - count, [self._written()]
+        wanted, written = self.ended - count, int(self.run.tally[c.ROWS])
+        if wanted <= written:  # as between two looks: the rows before them need not be copied
+            return np.array(self.run.log[written - wanted : written])
+        kept = [self._written()]
         for rows in reversed(self._rows):
             if sum(map(len, kept)) >= wanted:
                 break

@@ -17,7 +17,7 @@ from proreus.worlds.inference.simulation.spending import busy_seconds
 from proreus.worlds.inference.state.live import HISTORY
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 
-_LATE = 90.0
+_LATE = 0.9
 
 
 class Collector:
@@ -34,6 +34,8 @@ class Collector:
         self._history: deque[tuple[float, float, float]] = deque(maxlen=HISTORY)
         self._busy: dict[int, float] = {}
         self._rows_seen = 0
+        self.ended: tuple[F64, F64] = (np.zeros((0, c.ROW)), np.zeros(0))
+        """Rows of the requests that ended between the last two looks, and whether promises were kept."""
 
     def _kind(self, role: Role) -> InstanceKind:
         name = self._kinds.get(role, self._cluster.spec.kinds[0].name)
@@ -126,6 +128,7 @@ class Collector:
         rows = self._cluster.rows_since(self._rows_seen)
         self._rows_seen += len(rows)
         met, ttft, tbt = promises(rows, self._options)
+        self.ended = rows, met
         served = rows[:, c.L_STATUS] == c.COMPLETED if len(rows) else np.zeros(0, dtype=np.bool_)
         return Traffic(
             requests=float(counts[c.W_ARRIVED]) / seconds,
@@ -135,9 +138,26 @@ class Collector:
             ttft=float(counts[c.W_TTFT] / max(counts[c.W_FIRST_TOKENS], 1)),
             wait=float(counts[c.W_WAIT] / max(counts[c.W_STARTED], 1)),
             met=float(met.mean()) if len(rows) else 1.0,
-            ttft_slack=float(np.percentile(ttft[served], _LATE)) if served.any() else 0.0,
-            tbt_slack=float(np.percentile(tbt[served], _LATE)) if served.any() else 0.0,
+            ttft_slack=late(ttft[served]),
+            tbt_slack=late(tbt[served]),
         )
+
+
+def late(values: F64) -> float:
+    """The 90th percentile, to the last digit that of `np.percentile`; 0 of nothing.
+
+    It is told at every decision of every run, and numpy's takes ten times as long for a few hundred values.
+    """
+    if not values.size:
+        return 0.0
+    place = (values.size - 1) * _LATE
+    below = int(place)
+    above = min(below + 1, values.size - 1)
+    parted = np.partition(values, (below, above))
+    low, high, share = float(parted[below]), float(parted[above]), place - below
+    if share < 0.5:  # the same rounding as numpy's, from the nearer end
+        return low + (high - low) * share
+    return high - (high - low) * (1.0 - share)
 
 
 def promises(rows: F64, options: ControlOptions) -> tuple[F64, F64, F64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_once
 from proreus.worlds.inference.simulation.columns import (
     ARRIVED,
     ASKED_OUTPUT,
@@ -114,7 +114,7 @@ def note_start(run: Run, slot: int, now: float) -> None:
         run.counts[W_STARTED] += 1
 
 
-@compiled
+@compiled_once
 def forget(run: Run, slot: int) -> None:
     """What the request had reached on instances: it begins (again) at the router."""
     row = run.slot[slot]
@@ -124,7 +124,7 @@ def forget(run: Run, slot: int) -> None:
     row[PROMPT_BY], row[TOKEN_BY] = NOBODY, NOBODY
 
 
-@compiled
+@compiled_once
 def end(run: Run, slot: int, status: int, now: float) -> None:
     """The request is over: its row is written and its slot is free. It holds nothing any more."""
     row, moment, log = run.slot[slot], run.moment[slot], run.log[run.tally[ROWS]]
@@ -169,7 +169,7 @@ def _count_in(run: Run, slot: int, instance: int) -> None:
     run.tally[MOST_BOUND] = max(run.tally[MOST_BOUND], fleet[BOUND])
 
 
-@compiled
+@compiled_once
 def planned(run: Run, instance: int, slot: int) -> int:
     """KV memory that the request will take on one of its instances in the end."""
     row = run.slot[slot]
@@ -179,7 +179,7 @@ def planned(run: Run, instance: int, slot: int) -> int:
     return int(tokens * run.fleet[instance, KV_BYTES])
 
 
-@compiled
+@compiled_once
 def unbind(run: Run, slot: int, instance: int, now: float) -> None:
     """The request leaves the instance with its KV memory."""
     run.fleet[instance, MEMORY] -= run.slot[slot, KV]
@@ -188,7 +188,7 @@ def unbind(run: Run, slot: int, instance: int, now: float) -> None:
     count_out(run, slot, instance, now)
 
 
-@compiled
+@compiled_once
 def count_out(run: Run, slot: int, instance: int, now: float) -> None:
     """One request less is bound to the instance.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_inline
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
     BUSY,
@@ -34,7 +34,7 @@ from proreus.worlds.inference.simulation.timing import Batch, completed, iterati
 _FAR = 1 << 40
 
 
-@compiled
+@compiled_inline
 def run_batch(run: Run, instance: int, now: float) -> None:
     """Run the batch until a request of it is done; with prompts in it, once."""
     prompt_tokens = 0

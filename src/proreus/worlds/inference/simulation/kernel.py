@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_inline
 from proreus.worlds.inference.simulation.circles import break_circle
 from proreus.worlds.inference.simulation.columns import (
     ALL_DONE,
@@ -89,7 +89,7 @@ def advance(run: Run, until: float) -> int:
         _arrival(run, request, arrival)
 
 
-@compiled
+@compiled_inline
 def _arrival(run: Run, request: int, now: float) -> None:
     run.tally[NEXT_REQUEST] = request + 1
     slot = take_slot(run, request)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled_once
 from proreus.kernels.packed import packable
 
 
@@ -35,19 +35,19 @@ def with_room(lists: Lists, room: int) -> Lists:
     return grown
 
 
-@compiled
+@compiled_once
 def at(lists: Lists, row: int, place: int) -> int:
     """The number at that place."""
     return int(lists.cells[row, lists.begin[row] + place])
 
 
-@compiled
+@compiled_once
 def append(lists: Lists, row: int, value: int) -> None:
     """At the end."""
     insert(lists, row, lists.size[row], value)
 
 
-@compiled
+@compiled_once
 def insert(lists: Lists, row: int, place: int, value: int) -> None:
     """Before what stands there."""
     cells, begin, size = lists.cells, lists.begin[row], lists.size[row]
@@ -65,7 +65,7 @@ def insert(lists: Lists, row: int, place: int, value: int) -> None:
     lists.size[row] = size + 1
 
 
-@compiled
+@compiled_once
 def remove_at(lists: Lists, row: int, place: int) -> None:
     """What stands there."""
     cells, begin, size = lists.cells, lists.begin[row], lists.size[row]
@@ -77,7 +77,7 @@ def remove_at(lists: Lists, row: int, place: int) -> None:
     lists.size[row] = size - 1
 
 
-@compiled
+@compiled_once
 def remove(lists: Lists, row: int, value: int) -> bool:
     """The first of that value; false: there is none."""
     cells, begin, size = lists.cells, lists.begin[row], lists.size[row]

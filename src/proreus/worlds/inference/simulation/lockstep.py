@@ -8,7 +8,7 @@ goes, iterations are one event for the whole group: until another one of them be
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled_inline, compiled_once
 from proreus.worlds.inference.simulation.chunked import batch_of, fill, most_iterations
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
@@ -31,7 +31,7 @@ from proreus.worlds.inference.simulation.timing import Batch, iteration, lasting
 _FAR = 1 << 40
 
 
-@compiled
+@compiled_inline
 def start_in_step(run: Run, instance: int, now: float) -> bool:
     """Fill the batches of the whole group and run them; false: nobody has anything that could run."""
     group = run.fleet[instance, GROUP]
@@ -67,7 +67,7 @@ def start_in_step(run: Run, instance: int, now: float) -> bool:
     return True
 
 
-@compiled
+@compiled_once
 def _slowest(run: Run, group: int, count: int) -> tuple[float, float, int]:
     """(seconds, growth, iterations for which it stays the slowest), of the member that all wait for."""
     first = at(run.fellows, group, 0)

@@ -55,6 +55,8 @@ class Machines:
     mixed: int = 0
     batch_limit: int = 256
     token_limit: int = 2_048
+    prefix_cache: bool = False
+    """Whether instances keep blocks of prompts for prompts that begin alike."""
     timing: TimedBy = "roofline"
     """How long iterations take: reckoned from a data sheet, or by the published table."""
     drain_check_seconds: float = 0.0
@@ -107,8 +109,9 @@ class Machines:
             batch_limit=one.batch_limit,
             token_limit=one.token_limit,
             memory_share=0.9,
+            prefix_cache=self.prefix_cache,
         )
-        if kind.capacity <= kind.model.weights:
+        if kind.capacity <= kind.weights:
             raise UsageError(f"{one.model} does not fit on {one.gpus} {one.gpu}")
         return kind
 

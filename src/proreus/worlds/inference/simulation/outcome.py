@@ -72,6 +72,7 @@ MEASURES = by_name(
     Measure("rejected", "", "lower", "Requests rejected", "rejected"),
     Measure("lost", "", "lower", "Requests lost with their instances", "lost"),
     Measure("unfinished", "", "lower", "Requests that never ended", "unfinished"),
+    Measure("prefix_hits", "%", "higher", "Tokens of prompts found in a prefix cache", "found"),
     Measure("preemptions", "", "lower", "Preemptions of requests", "preempted"),
     Measure("decisions_per_s", "1/s", "higher", "Decision rate", "rate"),
 )
@@ -112,11 +113,15 @@ def measures_of(
     return found
 
 
-def missed_share(rows: F64, options: ControlOptions) -> float:
+def prefix_hits(served: F64) -> float:
+    """Tokens of prompts that were not computed because their instance knew them, in percent of all."""
+    return 100.0 * float(served[:, c.L_FOUND].sum() / max(served[:, c.L_PROMPT].sum(), 1.0))
+
+
+def missed_share(rows: F64, met: F64, options: ControlOptions) -> float:
     """Of requests that have ended, by the weights of their classes; 0 where there are none."""
     if not len(rows):
         return 0.0
-    met, _, _ = promises(rows, options)
     weights = _weights(rows, options)
     return 1.0 - float((met * weights).sum() / max(weights.sum(), 1e-9))
 

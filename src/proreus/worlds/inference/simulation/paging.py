@@ -7,7 +7,7 @@ over any number of iterations.
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_once
 from proreus.worlds.inference.simulation.columns import (
     BLOCK,
     CACHED,
@@ -48,20 +48,21 @@ def empty_pages(run: Run, instance: int) -> int:
     return int((fleet[CAPACITY] - fleet[MEMORY] - fleet[CACHED]) // page_bytes(run, instance))
 
 
-@compiled
+@compiled_once
 def count_phase(run: Run, instance: int, slot: int, change: int) -> None:
     """A sequence begins (1) or stops (-1) to decode; its CONTEXT_OF counts from the first iteration."""
     run.phases[instance, run.slot[slot, CONTEXT_OF] % run.fleet[instance, BLOCK]] += change
 
 
-@compiled
+@compiled_once
 def pages_over(run: Run, instance: int, first: int, iterations: int) -> int:
     """Pages that the decoding sequences take in so many iterations, from number `first` on."""
     block = run.fleet[instance, BLOCK]
     whole, rest = divmod(iterations, block)
-    total = whole * run.fleet[instance, DECODES]
-    for step in range(rest):
-        total += run.phases[instance, (-(first + step)) % block]
+    total, phase = whole * run.fleet[instance, DECODES], (-first) % block
+    for _ in range(rest):  # phase by phase: with a remainder in it the compiler makes thousands of this loop
+        total += run.phases[instance, phase]
+        phase = phase - 1 if phase > 0 else block - 1
     return int(total)
 
 

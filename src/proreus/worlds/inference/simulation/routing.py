@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_once
 from proreus.kernels.rng import next_below
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
@@ -78,7 +78,7 @@ def _of_each(scheduler: int) -> int:
     return JSQ if scheduler == KV_JSQ else TOKEN_JSQ
 
 
-@compiled
+@compiled_once
 def _of_pool(run: Run, pool: int, scheduler: int, turn: int) -> int:
     size = run.pools.size[pool]
     if size == 0:
@@ -110,7 +110,7 @@ def _least_to_compute(run: Run, pool: int, slot: int) -> int:
     return found
 
 
-@compiled
+@compiled_once
 def least(run: Run, pool: int, field: int) -> int:
     """The instance of a pool with the least of a number, the first of equals; NOBODY of an empty pool."""
     best, found = 0, NOBODY
@@ -202,7 +202,7 @@ def another_for_tokens(run: Run, slot: int) -> int:
     return found
 
 
-@compiled
+@compiled_once
 def move(run: Run, instance: int, role: int) -> None:
     """To the end of another pool of its model; NOBODY: out of all pools."""
     fleet = run.fleet[instance]

@@ -220,12 +220,14 @@ class ScalingManager:
         """Migrations first, then drains, then starts."""
         source: Role = "prompt" if change.migrate > 0 else "token"
         target: Role = "token" if change.migrate > 0 else "prompt"
-        movable = [one for one in self.victims(source) if one.status == c.ACTIVE]
-        for one in movable[: abs(change.migrate)]:
-            self.migrate(one, target)
+        if change.migrate:
+            movable = [one for one in self.victims(source) if one.status == c.ACTIVE]
+            for one in movable[: abs(change.migrate)]:
+                self.migrate(one, target)
         for role in ROLES:
-            for one in self.victims(role)[: max(-change.of(role), 0)]:
-                self.scale_down_full(one)
+            if change.of(role) < 0:
+                for one in self.victims(role)[: -change.of(role)]:
+                    self.scale_down_full(one)
         for role in ROLES:
             for _ in range(max(change.of(role), 0)):
                 self.scale_up_full(tag=role)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.compiled import compiled, compiled_inline
 from proreus.worlds.inference.simulation.batching import (
     leave_batch,
     room_was_freed,
@@ -120,7 +120,7 @@ def wait_at_router(run: Run, slot: int, now: float) -> None:
         append(run.routed, 0, slot)
 
 
-@compiled
+@compiled_inline
 def route_one_who_waits(run: Run, now: float) -> None:
     """The next of those at the router goes, if it can; ROUTING says who that is."""
     place = run.tally[ROUTING]
@@ -187,7 +187,7 @@ def _go_on(run: Run, instance: int, now: float) -> None:
             return_home(run, instance)
 
 
-@compiled
+@compiled_inline
 def _go_on_in_step(run: Run, instance: int, now: float) -> None:
     """The whole group runs, or falls idle; one that runs is joined at its next iteration."""
     first = first_fellow(run, instance)
@@ -202,7 +202,7 @@ def _go_on_in_step(run: Run, instance: int, now: float) -> None:
             return_home(run, fellow)
 
 
-@compiled
+@compiled_inline
 def iterations_end(run: Run, instance: int, now: float) -> None:
     """Prompts have their first token, some requests their last; the next batch runs."""
     if in_step(run, instance):
@@ -244,7 +244,7 @@ def _iterations_end_on(run: Run, instance: int, now: float) -> None:
         ship_what_fits(run, instance, now)
 
 
-@compiled
+@compiled_inline
 def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
     """The prompt goes on, or its first token is there; one that was put back has its next token."""
     row = run.slot[slot]
@@ -295,7 +295,7 @@ def _tokens_done(run: Run, instance: int, slot: int, now: float) -> None:
     end(run, slot, COMPLETED, now)
 
 
-@compiled
+@compiled_inline
 def transfer_ends(run: Run, slot: int, now: float) -> None:
     """The KV has arrived: decoding may begin there, and there is room where it came from."""
     no_transfer(run, slot)

@@ -15,12 +15,13 @@ from proreus.worlds.inference.model.objectives import Interval
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster, Timings
-from proreus.worlds.inference.simulation.collector import Collector
+from proreus.worlds.inference.simulation.collector import Collector, promises
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.outcome import (
     actions_of,
     measures_of,
     missed_share,
+    prefix_hits,
     slowdown_measures,
 )
 from proreus.worlds.inference.simulation.picture import Pictures
@@ -160,12 +161,19 @@ class InferenceRun:
         hottest = max(kind.gpus * kind.gpu.prefill_watts for kind in kinds)
         seconds = self._options.interval
         return Interval(
-            missed=missed_share(self.cluster.rows_since(ended), self._options),
+            missed=self._missed(ended),
             cost=spent.dollars / (most * dearest * seconds),
             changed=actions_of(change),
             busy=tuple(pool.busy for pool in self._latest.pools),
             energy=spent.joules / (most * hottest * seconds),
         )
+
+    def _missed(self, ended: int) -> float:
+        rows, met = self._collector.ended
+        if self.cluster.ended > ended + len(rows):  # the run is over: what was under way has ended as well
+            rows = self.cluster.rows_since(ended)
+            met, _, _ = promises(rows, self._options)
+        return missed_share(rows, met, self._options)
 
     def subject(self) -> str:
         """The number of the decision."""
@@ -178,6 +186,8 @@ class InferenceRun:
         found = measures_of(rows, arrived, self._spent, self._changes, self._options)
         served = rows[rows[:, c.L_STATUS] == c.COMPLETED]
         found.update(slowdown_measures(slowdowns(self.cluster, self._timings, served)))
+        if self.cluster.has_prefix_caches:
+            found["prefix_hits"] = prefix_hits(served)
         return Outcome(found, COLUMNS, self._rows, self._export)
 
     def _export(self) -> dict[str, object]:
