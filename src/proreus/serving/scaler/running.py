@@ -99,7 +99,8 @@ class ScalerService:
         if name in _SEES_THE_FUTURE:
             raise UsageError(f"{name!r} sees what will come, which nobody tells a scaler")
         if not known:
-            there = ", ".join((*POLICIES.names, *self.options.policies))
+            rules = [name for name in POLICIES.names if name not in _SEES_THE_FUTURE]
+            there = ", ".join((*rules, *self.options.policies))
             raise UsageError(f"{name!r} is none of {there}; others are given with --policy")
         return POLICIES.make(name, seed=self.options.seed)
 
