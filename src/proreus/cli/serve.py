@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Literal
 
 import tyro
@@ -264,6 +265,14 @@ class Ending(threading.Event):
         self.has_loaded = True
 
 
+def _in_destructor(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
+
+
 @contextlib.contextmanager
 def told_to_end() -> Iterator[Ending]:
     """Set by the first SIGTERM or SIGINT; the second one ends the process at once.
@@ -272,11 +281,12 @@ def told_to_end() -> Iterator[Ending]:
     """
     ending = Ending()
 
-    def handle(number: int, _: object) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         if ending.is_set():
             os._exit(128 + number)
         ending.set()
-        if not ending.has_loaded:
+        # What is raised inside a destructor is printed and lost: then it ends when it has loaded.
+        if not ending.has_loaded and not _in_destructor(frame):
             raise SystemExit(0)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}

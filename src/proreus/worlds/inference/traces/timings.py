@@ -30,7 +30,7 @@ def table_in(folder: Path | None) -> Path:
     """The published table in a folder of datasets."""
     if folder is None:
         raise UsageError("--timing table needs --data DIR or PROREUS_DATA")
-    return folder / PUBLISHED
+    return (folder / PUBLISHED).resolve()  # scenarios travel by it
 
 
 @lru_cache(maxsize=2)
