@@ -10,11 +10,12 @@ import pytest
 
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.policies.networks.bidder import bidder_of
+from proreus.policies.networks.parts import size_of, tensors_of
 from proreus.worlds.functions.encoding.rows import FEATURES, SIZES, encode, rows_for
 from proreus.worlds.functions.model import KEEPS, Demand, Function, Keep, NodeKind, Place, Terms, Wait
 from proreus.worlds.functions.play import play
 from proreus.worlds.functions.policies.catalogue import KINDS, rule_policy
-from proreus.worlds.functions.policies.weights import parts_of, size_of, tensors_of
+from proreus.worlds.functions.policies.weights import parts_of
 from proreus.worlds.functions.scenarios import FunctionsScenario
 from proreus.worlds.functions.simulation.run import FunctionsRun
 from proreus.worlds.functions.state.compile import USUAL_KEEP, compile_demands

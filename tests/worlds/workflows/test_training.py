@@ -13,6 +13,7 @@ import torch
 import proreus
 from proreus.learning.runs import read_journal
 from proreus.policies.networks.bidder import bidder_of, make_bids
+from proreus.policies.networks.parts import size_of, tensors_of
 from proreus.policies.networks.rows import ActorCritic
 from proreus.worlds.workflows.encoding.rows import (
     CONTEXT,
@@ -26,7 +27,7 @@ from proreus.worlds.workflows.policies.catalogue import rule_policy
 from proreus.worlds.workflows.scenarios import WorkflowsScenario, parse_scenario
 from proreus.worlds.workflows.training.goal import WorkflowsESConfig, WorkflowsGoal, network_policy, paid
 from proreus.worlds.workflows.training.lanes import encoded, lanes_of
-from proreus.worlds.workflows.training.vector import parts_of, size_of, tensors_of
+from proreus.worlds.workflows.training.vector import parts_of
 
 
 def scenario(name: str) -> WorkflowsScenario:

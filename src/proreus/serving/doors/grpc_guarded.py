@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,7 @@ class Guards:
     """Shared with another door; None: threads of its own."""
 
 
-class GuardedDoor:
+class GuardedDoor(ABC):
     """A gRPC server whose calls are guarded; what it offers is for others to say."""
 
     services: tuple[str, ...] = ()
@@ -115,9 +116,9 @@ class GuardedDoor:
             self.tell_health(name, serving=True)
         self._server.add_generic_rpc_handlers((*self.handlers(), *self._common_handlers()))
 
+    @abstractmethod
     def handlers(self) -> Iterator[grpc.GenericRpcHandler]:
         """Who answers the calls of its services."""
-        raise NotImplementedError
 
     def tell_health(self, name: str, *, serving: bool) -> None:
         """What the health check says of that name."""

@@ -17,6 +17,7 @@ from proreus.policies.catalogue import Catalogue, Kind
 from proreus.policies.catalogue import Rule as Entry
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import bidder_of
+from proreus.policies.networks.parts import size_of, tensors_of
 from proreus.worlds.functions.encoding.rows import SIZES, VERSION
 from proreus.worlds.functions.policies.columns import (
     BEST_FIT,
@@ -34,7 +35,7 @@ from proreus.worlds.functions.policies.columns import (
     ROUND_ROBIN,
 )
 from proreus.worlds.functions.policies.policy import RulePolicy
-from proreus.worlds.functions.policies.weights import parts_of, size_of, tensors_of
+from proreus.worlds.functions.policies.weights import parts_of
 from proreus.worlds.functions.state.compile import USUAL_KEEP
 
 HISTOGRAM = "histogram"

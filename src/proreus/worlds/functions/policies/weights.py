@@ -7,12 +7,9 @@ random weights and no say. Every kind of weight has a step of its own, so that o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
-from proreus.kernels.arrays import F64
+from proreus.policies.networks.parts import Part
 from proreus.worlds.functions.encoding.rows import FEATURES, SIZES
 
 ABOVE = 100.0
@@ -34,15 +31,6 @@ RULE = {
 """Set by hand on the training part; the rest is zero."""
 _DRAWN = 7
 """The seed of the first weights of units without a say."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One tensor of the network: where it starts, and how far a step of the search moves it."""
-
-    name: str
-    first: F64
-    step: F64
 
 
 def parts_of(hidden: int) -> tuple[Part, ...]:
@@ -69,21 +57,3 @@ def parts_of(hidden: int) -> tuple[Part, ...]:
         Part("from_whole.weight", still.copy(), still.copy()),
         Part("logit.weight", logit, logit_step),
     )
-
-
-def size_of(parts: tuple[Part, ...]) -> int:
-    """How many weights the search moves."""
-    return sum(int(np.count_nonzero(part.step)) for part in parts)
-
-
-def tensors_of(parts: tuple[Part, ...], vector: F64) -> dict[str, np.ndarray[Any, Any]]:
-    """The network at a vector, as checkpoints keep it."""
-    found, at = {}, 0
-    for part in parts:
-        moved = part.step.ravel() != 0.0
-        count = int(moved.sum())
-        values = part.first.ravel().copy()
-        values[moved] += part.step.ravel()[moved] * vector[at : at + count]
-        found[part.name] = values.reshape(part.first.shape).astype(np.float32)
-        at += count
-    return found

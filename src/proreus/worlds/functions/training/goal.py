@@ -18,10 +18,11 @@ from proreus.kernels.packed import private
 from proreus.learning.es import check_search
 from proreus.learning.judge import confirming
 from proreus.learning.settings import at_least_one
+from proreus.policies.networks.parts import size_of, tensors_of
 from proreus.worlds.functions.play import ALL, run_rule
 from proreus.worlds.functions.policies.catalogue import network_policy, rule_policy
 from proreus.worlds.functions.policies.policy import RulePolicy
-from proreus.worlds.functions.policies.weights import parts_of, size_of, tensors_of
+from proreus.worlds.functions.policies.weights import parts_of
 from proreus.worlds.functions.scenarios import FunctionsScenario
 from proreus.worlds.functions.simulation.kernel import begin
 from proreus.worlds.functions.simulation.outcome import objective_of

@@ -10,12 +10,9 @@ a search would cost more than it finds. Units other than the first are silent th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from proreus.contract.lanes import Arrays
-from proreus.kernels.arrays import F64
+from proreus.policies.networks.parts import Part
 from proreus.worlds.workflows.encoding.rows import CONTEXT, FEATURES, SIZES
 
 _ABOVE = 300.0
@@ -36,15 +33,6 @@ _RULE = {
 _MAKESPAN = "makespan"
 _DRAWN = 7
 """The seed of the first weights of units without a say."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One tensor of the network: where it starts, and how far a step of the search moves it."""
-
-    name: str
-    first: F64
-    step: F64
 
 
 def parts_of(hidden: int) -> tuple[Part, ...]:
@@ -84,21 +72,3 @@ def parts_of(hidden: int) -> tuple[Part, ...]:
         Part("from_whole.weight", np.zeros((hidden, hidden)), np.zeros((hidden, hidden))),
         Part("logit.weight", logit, logit_step),
     )
-
-
-def size_of(parts: tuple[Part, ...]) -> int:
-    """How many weights the search moves."""
-    return sum(int(np.count_nonzero(part.step)) for part in parts)
-
-
-def tensors_of(parts: tuple[Part, ...], vector: F64) -> Arrays:
-    """The network at a vector, as checkpoints keep it."""
-    found, at = {}, 0
-    for part in parts:
-        moved = part.step.ravel() != 0.0
-        count = int(moved.sum())
-        values = part.first.ravel().copy()
-        values[moved] += part.step.ravel()[moved] * vector[at : at + count]
-        found[part.name] = values.reshape(part.first.shape).astype(np.float32)
-        at += count
-    return found

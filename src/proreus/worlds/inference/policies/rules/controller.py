@@ -7,6 +7,7 @@ alone.
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Self
 
@@ -24,15 +25,15 @@ class Target:
     because: dict[str, float]
 
 
-class Controller:
+class Controller(ABC):
     """A rule: one object a run, asked at every decision."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
+    @abstractmethod
     def targets(self, seen: InferenceObservation) -> dict[Role, Target]:
         """For the pools that the rule has an opinion on."""
-        raise NotImplementedError
 
     def change(self, seen: InferenceObservation, wanted: dict[Role, Target]) -> Scale:
         """What is done about targets: pools start and drain, each for itself."""
