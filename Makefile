@@ -20,7 +20,7 @@ $(BASE): pyproject.toml constraints.txt
 	touch $@
 
 $(FULL): $(BASE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,learn,sb3,serve,solve,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,learn,sb3,serve,engine,solve,ray]'
 	touch $@
 
 demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML report

@@ -1,0 +1,1 @@
+"""The door: Kubernetes' HTTP API over the registry, and the plain REST beside it."""

@@ -1,0 +1,1 @@
+"""Kubernetes objects over the store: kinds, defaults, validation, patches, and their registry."""

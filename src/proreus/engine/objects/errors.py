@@ -1,0 +1,81 @@
+"""What the registry refuses, in Kubernetes' words; the door writes it as a Status object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proreus.model.errors import ProreusError
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One field that is wrong."""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+
+class Refused(ProreusError):
+    """A Status of failure: code, reason, message, and of what."""
+
+    code = 400
+    reason = "BadRequest"
+
+    def __init__(
+        self, message: str, *, kind: str = "", name: str = "", causes: tuple[Cause, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.message, self.kind, self.name, self.causes = message, kind, name, causes
+
+
+class BadRequest(Refused):
+    """It cannot be read or meant."""
+
+
+class Forbidden(Refused):
+    """Not allowed, by role or by rule."""
+
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(Refused):
+    """There is no such object."""
+
+    code, reason = 404, "NotFound"
+
+
+class AlreadyExists(Refused):
+    """There is one of that name."""
+
+    code, reason = 409, "AlreadyExists"
+
+
+class Conflict(Refused):
+    """It has been changed since, or may not be changed so now."""
+
+    code, reason = 409, "Conflict"
+
+
+class Gone(Refused):
+    """The resourceVersion is too old: list again."""
+
+    code, reason = 410, "Expired"
+
+
+class Invalid(Refused):
+    """Fields that are wrong; `causes` names them."""
+
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(Refused):
+    """Not now: a disruption budget, or too much at once."""
+
+    code, reason = 429, "TooManyRequests"
+
+
+class Unserviceable(Refused):
+    """The store is away or full."""
+
+    code, reason = 503, "ServiceUnavailable"

@@ -1,0 +1,1 @@
+"""One revisioned key-value protocol; SQLite and etcd behind it."""
