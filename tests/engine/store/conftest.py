@@ -14,9 +14,9 @@ from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.protocol import Store
 from proreus.engine.store.sqlite import SQLiteStore
 from tests.engine.store.etcd_servers import Cluster, etcd_cluster
-from tests.engine.store.stores import Opener
+from tests.engine.store.stores import Opener, Places
 
-_roots = count()
+_numbers = count()
 
 
 @pytest.fixture(scope="session")
@@ -26,20 +26,57 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+class InMemory:
+    """See `Places`."""
+
+    outlive = False
+
+    def __call__(self) -> Opener:
+        async def opening() -> Store:
+            return MemoryStore()
+
+        return opening
+
+
+class InFiles:
+    """See `Places`."""
+
+    outlive = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self) -> Opener:
+        path = self._folder / f"{next(_numbers)}.db"
+        return lambda: SQLiteStore.open(path)
+
+
+class InEtcd:
+    """See `Places`."""
+
+    outlive = True
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._endpoints = (cluster.members[0].endpoint,)
+
+    def __call__(self) -> Opener:
+        address = EtcdAddress(self._endpoints, root=f"/{next(_numbers)}/")
+        return lambda: EtcdStore.open(address)
+
+
 @pytest.fixture(params=["memory", "sqlite", "etcd"])
-def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    """Opens a store that nobody else uses."""
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
+    """Where stores of a kind are."""
     match request.param:
         case "memory":
-            return in_memory
+            return InMemory()
         case "sqlite":
-            return lambda: SQLiteStore.open(tmp_path / "store.db")
+            return InFiles(tmp_path)
         case _:
-            endpoint = request.getfixturevalue("etcd").members[0].endpoint
-            address = EtcdAddress((endpoint,), root=f"/{next(_roots)}/")
-            return lambda: EtcdStore.open(address)
+            return InEtcd(request.getfixturevalue("etcd"))
 
 
-async def in_memory() -> Store:
-    """A new one each time."""
-    return MemoryStore()
+@pytest.fixture
+def opening(places: Places) -> Opener:
+    """Opens a store that nobody else uses."""
+    return places()

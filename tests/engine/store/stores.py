@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from proreus.engine.store.protocol import Batch, Change, Put, Store
 
 T = TypeVar("T")
 Opener = Callable[[], Awaitable[Store]]
+
+
+class Places(Protocol):
+    """Each call gives the opener of a store that nobody else uses."""
+
+    outlive: bool
+    """Whether what was written is there when it is opened again."""
+
+    def __call__(self) -> Opener:
+        """See above."""
+        ...
 
 
 @asynccontextmanager
