@@ -216,7 +216,13 @@ def _translated(error: Any) -> StoreError:
     if "authentication failed" in details:
         return StoreError("etcd: the user or the password was refused")
     match code:
-        case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.DEADLINE_EXCEEDED | grpc.StatusCode.CANCELLED:
+        case (
+            grpc.StatusCode.UNAVAILABLE
+            | grpc.StatusCode.DEADLINE_EXCEEDED
+            | grpc.StatusCode.CANCELLED
+            | grpc.StatusCode.INTERNAL
+            | grpc.StatusCode.UNKNOWN  # "context deadline exceeded", of a member without a quorum
+        ):
             return Unavailable(f"etcd: {details}")
     return EtcdError(code, details.removeprefix("etcdserver: "))
 
