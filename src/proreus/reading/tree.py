@@ -117,6 +117,10 @@ class Entry:
         """The mapping of strings under a dotted path (labels, annotations), sorted by key."""
         return tuple(sorted((key, value.text()) for key, value in self.entries(path)))
 
+    def is_text(self) -> bool:
+        """Whether the value can be read as a string."""
+        return isinstance(self.tree, Scalar) and self.tree.kind in (None, "a text")
+
     def text(self) -> str:
         """The value as a string, as written."""
         return self._written("a text")
