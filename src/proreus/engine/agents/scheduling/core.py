@@ -21,12 +21,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import assert_never
 
-import numpy as np
-
 from proreus.engine.agents.scheduling.deciding import Answer, Decider, Stuck
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
-from proreus.engine.agents.scheduling.schedulers import RULE, Chosen
+from proreus.engine.agents.scheduling.schedulers import RULE, Chosen, Schedulers
 from proreus.engine.agents.scheduling.shadowing import Differences
 from proreus.engine.agents.scheduling.telling import (
     DECISION,
@@ -40,7 +38,14 @@ from proreus.engine.agents.scheduling.telling import (
     unavailable,
     without_victims,
 )
-from proreus.engine.agents.scheduling.values import Bind, BindFailed, Delay, Instruction, PodRef, Preempt, Reject
+from proreus.engine.agents.scheduling.values import (
+    Bind,
+    BindFailed,
+    Delay,
+    Instruction,
+    Preempt,
+    Reject,
+)
 from proreus.engine.agents.scheduling.watching import Watching
 from proreus.model import decision as model
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
@@ -51,7 +56,7 @@ from proreus.worlds.pods.state.observation import PodObservation
 class SchedulingOptions:
     """How a SchedulingAgent decides."""
 
-    default: Chosen = Chosen(RULE)
+    default: Chosen = field(default_factory=lambda: Chosen(RULE))
     """For `default-scheduler`, where no ConfigMap says otherwise."""
     policies: PolicyOptions = field(default_factory=PolicyOptions)
     seed: int = 0
@@ -68,17 +73,32 @@ class SchedulingCore(Watching):
         self.counts: Counter[str] = Counter()
         """Decisions by what came of them."""
         self._deciders: dict[Chosen, Decider] = {}
+        self._held: list[Known] = []
 
     def decider(self, chosen: Chosen) -> Decider:
-        """Who decides so, made at the first use; an error where a policy is not known."""
+        """Who decides so, made and warmed up at the first use; an error where a policy is not known."""
         found = self._deciders.get(chosen)
         if found is None:
-            found = self._deciders[chosen] = Decider(chosen, self.options.policies, self.options.seed)
+            found = Decider(chosen, self.options.policies, self.options.seed)
+            found.warm_up()
+            self._deciders[chosen] = found
         return found
+
+    def knows(self, chosen: Chosen) -> bool:
+        """Whether `decider` has it ready."""
+        return chosen in self._deciders
 
     def adopt(self, decider: Decider) -> None:
         """A decider that was made and warmed up elsewhere."""
         self._deciders[decider.chosen] = decider
+
+    def check(self, schedulers: Schedulers) -> None:
+        """Raise a UsageError or InputError where a policy is not known; forget deciders not in use."""
+        used = {*schedulers.chosen.values(), schedulers.default}
+        for chosen in used:
+            self.decider(chosen)
+        for chosen in [one for one in self._deciders if one not in used]:
+            del self._deciders[chosen]
 
     def fallbacks(self) -> Counter[str]:
         """How often the kube rules decided for another policy, by reason."""
@@ -89,7 +109,8 @@ class SchedulingCore(Watching):
 
     def cycle(self, now: float, most: int = 1) -> list[Instruction]:
         """Decide about up to so many waiting pods."""
-        instructions: list[Instruction] = []
+        instructions: list[Instruction] = self.complaints
+        self.complaints = []
         for _ in range(most):
             key = self.queue.take(now)
             if key is None:
@@ -104,7 +125,8 @@ class SchedulingCore(Watching):
             return
         self.counts["bind failed"] += 1
         self._off_its_node(known, now)
-        self._wait_again(known, now)
+        self.queue.put(known.key, known.priority, now)
+        self.queue.back_off(known.key, now)
 
     def _one(self, known: Known, now: float) -> Instruction:
         """Steps 2 to 6 for one pod."""
@@ -116,19 +138,18 @@ class SchedulingCore(Watching):
         assert chosen is not None, "others' pods are not queued"
         decider = self.decider(chosen)
         with self._others_first(known):
-            instruction = self._decided(known, decider, now)
-        return instruction
+            return self._decided(known, decider, now)
 
     @contextmanager
     def _others_first(self, known: Known) -> Iterator[None]:
         """While this pod is decided about, nominated pods that go first count as being on their nodes."""
-        held = list(self.picture.held_for(known)) if self.picture.nominated else []
-        for other in held:
+        self._held = list(self.picture.held_for(known)) if self.picture.nominated else []
+        for other in self._held:
             self.picture.hold(other)
         try:
             yield
         finally:
-            for other in held:
+            for other in self._held:
                 self.picture.let_go(other)
 
     def _observe(self, known: Known, now: float) -> PodObservation:
@@ -158,6 +179,8 @@ class SchedulingCore(Watching):
     def _start_over(self, known: Known, now: float) -> PodObservation:
         """Leave what a stuck policy was shown to it, and go on with the same content elsewhere."""
         self.picture.rebuild()
+        for other in self._held:
+            self.picture.hold(other)
         self.queue.wake(self.queue.groups(), now)  # groups are classes, and these are numbered anew
         return self._observe(known, now)
 
@@ -175,9 +198,8 @@ class SchedulingCore(Watching):
             case model.Place(node=n, devices=devices):
                 nodes = observation.compiled.workload.nodes
                 beside = None if shadow is None else (decider.chosen.shadow, shadow.decision)
-                names = _Names(nodes)
                 reasons = Reasons(decider.chosen.policy, fallback, refusals, beside)
-                told = {DECISION: annotation(answer, reasons, names)}
+                told = {DECISION: annotation(answer, reasons, nodes)}
                 return self._to_bind(known, (nodes[n].name, devices), told, observation.now)
             case model.Preempt(node=n):
                 node = observation.compiled.workload.nodes[n].name
@@ -253,13 +275,3 @@ class SchedulingCore(Watching):
     def _to_pool(self, known: Known, now: float) -> None:
         group, _ = self.picture.cluster.rows_of(known.key)
         self.queue.to_pool(known.key, group, now)
-
-
-class _Names:
-    """Node names by number, read where they are asked for."""
-
-    def __init__(self, nodes: Sequence[object]) -> None:
-        self._nodes = nodes
-
-    def __getitem__(self, n: int) -> str:
-        return str(getattr(self._nodes[n], "name"))

@@ -38,6 +38,8 @@ class Known:
     since: float = 0.0
     nominated: str = ""
     """The node on which others were evicted for it."""
+    trouble: str = ""
+    """What the scheduler cannot understand about it."""
 
     @property
     def key(self) -> str:
@@ -176,6 +178,16 @@ class Picture:
             if other is not known and other.priority >= known.priority and other.nominated in self._nodes:
                 yield other
 
+    def hold(self, known: Known) -> None:
+        """A nominated pod counts as being on its node, until it is let go."""
+        self.cluster.remove_pod(known.key)
+        self._place(known, known.nominated)
+
+    def let_go(self, known: Known) -> None:
+        """It waits again."""
+        self.cluster.remove_pod(known.key)
+        self.cluster.add_pod(Pod(known.key, known.template.spec))
+
     def rebuild(self) -> None:
         """Other columns with the same content: somebody may still be at work on those there were."""
         self.cluster = OpenCluster()
@@ -188,17 +200,22 @@ class Picture:
             self.cluster.add_budget(budget)
 
     def _enter(self, known: Known) -> None:
-        spec = known.template.spec
-        if known.node and known.node not in self._nodes:
+        if not known.node:
+            self.cluster.add_pod(Pod(known.key, known.template.spec))
+        elif known.node in self._nodes:
+            self._place(known, known.node)
+        else:
             self._homeless.setdefault(known.node, set()).add(known.key)
-            return
+
+    def _place(self, known: Known, node: str) -> None:
+        spec = known.template.spec
         try:
-            self.cluster.add_pod(Pod(known.key, spec), known.node or None, known.devices, known.since)
+            self.cluster.add_pod(Pod(known.key, spec), node, known.devices, known.since)
         except InputError as error:
-            # It runs there all the same: what it takes beside GPUs counts, and those it asks for are taken.
-            _log.warning("pod %s: %s", known.key, error)
+            # It is there all the same: what it takes beside GPUs counts, and those it asks for are taken.
+            _log.info("pod %s: %s", known.key, error)
             without = replace(spec, gpu=GpuRequest())
-            self.cluster.add_pod(Pod(known.key, without), known.node, 0, known.since)
+            self.cluster.add_pod(Pod(known.key, without), node, 0, known.since)
 
     def _leave(self, known: Known) -> None:
         if known.node and known.node not in self._nodes:

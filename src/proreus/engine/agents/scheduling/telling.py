@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from proreus.engine.agents.scheduling.deciding import Answer
 from proreus.kernels.arrays import I8, I64, Bool
 from proreus.model.decision import Decision, Place, Preempt, Reject
+from proreus.model.node import Node
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_PODS
 from proreus.model.resources import GPU as GPU_RESOURCE
@@ -58,7 +59,10 @@ _WORDS = {
     POD_ANTI_AFFINITY: "node(s) didn't match pod anti-affinity rules",
 }
 _EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
-_UNHELPFUL, _NO_VICTIMS = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
+_UNHELPFUL, _NO_VICTIMS = (
+    "Preemption is not helpful for scheduling",
+    "No preemption victims found for incoming pod",
+)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -129,9 +133,9 @@ class Reasons:
     shadow: tuple[str, Decision] | None
 
 
-def annotation(answer: Answer, reasons: Reasons, names: Mapping[int, str] | Any) -> str:
-    """The decision as compact JSON; names: those of the nodes by their numbers."""
-    found: dict[str, Any] = {"policy": reasons.policy, **_named(answer.decision, names)}
+def annotation(answer: Answer, reasons: Reasons, nodes: Sequence[Node]) -> str:
+    """The decision as compact JSON."""
+    found: dict[str, Any] = {"policy": reasons.policy, **_named(answer.decision, nodes)}
     if reasons.fallback:
         found["fallback"] = reasons.fallback
     if len(answer.nodes) and isinstance(answer.decision, Place):
@@ -141,13 +145,13 @@ def annotation(answer: Answer, reasons: Reasons, names: Mapping[int, str] | Any)
         others = np.where(mine, -np.inf, answer.scores)
         best = int(np.argmax(others))
         if others[best] != -np.inf:
-            found["next"] = {"node": names[int(answer.nodes[best])], "score": _figure(others[best])}
+            found["next"] = {"node": nodes[int(answer.nodes[best])].name, "score": _figure(others[best])}
     found["feasible"] = reasons.refusals.feasible
     found["of"] = len(reasons.refusals.codes)
     if reasons.refusals.reasons:
         found["refused"] = reasons.refusals.reasons
     if reasons.shadow is not None:
-        found["shadow"] = {"policy": reasons.shadow[0], **_named(reasons.shadow[1], names)}
+        found["shadow"] = {"policy": reasons.shadow[0], **_named(reasons.shadow[1], nodes)}
     return _encode(found).decode()
 
 
@@ -168,12 +172,12 @@ def _figure(score: float) -> float | int:
     return int(score) if float(score).is_integer() else round(float(score), 6)
 
 
-def _named(decision: Decision, names: Any) -> dict[str, str]:
+def _named(decision: Decision, nodes: Sequence[Node]) -> dict[str, str]:
     match decision:
         case Place(node=node):
-            return {"node": names[node]}
+            return {"node": nodes[node].name}
         case Preempt(node=node):
-            return {"preempts": names[node]}
+            return {"preempts": nodes[node].name}
         case Reject():
             return {"decision": "reject"}
         case _:
@@ -206,8 +210,7 @@ def _shortages(observation: PodObservation, short: Bool) -> dict[str, int]:
     num, milli = int(cluster.classes.gpu_num[c]), int(cluster.classes.gpu_milli[c])
     if num and milli == GPU_WHOLE:
         lacking_devices = sum(
-            not devices_fit(state.gpu_left[n], cluster.nodes.gpu_count[n], num, milli)
-            for n in nodes.tolist()
+            not devices_fit(state.gpu_left[n], cluster.nodes.gpu_count[n], num, milli) for n in nodes.tolist()
         )
         if lacking_devices:
             found[f"Insufficient {GPU_RESOURCE}"] = lacking_devices

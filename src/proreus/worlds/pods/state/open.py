@@ -293,6 +293,10 @@ class OpenCluster:
         p = self._pod_at(pod)
         return int(self._room.pod_class[p]), int(self._room.state.pod_node[p])
 
+    def devices_of(self, pod: str) -> int:
+        """The GPUs that a pod holds, as a bit mask."""
+        return int(self._room.state.pod_devices[self._pod_at(pod)])
+
     def node_at(self, name: str) -> int:
         """The row of a node; another after nodes came or went."""
         return self._node_row(name)
