@@ -10,7 +10,7 @@ from typing import Any
 
 from proreus.engine.agents.garbage.host import FOLLOWED as KEPT
 from proreus.engine.agents.garbage.host import Housekeeping
-from proreus.engine.agents.informer import Informer
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.nodes.host import FOLLOWED as NODES
 from proreus.engine.agents.nodes.host import NodeHost
 from proreus.engine.agents.nodes.lifecycle import Patience
@@ -40,7 +40,7 @@ class Cluster:
 
     registry: Registry
     timers: LoopTimers
-    informers: dict[Kind, Informer]
+    informers: dict[Kind, SharedInformer]
     runtimes: dict[str, SimulatedRuntime] = field(default_factory=dict)
     hosts: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Cluster:
             if not keep_runtimes or name not in self.runtimes:
                 self.runtimes[name] = SimulatedRuntime(ROOM, self.timers, Habits(seed=1))
             nodes = [Housed(NodeSpec(name, "10.0.0.1"), self.runtimes[name])]
-            pods, seen = Informer(self.registry, POD), Informer(self.registry, NODE)
+            pods, seen = SharedInformer(self.registry, POD), SharedInformer(self.registry, NODE)
             host = ResourceHost(self.registry, self.timers, nodes, pods, seen)
             self.hosts[name] = asyncio.create_task(_together(pods.run(), seen.run(), host.run()))
 
@@ -88,7 +88,7 @@ async def cluster(
     await registry.prepare()
     timers = LoopTimers(loop.wall)
     kinds = dict.fromkeys((*KEPT, *NODES, *TASKS))
-    informers = {kind: Informer(registry, kind) for kind in kinds}
+    informers = {kind: SharedInformer(registry, kind) for kind in kinds}
     made = Cluster(registry, timers, informers)
     shells = [
         TaskHost(registry, timers, informers).run(),

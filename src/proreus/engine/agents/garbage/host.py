@@ -11,7 +11,7 @@ from proreus.engine.agents.garbage.budgets import reconcile_budget
 from proreus.engine.agents.garbage.collector import GarbageGraph, Reference
 from proreus.engine.agents.garbage.expiry import EVENT_SECONDS, old_events, surplus_pods
 from proreus.engine.agents.garbage.namespaces import empty_out
-from proreus.engine.agents.informer import Informer
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.instructions import Instruction
 from proreus.engine.agents.metadata import (
     Object,
@@ -61,7 +61,7 @@ class Housekeeping:
         self,
         registry: Registry,
         timers: Timers,
-        informers: Mapping[Kind, Informer],
+        informers: Mapping[Kind, SharedInformer],
         event_seconds: float = EVENT_SECONDS,
     ) -> None:
         self._registry, self._timers, self._informers = registry, timers, informers

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from proreus.engine.agents.carrying_out import carry_out
-from proreus.engine.agents.informer import Informer
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.instructions import Instruction, Remove
 from proreus.engine.agents.metadata import Object, name_of, namespace_of
 from proreus.engine.agents.moment import Moment
@@ -31,7 +31,7 @@ class NodeHost:
         self,
         registry: Registry,
         timers: Timers,
-        informers: Mapping[Kind, Informer],
+        informers: Mapping[Kind, SharedInformer],
         patience: Patience | None = None,
     ) -> None:
         self._registry, self._timers, self._informers = registry, timers, informers

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proreus.engine.agents.carrying_out import carry_out
-from proreus.engine.agents.informer import Informer
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.instructions import Instruction, Plan
 from proreus.engine.agents.metadata import (
     Object,
@@ -37,7 +37,7 @@ _BY_NAME = {kind.kind: kind for kind in WORKLOADS}
 class TaskHost:
     """See the module; `informers` follow at least `FOLLOWED`, and are run by the host's process."""
 
-    def __init__(self, registry: Registry, timers: Timers, informers: Mapping[Kind, Informer]) -> None:
+    def __init__(self, registry: Registry, timers: Timers, informers: Mapping[Kind, SharedInformer]) -> None:
         self._registry, self._timers, self._informers = registry, timers, informers
         self._recorder = Recorder(registry, "proreus-task-agent", timers.wall)
         self._agents: dict[_Key, TaskAgent] = {}
