@@ -1,0 +1,263 @@
+"""All objects of the engine, over the store: what the API's door and every agent read, write and watch.
+
+Writes are wants (see `wants`): planned on what was last seen, committed on the condition that it is still so,
+and planned anew where it is not. Many wants share a transaction, so that hundreds of pods are bound by one
+write to the disk. Whatever is handed out is shared: read it, never change it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from proreus.engine.objects.admission import Admission
+from proreus.engine.objects.binding import Binding, bound
+from proreus.engine.objects.errors import AlreadyExists, Refused
+from proreus.engine.objects.eviction import evicted
+from proreus.engine.objects.kinds import POD, Kind
+from proreus.engine.objects.shelf import Shelf, with_version
+from proreus.engine.objects.transactions import (
+    Objects,
+    Outcome,
+    Outcomes,
+    settle,
+    settle_many,
+    settle_together,
+)
+from proreus.engine.objects.wants import (
+    Change,
+    Create,
+    Deletion,
+    Edit,
+    Terms,
+    Want,
+    check_preconditions,
+    not_found,
+)
+from proreus.engine.store.protocol import Store
+
+__all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "Registry"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvent:
+    """One change, as a watch tells it; a bookmark tells only how far the watch is."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    object: dict[str, Any]
+    """With its resourceVersion; DELETED: the last state, with the revision of the deletion."""
+    previous: dict[str, Any] | None
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Objects as they stood at one revision, in the order of their keys."""
+
+    items: list[dict[str, Any]]
+    revision: int
+    remaining: int
+    after: str
+    """Go on with this where some remain; "" at the end."""
+
+
+class Registry:
+    """See the module."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._shelf = Shelf(store)
+        self._clock = clock
+        self._admission = Admission(self._shelf, clock)
+
+    async def prepare(self) -> None:
+        """The namespaces and priority classes that every cluster has."""
+        for kind, obj in self._admission.built_in():
+            try:
+                await self.create(kind, obj)
+            except AlreadyExists:
+                continue
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
+        """The object as it stands now; `NotFound`."""
+        standing = await self._shelf.get(kind.key(namespace, name))
+        if standing is None:
+            raise not_found(kind, name)
+        return standing.object
+
+    async def list(
+        self, kind: Kind, namespace: str = "", *, limit: int = 0, after: str = "", revision: int = 0
+    ) -> Listed:
+        """The objects of a kind, of all namespaces where none is named; limit 0: all, revision 0: now."""
+        found = await self._shelf.list(
+            kind.prefix_in(namespace if kind.namespaced else ""), after=after, limit=limit, revision=revision
+        )
+        items = [self._shelf.read(entry).object for entry in found.entries]
+        last = found.entries[-1].key if found.remaining else ""
+        return Listed(items, found.revision, found.remaining, last)
+
+    async def create(self, kind: Kind, obj: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        """The object with its defaults, checked and stored; `AlreadyExists`, `Invalid`."""
+        admitted = await self._admission.admit(kind, obj)
+        return await settle(self._shelf, Create(kind, admitted, self._clock()), dry_run=dry_run)
+
+    async def create_many(self, kind: Kind, objects: Sequence[dict[str, Any]]) -> Outcomes:
+        """Each of them created, or why not, by as few transactions as the store allows."""
+        outcomes: list[Outcome | None] = [None] * len(objects)
+        wants: list[Want] = []
+        for place, obj in enumerate(objects):
+            try:
+                wants.append(Create(kind, await self._admission.admit(kind, obj), self._clock()))
+            except Refused as refusal:
+                outcomes[place] = refusal
+        settled = iter(await settle_many(self._shelf, wants))
+        return [next(settled) if outcome is None else outcome for outcome in outcomes]
+
+    async def replace(
+        self, kind: Kind, obj: dict[str, Any], *, subresource: str = "", dry_run: bool = False
+    ) -> dict[str, Any]:
+        """This state instead of the one that stands; of a stated resourceVersion only (`Conflict`)."""
+        metadata = obj["metadata"]
+        uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
+
+        def change(standing: dict[str, Any]) -> dict[str, Any]:
+            check_preconditions(kind, standing, uid, version)
+            return obj
+
+        namespace = metadata.get("namespace", "")
+        return await self.edit(
+            kind, namespace, metadata["name"], change, subresource=subresource, dry_run=dry_run
+        )
+
+    async def edit(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        change: Change,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """What `change` makes of the object: read, changed, checked, and stored if nobody was faster.
+
+        `change` gets the object read-only, returns what it is to be (None: leave it), and is called again
+        after a lost race.
+        """
+        want = Edit(kind, namespace, name, change, self._clock(), subresource)
+        return await settle(self._shelf, want, dry_run=dry_run)
+
+    async def delete(  # noqa: PLR0913
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace: int | None = None,
+        propagation: str = "Background",
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """It goes, or is marked to go: a bound pod for its grace, whatever has finalizers until they are off.
+
+        The state that it was left in is returned.
+        """
+        terms = Terms(uid, resource_version, grace, propagation)
+        return await settle(
+            self._shelf, Deletion(kind, namespace, name, terms, self._clock()), dry_run=dry_run
+        )
+
+    async def bind(
+        self,
+        namespace: str,
+        name: str,
+        node: str,
+        *,
+        uid: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """The pod goes to that node; `Conflict` where it is bound already, being deleted, or another pod."""
+        binding = Binding(namespace, name, node, uid, annotations or {})
+        return await settle(self._shelf, self.binding(binding))
+
+    async def bind_many(self, bindings: Sequence[Binding]) -> Outcomes:
+        """Each of them bound, or why not, by as few transactions as the store allows."""
+        return await settle_many(self._shelf, [self.binding(binding) for binding in bindings])
+
+    async def evict(
+        self, namespace: str, name: str, grace: int | None = None, *, uid: str = "", dry_run: bool = False
+    ) -> None:
+        """The pod is deleted if its disruption budget allows it now; else `TooManyRequests`."""
+        await evicted(self, namespace, name, Terms(uid=uid, grace=grace), dry_run=dry_run)
+
+    async def commit(self, wants: Sequence[Want]) -> Objects:
+        """All of the wants in one transaction, or none: the first refusal is raised."""
+        return await settle_together(self._shelf, wants)
+
+    async def commit_each(self, wants: Sequence[Want]) -> Outcomes:
+        """Each want for itself, by as few transactions as the store allows: the states, or why not."""
+        return await settle_many(self._shelf, wants)
+
+    async def creating(self, kind: Kind, obj: dict[str, Any]) -> Create:
+        """The want that `create` is made of, for a transaction with others."""
+        return Create(kind, await self._admission.admit(kind, obj), self._clock())
+
+    def editing(
+        self, kind: Kind, namespace: str, name: str, change: Change, *, subresource: str = ""
+    ) -> Edit:
+        """The want that `edit` is made of."""
+        return Edit(kind, namespace, name, change, self._clock(), subresource)
+
+    def deleting(self, kind: Kind, namespace: str, name: str, terms: Terms) -> Deletion:
+        """The want that `delete` is made of."""
+        return Deletion(kind, namespace, name, terms, self._clock())
+
+    def binding(self, binding: Binding) -> Edit:
+        """The want that `bind` is made of."""
+        now = self._clock()
+        return Edit(
+            POD, binding.namespace, binding.name, lambda pod: bound(pod, binding, now), now, "binding"
+        )
+
+    async def watch(
+        self, kind: Kind, namespace: str = "", after: int = 0
+    ) -> AsyncGenerator[ObjectEvent, None]:
+        """Every change after that revision, each once and in order; `Gone` where the history is too short.
+
+        Without a revision it begins with what stands, each as ADDED, and a bookmark behind them.
+        """
+        prefix = kind.prefix_in(namespace if kind.namespaced else "")
+        if not after:
+            listed = await self.list(kind, namespace)
+            for obj in listed.items:
+                yield ObjectEvent("ADDED", obj, None, int(obj["metadata"]["resourceVersion"]))
+            after = listed.revision
+            yield _bookmark(kind, after)
+        batches = self._shelf.watch(prefix, after)
+        try:
+            async for batch in batches:
+                for change in batch.changes:
+                    before = None if change.previous is None else self._shelf.read(change.previous).object
+                    if change.entry is not None:
+                        obj = self._shelf.read(change.entry).object
+                        yield ObjectEvent(
+                            "ADDED" if before is None else "MODIFIED", obj, before, change.revision
+                        )
+                    elif before is not None:
+                        last = with_version(before, change.revision)
+                        yield ObjectEvent("DELETED", last, before, change.revision)
+                if not batch.changes:
+                    yield _bookmark(kind, batch.revision)
+        finally:
+            await batches.aclose()
+
+
+def _bookmark(kind: Kind, revision: int) -> ObjectEvent:
+    obj = {
+        "kind": kind.kind,
+        "apiVersion": kind.api_version,
+        "metadata": {"resourceVersion": str(revision)},
+    }
+    return ObjectEvent("BOOKMARK", obj, None, revision)

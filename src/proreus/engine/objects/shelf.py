@@ -1,0 +1,153 @@
+"""Objects as entries of the store: encoded once, decoded once a revision, refusals in the API's words.
+
+An object stands in the store without its resourceVersion: that is the revision of its entry, and is put into
+the metadata when it is read. What has been decoded (or written) here is kept by key and revision and handed
+out again, so nobody may change what they were handed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from proreus.engine.objects.errors import Gone, Unserviceable
+from proreus.engine.store.protocol import (
+    Batch,
+    Committed,
+    Compacted,
+    Entry,
+    Listing,
+    Operation,
+    Store,
+    StoreError,
+    Unchanged,
+)
+
+MOST_BYTES_KEPT = 48 * 2**20
+"""Of encoded objects; decoded ones take several times their room."""
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An object as it stands in the store."""
+
+    object: dict[str, Any]
+    revision: int
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The newest known state of a key, and the one before (a watch tells of both)."""
+
+    newest: Standing
+    before: Standing | None
+    size: int
+    gone: bool = False
+
+
+class Shelf:
+    """See the module."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: dict[str, _Kept] = {}
+        self._size = 0
+
+    async def get(self, key: str) -> Standing | None:
+        """What stands there now."""
+        try:
+            entry = await self._store.get(key)
+        except StoreError as error:
+            raise unserviceable(error) from error
+        return None if entry is None else self.read(entry)
+
+    async def list(self, prefix: str, *, after: str, limit: int, revision: int) -> Listing:
+        """The entries under a prefix; `Gone` where that revision is too old."""
+        try:
+            return await self._store.list(prefix, after=after, limit=limit, revision=revision)
+        except Compacted as error:
+            raise Gone(f"The provided continue parameter is too old: {error}") from error
+        except StoreError as error:
+            raise unserviceable(error) from error
+
+    async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
+        """As the store does it."""
+        try:
+            return await self._store.commit(conditions, operations)
+        except StoreError as error:
+            raise unserviceable(error) from error
+
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
+        """As the store does it; `Gone` where that revision is too old."""
+        batches = self._store.watch(prefix, after)
+        try:
+            async for batch in batches:
+                yield batch
+        except Compacted as error:
+            raise Gone(f"too old resource version: {after} ({error.revision})") from error
+        except StoreError as error:
+            raise unserviceable(error) from error
+        finally:
+            close = getattr(batches, "aclose", None)
+            if close is not None:
+                await close()
+
+    def peek(self, key: str) -> Standing | None:
+        """What stood there when it was last seen: true only if a commit on that revision says so."""
+        kept = self._kept.get(key)
+        return None if kept is None or kept.gone else kept.newest
+
+    def read(self, entry: Entry) -> Standing:
+        """The object of an entry."""
+        kept = self._kept.get(entry.key)
+        if kept is not None:
+            if kept.newest.revision == entry.revision:
+                return kept.newest
+            if kept.before is not None and kept.before.revision == entry.revision:
+                return kept.before
+        standing = Standing(with_version(_decoder.decode(entry.value), entry.revision), entry.revision)
+        if kept is None or kept.newest.revision < entry.revision:
+            self.keep(entry.key, standing, len(entry.value))
+        return standing
+
+    def keep(self, key: str, standing: Standing, size: int) -> None:
+        """Remember it as the newest; the longest unchanged ones make room."""
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            kept = _Kept(standing, None, size)
+        else:
+            self._size -= kept.size
+            if kept.newest.revision < standing.revision:  # else a slower commit tells of an older one
+                kept = _Kept(standing, kept.newest, size)
+        self._kept[key] = kept
+        self._size += kept.size
+        while self._size > MOST_BYTES_KEPT:
+            oldest = next(iter(self._kept))
+            self._size -= self._kept.pop(oldest).size
+
+    def gone(self, key: str) -> None:
+        """It was deleted: nothing is planned on it any more; watches will still tell of its last state."""
+        kept = self._kept.get(key)
+        if kept is not None:
+            kept.gone = True
+
+
+def encode(obj: dict[str, Any]) -> bytes:
+    """What is stored of it; its metadata must hold no resourceVersion."""
+    return _encoder.encode(obj)
+
+
+def with_version(obj: dict[str, Any], revision: int) -> dict[str, Any]:
+    """The object with that resourceVersion; shares everything else."""
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
+
+
+def unserviceable(error: StoreError) -> Unserviceable:
+    """The store's trouble in the API's words."""
+    return Unserviceable(f"the store cannot do this now: {error}")

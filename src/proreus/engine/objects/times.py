@@ -1,0 +1,29 @@
+"""Moments as Kubernetes writes them: RFC 3339 in UTC, to the second, or to the microsecond."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+
+def timestamp(seconds: float) -> str:
+    """metav1.Time: "2026-11-16T00:47:20Z"."""
+    return _whole_second(int(seconds))
+
+
+def micro_timestamp(seconds: float) -> str:
+    """metav1.MicroTime: "2026-11-16T00:47:20.123456Z"; leases and newer events state it so."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_timestamp(text: str) -> float:
+    """Seconds since 1970 of either form; ValueError where it is neither."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} states no time zone")
+    return moment.timestamp()
+
+
+@lru_cache(maxsize=64)
+def _whole_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,203 @@
+"""What is wanted of one object, planned without I/O: to be created, changed, or deleted.
+
+The registry looks up what stands under the want's key, asks the want for its step, and commits the steps of
+many wants in one transaction, each on the condition that its object has not changed since. Where that failed
+it asks again with what stands there then, so `plan` may be called several times.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from proreus.engine.objects.errors import AlreadyExists, Conflict, NotFound
+from proreus.engine.objects.kinds import Kind
+from proreus.engine.objects.lifecycle import deletion_started, finished_deleting, first_state, next_state
+from proreus.engine.objects.shelf import Standing
+from proreus.engine.store.protocol import ABSENT
+
+Change = Callable[[dict[str, Any]], dict[str, Any] | None]
+"""From an object to what it is to be (sharing what stays); None: nothing to do. May be called repeatedly."""
+
+_NAME_ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
+_ENDING_LENGTH, _LONGEST_BASE = 5, 58
+_MOST_NAMES_TRIED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Put this object there if the key is still at `revision`."""
+
+    key: str
+    revision: int
+    object: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete the key if it is still at `revision`; this was its last state."""
+
+    key: str
+    revision: int
+    object: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """All is as it should be."""
+
+    object: dict[str, Any]
+
+
+Step = Write | Remove | Nothing
+
+
+class Want(Protocol):
+    """See the module."""
+
+    kind: Kind
+    key: str
+    absent: bool
+    """Whether it is meant to find nothing: then it is planned without looking first."""
+
+    def plan(self, standing: Standing | None) -> Step:
+        """What to do, given what stands under the key; raises `Refused`."""
+        ...
+
+
+class Create:
+    """A new object; `metadata.generateName` is given an ending until the name is free."""
+
+    absent = True
+
+    def __init__(self, kind: Kind, obj: dict[str, Any], now: float) -> None:
+        self.kind = kind
+        metadata = obj["metadata"]
+        self._generated = not metadata.get("name")
+        self._tried = 0
+        name = self._name(metadata) if self._generated else metadata["name"]
+        self._object = first_state(kind, obj, name, uid=str(uuid.uuid4()), now=now)
+        self.key = kind.key(self._object["metadata"].get("namespace", ""), name)
+
+    def plan(self, standing: Standing | None) -> Step:
+        """It comes to be, under another ending where the name is taken."""
+        metadata = self._object["metadata"]
+        if standing is not None:
+            if not self._generated or self._tried >= _MOST_NAMES_TRIED:
+                raise AlreadyExists(
+                    f'{self.kind.resource} "{metadata["name"]}" already exists',
+                    kind=self.kind.plural,
+                    name=metadata["name"],
+                )
+            name = self._name(metadata)
+            self._object = {**self._object, "metadata": {**metadata, "name": name}}
+            self.key = self.kind.key(metadata.get("namespace", ""), name)
+        return Write(self.key, ABSENT, self._object)
+
+    def _name(self, metadata: dict[str, Any]) -> str:
+        self._tried += 1
+        base = str(metadata["generateName"])[:_LONGEST_BASE]
+        return base + "".join(random.choices(_NAME_ENDINGS, k=_ENDING_LENGTH))
+
+
+@dataclass(slots=True)
+class Edit:
+    """Another state of an object that is there."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    change: Change
+    now: float
+    subresource: str = ""
+    key: str = ""
+    absent: bool = False
+
+    def __post_init__(self) -> None:
+        self.key = self.kind.key(self.namespace, self.name)
+
+    def plan(self, standing: Standing | None) -> Step:
+        """What the change makes of it, or its end where that took the last finalizer."""
+        if standing is None:
+            raise not_found(self.kind, self.name)
+        changed = self.change(standing.object)
+        if changed is None or changed is standing.object:
+            return Nothing(standing.object)
+        state = next_state(self.kind, standing.object, changed, self.subresource)
+        if state is None:
+            return Nothing(standing.object)
+        if finished_deleting(self.kind, state):
+            return Remove(self.key, standing.revision, state)
+        return Write(self.key, standing.revision, state)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How an object is to be deleted."""
+
+    uid: str = ""
+    resource_version: str = ""
+    grace: int | None = None
+    propagation: str = "Background"
+
+
+@dataclass(slots=True)
+class Deletion:
+    """An object is to go: at once, or marked so until whoever holds it lets it go."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    terms: Terms
+    now: float
+    key: str = ""
+    absent: bool = False
+
+    def __post_init__(self) -> None:
+        self.key = self.kind.key(self.namespace, self.name)
+
+    def plan(self, standing: Standing | None) -> Step:
+        """Its end, or the mark that it is to end."""
+        if standing is None:
+            raise not_found(self.kind, self.name)
+        check_preconditions(self.kind, standing.object, self.terms.uid, self.terms.resource_version)
+        state = deletion_started(
+            self.kind, standing.object, self.terms.grace, self.terms.propagation, self.now
+        )
+        if state is None:
+            return Nothing(standing.object)
+        if finished_deleting(self.kind, state):
+            return Remove(self.key, standing.revision, state)
+        return Write(self.key, standing.revision, state)
+
+
+def check_preconditions(kind: Kind, obj: dict[str, Any], uid: str, resource_version: str) -> None:
+    """The object is the one that is meant, in the state that is meant; "" asks for nothing."""
+    metadata = obj["metadata"]
+    if uid and uid != metadata["uid"]:
+        raise conflict(
+            kind,
+            metadata["name"],
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}",
+        )
+    if resource_version and resource_version != metadata["resourceVersion"]:
+        raise conflict(
+            kind,
+            metadata["name"],
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+
+
+def not_found(kind: Kind, name: str) -> NotFound:
+    """There is no object of that name."""
+    return NotFound(f'{kind.resource} "{name}" not found', kind=kind.plural, name=name)
+
+
+def conflict(kind: Kind, name: str, why: str) -> Conflict:
+    """It cannot be done to the object as it stands."""
+    return Conflict(
+        f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', kind=kind.plural, name=name
+    )
