@@ -101,7 +101,10 @@ class Asked:
             if self._raw_query:
                 try:
                     pairs = parse_qsl(
-                        self._raw_query.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"
+                        self._raw_query.decode(),
+                        keep_blank_values=True,
+                        max_num_fields=_MOST_FIELDS,
+                        errors="strict",
                     )
                 except ValueError as error:
                     raise BadRequest(f"the query cannot be read: {error}") from None
@@ -112,7 +115,9 @@ class Asked:
 
     def repeated(self, name: str) -> list[str]:
         """All values of a field of the query."""
-        pairs = parse_qsl(self._raw_query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(
+            self._raw_query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
+        )
         return [value for key, value in pairs if key == name]
 
     def flag(self, name: str) -> bool:
@@ -188,7 +193,9 @@ class Asked:
         content_type = self.content_type
         if content_type not in (types or (JSON,)):
             told = " or ".join(types or (JSON,))
-            raise UnsupportedType(f"the body of the request was in an unknown format: {content_type!r} is not {told}")
+            raise UnsupportedType(
+                f"the body of the request was in an unknown format: {content_type!r} is not {told}"
+            )
         return read_document(await self.body(), content_type)
 
     async def optional_document(self) -> Any:
@@ -223,7 +230,9 @@ def depth(value: Any) -> int:
         inner = [
             one
             for outer in level
-            for one in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
+            for one in (
+                outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
+            )
             if isinstance(one, dict | list)
         ]
         count += 1
@@ -242,7 +251,7 @@ class _Loader(yaml.SafeLoader):
 
 def _read_yaml(body: bytes) -> Any:
     try:
-        found = yaml.load(body, _Loader)  # noqa: S506 - a safe loader, made safer
+        found = yaml.load(body, _Loader)
         return _decoder.decode(msgspec.json.encode(found))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
