@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from proreus.listening.hosts import bare
 from proreus.model.errors import InputError, UsageError
 from proreus.model.files import read_regular
 from proreus.serving.admission import Admission
@@ -19,7 +20,7 @@ from proreus.serving.doors.grpc_server import GrpcDoor
 from proreus.serving.doors.http import HttpApp, HttpLimits
 from proreus.serving.doors.rest import RestApi
 from proreus.serving.doors.rest_server import RestDoor
-from proreus.serving.hosts import Visitors, bare
+from proreus.serving.hosts import Visitors
 from proreus.serving.models.live import LiveVersions
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.models.wanted import make_live
