@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from proreus.cli.cluster.decisions import ANNOTATION, decision_section
+from proreus.cli.cluster.decisions import decision_section
 from proreus.cli.cluster.documents import as_yaml
 from proreus.cli.cluster.sections import Section
+from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.kinds import DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, Kind
 from proreus.model.resources import parse_quantity
 
 _LONGEST_ANNOTATION = 200
-_HIDDEN_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration", ANNOTATION)
+_HIDDEN_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration", DECISION)
 _COUNTED = ("cpu", "memory", "nvidia.com/gpu")
 Object = dict[str, Any]
 
@@ -89,7 +90,7 @@ def _pod(pod: Object) -> list[Section]:
     state.add("Node selector", *pairs(spec.get("nodeSelector")))
     state.add("Tolerations", *map(_toleration, spec.get("tolerations") or ()))
     state.add("Nominated", status.get("nominatedNodeName"))
-    decision = decision_section((pod["metadata"].get("annotations") or {}).get(ANNOTATION, ""))
+    decision = decision_section((pod["metadata"].get("annotations") or {}).get(DECISION, ""))
     states = {item["name"]: item for item in status.get("containerStatuses") or ()}
     containers = Section("Containers", head=("NAME", "IMAGE", "REQUESTS", "STATE", "RESTARTS"))
     for container in spec.get("containers") or ():
