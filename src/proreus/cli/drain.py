@@ -22,7 +22,7 @@ from proreus.model.errors import UsageError, WorkError
 if TYPE_CHECKING:
     from proreus.cli.cluster.client import Client
 
-_DESCRIPTION = """Cordon a node and evict its pods. Disruption budgets are kept; what may not go is tried later.
+_DESCRIPTION = """Cordon a node and evict its pods. Disruption budgets are kept; what may not go yet waits.
 
 Example: proreus drain node-1 --timeout 300"""
 _NOT_FOUND, _TOO_MANY = 404, 429
