@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.console import Console
 
 from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.cluster.flags import Deciding, Nodes
 from proreus.cli.cluster.lock import only_one
 from proreus.cli.cluster.place import (
     Address,
@@ -20,12 +20,19 @@ from proreus.cli.cluster.place import (
     state_dir,
     write_kubeconfig,
 )
-from proreus.cli.cluster.running import Deciding, Nodes, run_engine
+from proreus.cli.cluster.starting import run_until_told, say
 from proreus.cli.output import new_console, write_json
-from proreus.model.errors import UsageError
+from proreus.cli.serve import told_to_end
+from proreus.listening.hosts import bare
+from proreus.model.errors import UsageError, needs_extra
 from proreus.version import __version__
 
+if TYPE_CHECKING:
+    from proreus.engine.running import Engine, EngineOptions
+
 PORT = 6480
+NODE_PREFIX = "node-"
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 _DESCRIPTION = """A cluster on this machine: API, store, agents, simulated nodes, and a live status page.
 
 What it keeps lies in a folder; the same command goes on where it was. Ctrl-C ends it.
@@ -77,7 +84,74 @@ def run(words: Sequence[str]) -> int:
     """Run a cluster until told to end."""
     arguments = parse(UpArguments, "proreus up", words, _DESCRIPTION)
     prepare(arguments.common)
-    folder = make_state_dir(state_dir(arguments.dir))
-    with only_one(folder):
-        run_engine(_options(arguments, folder), lambda port: _announce(arguments, folder, port))
+    folder = state_dir(arguments.dir)
+    with told_to_end() as ending:
+        options = _options(arguments, folder)
+        with only_one(make_state_dir(folder)):
+            say(arguments.common, "starting (the first start compiles for a minute)")
+            run_until_told(ending, options, lambda engine: _announce(arguments, folder, engine))
+            say(arguments.common, "ended; the same command goes on where it was")
     return 0
+
+
+def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
+    try:
+        from proreus.cli.cluster.options import api_options, deciding_options, node_options
+        from proreus.engine.running import EngineOptions
+    except ImportError as error:
+        raise UsageError(f"up {needs_extra('engine')} ({error})") from error
+    return EngineOptions(
+        store=_store(arguments, folder),
+        nodes=node_options(arguments.nodes, NODE_PREFIX, arguments.common.seed),
+        deciding=deciding_options(arguments.deciding),
+        api=api_options(arguments),
+    )
+
+
+def _store(arguments: UpArguments, folder: Path) -> str:
+    return arguments.store or f"sqlite:{folder.absolute() / 'cluster.db'}"
+
+
+def _announce(arguments: UpArguments, folder: Path, engine: Engine) -> None:
+    """Write the kubeconfig, and say where everything is."""
+    security = arguments.security
+    scheme = "https" if security.tls_cert is not None else "http"
+    host = _ANYWHERE.get(bare(arguments.host), arguments.host)
+    shown = f"[{bare(host)}]" if ":" in bare(host) else host
+    server = f"{scheme}://{shown}:{engine.port}"
+    config = kubeconfig_of(folder)
+    authority = "" if security.tls_cert is None else str(security.tls_cert)
+    write_kubeconfig(config, Address(server, _token(security.token_file), authority))
+    ready: dict[str, Any] = {
+        "pid": os.getpid(),
+        "api": server,
+        "page": f"{server}/",
+        "kubeconfig": str(config),
+        "store": _store(arguments, folder),
+        "nodes": arguments.nodes.nodes,
+    }
+    where = "" if arguments.dir is None else f" --dir {arguments.dir}"
+    console = new_console(arguments.common)
+    for line in (
+        f"proreus {__version__}: a cluster of {arguments.nodes.nodes} simulated nodes",
+        f"  API          {server}",
+        f"  status page  {server}/",
+        f"  kubeconfig   {config}",
+        f"  store        {ready['store']}",
+        "",
+        "In another terminal:",
+        f"  proreus apply -f examples/engine/web.yaml{where}",
+        f"  proreus get pods -o wide{where}",
+        f"  kubectl --kubeconfig {config} get nodes",
+        "Ctrl-C ends it; the same command goes on where it was.",
+    ):
+        console.print(line, soft_wrap=True, highlight=False)
+    write_json(arguments.common, ready)
+
+
+def _token(path: Path | None) -> str:
+    """The first token of an admin, for the kubeconfig; the file has been checked."""
+    if path is None:
+        return ""
+    lines = (line.split(",") for line in path.read_text().splitlines() if not line.lstrip().startswith("#"))
+    return next((parts[0].strip() for parts in lines if len(parts) == 3 and parts[2].strip() == "admin"), "")
