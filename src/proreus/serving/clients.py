@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
-
+from proreus.listening.budget import ByteBudget
 from proreus.serving.values import Refusal, Refused
 
 
-class ByteBudget:
-    """Bytes that requests may hold at once: so many in all, and half of them by one client."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self._lock = threading.Lock()
-        self._held: Counter[str] = Counter()
-        self._sum = 0
-
-    def take(self, client: str, amount: int) -> None:
-        """Hold so many bytes more; refused where they are not there to be had."""
-        with self._lock:
-            if self._sum + amount > self.total or self._held[client] + amount > self.total // 2:
-                raise Refused(
-                    Refusal.EXHAUSTED, "too much is being sent at once; send it again later", "body"
-                )
-            self._held[client] += amount
-            self._sum += amount
-
-    def give_back(self, client: str, amount: int) -> None:
-        """Hold so many bytes less."""
-        with self._lock:
-            self._sum -= amount
-            self._held[client] -= amount
-            if not self._held[client]:
-                del self._held[client]
-
-    @property
-    def held(self) -> int:
-        """Bytes held now."""
-        return self._sum
+def byte_budget(total: int) -> ByteBudget:
+    """So many bytes of requests at once; who wants more is told to come again."""
+    return ByteBudget(
+        total,
+        lambda: Refused(Refusal.EXHAUSTED, "too much is being sent at once; send it again later", "body"),
+    )

@@ -13,77 +13,103 @@ from typing import Any
 
 import msgspec
 
-from proreus.engine.api.schemas.reading import Field, Model, models
+from proreus.engine.api.schemas.words import about_definition, about_field
+from proreus.engine.objects.fields import Definition, Field, Type, definitions
 from proreus.engine.objects.kinds import KINDS, Kind
 
-_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
-_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
-_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _PLAIN: dict[str, dict[str, Any]] = {
-    _QUANTITY: {"type": "string", "description": "An amount: 500m, 1.5, 2Gi."},
-    _TIME: {"type": "string", "format": "date-time", "description": "A moment, as RFC 3339 writes it."},
-    _INT_OR_STRING: {"type": "string", "format": "int-or-string", "description": "A number, or a text."},
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {
+        "type": "string",
+        "description": "An amount: 500m, 1.5, 2Gi.",
+    },
+    f"{_META}.Time": {
+        "type": "string",
+        "format": "date-time",
+        "description": "A moment, as RFC 3339 has it.",
+    },
+    f"{_META}.MicroTime": {
+        "type": "string",
+        "format": "date-time",
+        "description": "A moment, to the microsecond.",
+    },
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
+        "type": "string",
+        "format": "int-or-string",
+        "description": "A number, or a text.",
+    },
 }
+_SCALARS: dict[str, dict[str, Any]] = {
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "format": "byte"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "number": {"type": "number", "format": "double"},
+    "any": {"type": "object"},
+}
+_SPECIAL = dict(zip(("quantity", "time", "microtime", "int-or-string"), _PLAIN, strict=True))
 _PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 _GVK = "x-kubernetes-group-version-kind"
 
 
 def schemas(prefix: str) -> dict[str, Any]:
     """All definitions; `prefix` is where references find them."""
-    return {**_PLAIN, **{name: _schema(name, model, prefix) for name, model in models().items()}}
+    return {**_PLAIN, **{_full_name(one): _schema(one, prefix) for one in definitions().values()}}
 
 
-def _schema(name: str, model: Model, prefix: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "object", "description": model.about}
-    required = [field for field, known in model.fields.items() if known.required]
+def _schema(definition: Definition, prefix: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    about = about_definition(definition.name)
+    if about:
+        schema["description"] = about
+    required = [field.name for field in definition.fields.values() if field.required]
     if required:
         schema["required"] = required
-    schema["properties"] = {field: _property(known, prefix) for field, known in model.fields.items()}
-    kinds = [kind for kind in KINDS if _full_name(kind) == name]
+    schema["properties"] = {
+        name: _property(definition.name, field, prefix) for name, field in definition.fields.items()
+    }
+    kinds = [kind for kind in KINDS if kind.kind == definition.name]
     if kinds:
         schema[_GVK] = [_gvk(kind) for kind in kinds]
     return schema
 
 
-def _property(field: Field, prefix: str) -> dict[str, Any]:
-    item = _type(field.type, prefix)
-    if not field.listed:
-        return _described(item, field.about, prefix)
-    listed = {"type": "array", "items": item, "description": field.about}
-    if field.key:
-        listed["x-kubernetes-patch-merge-key"] = field.key
-        listed["x-kubernetes-patch-strategy"] = "merge"
-    return listed
+def _property(definition: str, field: Field, prefix: str) -> dict[str, Any]:
+    found = _type(field.type, prefix)
+    about = about_field(definition, field.name)
+    if about and "$ref" in found and prefix.startswith("#/components"):
+        found = {"allOf": [found]}  # beside a reference nothing else counts in version 3
+    if about:
+        found = {**found, "description": about}
+    if field.merges:
+        found["x-kubernetes-patch-strategy"] = field.strategy
+    if field.merge:
+        found["x-kubernetes-patch-merge-key"] = field.merge
+    return found
 
 
-def _described(item: dict[str, Any], about: str, prefix: str) -> dict[str, Any]:
-    if "$ref" in item and prefix.startswith("#/components"):
-        return {"allOf": [item], "description": about}
-    return {**item, "description": about}
+def _type(type_: Type, prefix: str) -> dict[str, Any]:
+    if type_.of is not None:
+        inner = _type(type_.of, prefix)
+        return (
+            {"type": "array", "items": inner}
+            if type_.word == "[]"
+            else {"type": "object", "additionalProperties": inner}
+        )
+    if type_.definition:
+        return {"$ref": prefix + _full_name(definitions()[type_.definition])}
+    if type_.word in _SPECIAL:
+        return {"$ref": prefix + _SPECIAL[type_.word]}
+    return dict(_SCALARS[type_.word])
 
 
-def _type(name: str, prefix: str) -> dict[str, Any]:
-    match name:
-        case "string" | "boolean" | "object":
-            return {"type": name}
-        case "integer":
-            return {"type": "integer", "format": "int64"}
-        case "time":
-            return {"$ref": prefix + _TIME}
-        case "quantity":
-            return {"$ref": prefix + _QUANTITY}
-        case "intstr":
-            return {"$ref": prefix + _INT_OR_STRING}
-        case "map":
-            return {"type": "object", "additionalProperties": {"type": "string"}}
-        case "map:quantity":
-            return {"type": "object", "additionalProperties": {"$ref": prefix + _QUANTITY}}
-        case _:
-            return {"$ref": prefix + name}
+def _full_name(definition: Definition) -> str:
+    return f"{definition.package}.{definition.name}"
 
 
-def _full_name(kind: Kind) -> str:
-    return f"io.k8s.api.{(kind.group or 'core').partition('.')[0]}.{kind.version}.{kind.kind}"
+def _name_of(kind: Kind) -> str:
+    return _full_name(definitions()[kind.kind])
 
 
 def _gvk(kind: Kind) -> dict[str, str]:
@@ -133,7 +159,7 @@ def version_2() -> dict[str, Any]:
     """The document of /openapi/v2."""
     paths: dict[str, Any] = {}
     for kind in KINDS:
-        reference = {"$ref": f"#/definitions/{_full_name(kind)}"}
+        reference = {"$ref": f"#/definitions/{_name_of(kind)}"}
         for path, methods in _paths(kind):
             paths[path] = {method: _operation_2(kind, path, method, reference) for method in methods}
     return {
@@ -189,7 +215,7 @@ def version_3(path: str) -> dict[str, Any]:
     """The document of one group and version ("apis/apps/v1")."""
     paths: dict[str, Any] = {}
     for kind in groups_3()[path]:
-        reference = {"$ref": f"#/components/schemas/{_full_name(kind)}"}
+        reference = {"$ref": f"#/components/schemas/{_name_of(kind)}"}
         for place, methods in _paths(kind):
             paths[place] = {method: _operation_3(kind, place, method, reference) for method in methods}
     return {

@@ -1,151 +1,125 @@
-"""The fields of what makes pods and protects them. How a line is read: see `reading`."""
+"""What is said of the fields of what makes pods and protects them. How a line is read: see `words`."""
 
 WORKLOADS = """
-io.k8s.api.apps.v1.Deployment: Pods of which so many are kept running, and replaced step by step.
-  apiVersion string The version of the kind.
-  kind string The kind of the object.
-  metadata ObjectMeta Name, labels and the like.
-  spec DeploymentSpec How many of which pods.
-  status DeploymentStatus How far it is.
+Deployment: Pods of which so many are kept running, and replaced step by step.
+  spec How many of which pods.
+  status How far it is.
 
-io.k8s.api.apps.v1.DeploymentSpec: How many of which pods.
-  minReadySeconds integer Seconds that a pod must be ready to count.
-  paused boolean Whether changes wait.
-  progressDeadlineSeconds integer Seconds without progress that count as failure.
-  replicas integer How many.
-  revisionHistoryLimit integer Older revisions that are kept.
-  selector* LabelSelector Its pods, by their labels.
-  strategy DeploymentStrategy How pods are replaced.
-  template* PodTemplateSpec The pods.
+DeploymentSpec: How many of which pods.
+  minReadySeconds Seconds that a pod must be ready to count.
+  paused Whether changes wait.
+  progressDeadlineSeconds Seconds without progress that count as failure.
+  replicas How many.
+  revisionHistoryLimit Older revisions that are kept.
+  selector Its pods, by their labels.
+  strategy How pods are replaced.
+  template The pods.
 
-io.k8s.api.apps.v1.DeploymentStrategy: How pods are replaced.
-  rollingUpdate RollingUpdateDeployment How many at a time.
-  type string RollingUpdate or Recreate.
+DeploymentStrategy: How pods are replaced.
+  rollingUpdate How many at a time.
+  type RollingUpdate or Recreate.
 
-io.k8s.api.apps.v1.RollingUpdateDeployment: How many at a time.
-  maxSurge intstr So many more than asked for, or a share.
-  maxUnavailable intstr So many fewer than asked for, or a share.
+RollingUpdateDeployment: How many at a time.
+  maxSurge So many more than asked for, or a share.
+  maxUnavailable So many fewer than asked for, or a share.
 
-io.k8s.api.apps.v1.DeploymentStatus: How far a Deployment is.
-  availableReplicas integer Pods that have been ready for long enough.
-  collisionCount integer Names that were taken.
-  conditions [DeploymentCondition] key=type What is true of it.
-  observedGeneration integer The generation that this is about.
-  readyReplicas integer Pods that are ready.
-  replicas integer Pods in all.
-  terminatingReplicas integer Pods that are going.
-  unavailableReplicas integer Pods that are missing yet.
-  updatedReplicas integer Pods of the newest template.
+DeploymentStatus: How far a Deployment is.
+  availableReplicas Pods that have been ready for long enough.
+  collisionCount Names that were taken.
+  conditions What is true of it.
+  observedGeneration The generation that this is about.
+  readyReplicas Pods that are ready.
+  replicas Pods in all.
+  terminatingReplicas Pods that are going.
+  unavailableReplicas Pods that are missing yet.
+  updatedReplicas Pods of the newest template.
 
-io.k8s.api.apps.v1.DeploymentCondition: Something that is true of a Deployment, or not.
-  lastTransitionTime time When it changed.
-  lastUpdateTime time When it was told last.
-  message string Why, for people.
-  reason string Why, in a word.
-  status* string True, False or Unknown.
-  type* string What.
+DeploymentCondition: Something that is true of a Deployment, or not.
+  lastTransitionTime When it changed.
+  lastUpdateTime When it was told last.
+  message Why, for people.
+  reason Why, in a word.
+  status True, False or Unknown.
+  type What.
 
-io.k8s.api.apps.v1.ReplicaSet: Pods of which so many are kept running.
-  apiVersion string The version of the kind.
-  kind string The kind of the object.
-  metadata ObjectMeta Name, labels and the like.
-  spec ReplicaSetSpec How many of which pods.
-  status ReplicaSetStatus How far it is.
+ReplicaSet: Pods of which so many are kept running.
+  spec How many of which pods.
+  status How far it is.
 
-io.k8s.api.apps.v1.ReplicaSetSpec: How many of which pods.
-  minReadySeconds integer Seconds that a pod must be ready to count.
-  replicas integer How many.
-  selector* LabelSelector Its pods, by their labels.
-  template PodTemplateSpec The pods.
+ReplicaSetSpec: How many of which pods.
+  minReadySeconds Seconds that a pod must be ready to count.
+  replicas How many.
+  selector Its pods, by their labels.
+  template The pods.
 
-io.k8s.api.apps.v1.ReplicaSetStatus: How far a ReplicaSet is.
-  availableReplicas integer Pods that have been ready for long enough.
-  conditions [object] key=type What is true of it.
-  fullyLabeledReplicas integer Pods with all labels of the template.
-  observedGeneration integer The generation that this is about.
-  readyReplicas integer Pods that are ready.
-  replicas* integer Pods in all.
-  terminatingReplicas integer Pods that are going.
+ReplicaSetStatus: How far a ReplicaSet is.
+  availableReplicas Pods that have been ready for long enough.
+  conditions What is true of it.
+  fullyLabeledReplicas Pods with all labels of the template.
+  observedGeneration The generation that this is about.
+  readyReplicas Pods that are ready.
+  replicas Pods in all.
+  terminatingReplicas Pods that are going.
 
-io.k8s.api.batch.v1.Job: Pods that run until so many have succeeded.
-  apiVersion string The version of the kind.
-  kind string The kind of the object.
-  metadata ObjectMeta Name, labels and the like.
-  spec JobSpec How many of which pods.
-  status JobStatus How far it is.
+Job: Pods that run until so many have succeeded.
+  spec How many of which pods.
+  status How far it is.
 
-io.k8s.api.batch.v1.JobSpec: How many of which pods.
-  activeDeadlineSeconds integer Seconds after which it is failed.
-  backoffLimit integer Failures before it is failed.
-  backoffLimitPerIndex integer The same, for each index.
-  completionMode string NonIndexed or Indexed.
-  completions integer Successes that are wanted.
-  managedBy string Who takes care of it.
-  manualSelector boolean Whether the selector is the user's.
-  maxFailedIndexes integer Failed indexes before it is failed.
-  parallelism integer Pods at a time.
-  podFailurePolicy object What failures mean.
-  podReplacementPolicy string When pods are replaced.
-  selector LabelSelector Its pods; set by the API.
-  successPolicy object What success means.
-  suspend boolean Whether it waits.
-  template* PodTemplateSpec The pods.
-  ttlSecondsAfterFinished integer Seconds that it is kept after its end.
+JobSpec: How many of which pods.
+  activeDeadlineSeconds Seconds after which it is failed.
+  backoffLimit Failures before it is failed.
+  backoffLimitPerIndex The same, for each index.
+  completionMode NonIndexed or Indexed.
+  completions Successes that are wanted.
+  managedBy Who takes care of it.
+  manualSelector Whether the selector is the user's.
+  maxFailedIndexes Failed indexes before it is failed.
+  parallelism Pods at a time.
+  podFailurePolicy What failures mean.
+  podReplacementPolicy When pods are replaced.
+  selector Its pods; set by the API.
+  successPolicy What success means.
+  suspend Whether it waits.
+  template The pods.
+  ttlSecondsAfterFinished Seconds that it is kept after its end.
 
-io.k8s.api.batch.v1.JobStatus: How far a Job is.
-  active integer Pods that run.
-  completedIndexes string Indexes that have succeeded.
-  completionTime time When it was done.
-  conditions [JobCondition] key=type What is true of it.
-  failed integer Pods that failed.
-  failedIndexes string Indexes that have failed.
-  ready integer Pods that are ready.
-  startTime time When it was taken on.
-  succeeded integer Pods that succeeded.
-  terminating integer Pods that are going.
-  uncountedTerminatedPods object Pods whose end is not counted yet.
+JobStatus: How far a Job is.
+  active Pods that run.
+  completedIndexes Indexes that have succeeded.
+  completionTime When it was done.
+  conditions What is true of it.
+  failed Pods that failed.
+  failedIndexes Indexes that have failed.
+  ready Pods that are ready.
+  startTime When it was taken on.
+  succeeded Pods that succeeded.
+  terminating Pods that are going.
+  uncountedTerminatedPods Pods whose end is not counted yet.
 
-io.k8s.api.batch.v1.JobCondition: Something that is true of a Job, or not.
-  lastProbeTime time When it was looked at.
-  lastTransitionTime time When it changed.
-  message string Why, for people.
-  reason string Why, in a word.
-  status* string True, False or Unknown.
-  type* string What.
+JobCondition: Something that is true of a Job, or not.
+  lastProbeTime When it was looked at.
+  lastTransitionTime When it changed.
+  message Why, for people.
+  reason Why, in a word.
+  status True, False or Unknown.
+  type What.
 
-io.k8s.api.policy.v1.PodDisruptionBudget: How many of some pods may be away at a time.
-  apiVersion string The version of the kind.
-  kind string The kind of the object.
-  metadata ObjectMeta Name, labels and the like.
-  spec PodDisruptionBudgetSpec Which pods, and how many.
-  status PodDisruptionBudgetStatus How many may go now.
+PodDisruptionBudget: How many of some pods may be away at a time.
+  spec Which pods, and how many.
+  status How many may go now.
 
-io.k8s.api.policy.v1.PodDisruptionBudgetSpec: Which pods, and how many.
-  maxUnavailable intstr So many may be away, or a share.
-  minAvailable intstr So many must stay, or a share.
-  selector LabelSelector The pods, by their labels.
-  unhealthyPodEvictionPolicy string Whether pods that are not ready may always go.
+PodDisruptionBudgetSpec: Which pods, and how many.
+  maxUnavailable So many may be away, or a share.
+  minAvailable So many must stay, or a share.
+  selector The pods, by their labels.
+  unhealthyPodEvictionPolicy Whether pods that are not ready may always go.
 
-io.k8s.api.policy.v1.PodDisruptionBudgetStatus: How many may go now.
-  conditions [Condition] key=type What is true of it.
-  currentHealthy* integer Pods that are ready.
-  desiredHealthy* integer Pods that must be.
-  disruptedPods object Pods that are going, and since when.
-  disruptionsAllowed* integer Pods that may go now.
-  expectedPods* integer Pods in all.
-  observedGeneration integer The generation that this is about.
-
-io.k8s.api.autoscaling.v1.Scale: How many, of whatever has replicas.
-  apiVersion string The version of the kind.
-  kind string The kind of the object.
-  metadata ObjectMeta Name, labels and the like.
-  spec ScaleSpec How many are wanted.
-  status ScaleStatus How many there are.
-
-io.k8s.api.autoscaling.v1.ScaleSpec: How many are wanted.
-  replicas integer The number.
-
-io.k8s.api.autoscaling.v1.ScaleStatus: How many there are.
-  replicas* integer The number.
-  selector string Its pods, by their labels.
+PodDisruptionBudgetStatus: How many may go now.
+  conditions What is true of it.
+  currentHealthy Pods that are ready.
+  desiredHealthy Pods that must be.
+  disruptedPods Pods that are going, and since when.
+  disruptionsAllowed Pods that may go now.
+  expectedPods Pods in all.
+  observedGeneration The generation that this is about.
 """
