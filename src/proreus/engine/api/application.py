@@ -28,7 +28,7 @@ from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.protocol import PodLogs
 
-_PROTOBUF = b"application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OPENAPI_2 = "proto-openapi.spec.v2"
 
 
@@ -79,7 +79,11 @@ def create_app(
         return checked
 
     async def ready(_: Asked) -> Answer:
-        return Reply(b"ok", media_type=b"text/plain") if around.ready() else Reply(b"not yet", 503, b"text/plain")
+        return (
+            Reply(b"ok", media_type=b"text/plain")
+            if around.ready()
+            else Reply(b"not yet", 503, b"text/plain")
+        )
 
     async def alive(_: Asked) -> Answer:
         return Reply(b"ok", media_type=b"text/plain")
@@ -91,8 +95,8 @@ def create_app(
         raise NotFound("the server could not find the requested resource")
 
     routes: list[BaseRoute] = [
-        Mount("/api", app=gate.around(objects.answer)),
-        Mount("/apis", app=gate.around(objects.answer)),
+        *(Mount(path, app=gate.around(objects.answer)) for path in ("/api", "/apis")),
+        *(Route(path, gate.around(objects.answer)) for path in ("/api", "/apis")),
         Route("/version", gate.around(reading(version))),
         Route("/healthz", gate.around(reading(alive))),
         Route("/livez", gate.around(reading(alive))),

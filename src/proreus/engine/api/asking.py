@@ -13,6 +13,7 @@ import yaml
 from proreus.engine.api.identities import ON_THIS_MACHINE, Identity
 from proreus.engine.api.options import ApiLimits
 from proreus.engine.api.status import TooLarge, TooSlow, UnsupportedType
+from proreus.engine.api.wire import reading as protobuf
 from proreus.engine.objects.errors import BadRequest
 from proreus.listening.budget import ByteBudget
 from proreus.listening.clients import client_of
@@ -191,6 +192,10 @@ class Asked:
     async def document(self, *types: str) -> Any:
         """The body as JSON (or YAML), of one of these media types; None where it is empty."""
         content_type = self.content_type
+        if not content_type and not types and not self.agent.startswith(b"Mozilla/"):
+            content_type = JSON  # older kubectl do not say; a browser always can
+        if not types and content_type == protobuf.MEDIA_TYPE:
+            return protobuf.read_protobuf(await self.body())
         if content_type not in (types or (JSON,)):
             told = " or ".join(types or (JSON,))
             raise UnsupportedType(
@@ -203,6 +208,8 @@ class Asked:
         body = await self.body()
         if not body:
             return None
+        if self.content_type == protobuf.MEDIA_TYPE:
+            return protobuf.read_protobuf(body)
         if self.content_type not in (JSON, ""):
             raise UnsupportedType(f"the body is {self.content_type!r}, not {JSON}")
         return read_document(body, JSON)

@@ -121,9 +121,9 @@ class ObjectDoor:
                 return "create", parts.eviction
             case "log", "GET" if kind is POD:
                 return "get", parts.log
-            case ("binding" | "eviction" | "log"), _ if kind is POD:
+            case (("binding" | "eviction" | "log"), _) if kind is POD:
                 raise MethodNotAllowed(f"the server does not allow {method} on {target.resource}")
-            case ("status" | "scale"), _ if kind.status:
+            case (("status" | "scale"), _) if kind.status:
                 raise MethodNotAllowed(f"the server does not allow {method} on {target.resource}")
             case _:
                 raise NotFound("the server could not find the requested resource")

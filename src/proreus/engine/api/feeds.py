@@ -1,8 +1,8 @@
 """Changes of objects, read from the store once a kind and told to all who watch it.
 
-A feed remembers the last changes of its kind, so that a watch that begins a little earlier goes on from there;
-one that begins long before reads the store for itself. A watcher has a bounded queue: one that does not keep
-up is cut and lists again, whatever the others do.
+A feed remembers the last changes of its kind, so that a watch that begins a little earlier goes on from
+there; one that begins long before reads the store for itself. A watcher has a bounded queue: one that does
+not keep up is cut and lists again, whatever the others do.
 """
 
 from __future__ import annotations

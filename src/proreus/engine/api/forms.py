@@ -46,7 +46,9 @@ class Form:
             case Shape.METADATA:
                 return self._metadata(obj)
             case Shape.TABLE:
-                return self._table(kind, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
+                return self._table(
+                    kind, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+                )
 
     def many(self, kind: Kind, items: list[dict[str, Any]], metadata: dict[str, Any]) -> dict[str, Any]:
         """A list of objects."""

@@ -80,9 +80,7 @@ class Gate:
                 self._leave(asked)
         await self._finish(asked, answer, began, receive, send)
 
-    async def _finish(
-        self, asked: Asked, answer: Answer, began: float, receive: Receive, send: Send
-    ) -> None:
+    async def _finish(self, asked: Asked, answer: Answer, began: float, receive: Receive, send: Send) -> None:
         verb = asked.doing or asked.method.lower()
         if isinstance(answer, Stream):
             self.counts.requests[verb, 200] += 1

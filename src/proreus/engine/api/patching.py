@@ -8,7 +8,7 @@ from proreus.engine.api.asking import Asked
 from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Header
 from proreus.engine.api.unknown import field_warnings
-from proreus.engine.objects.errors import BadRequest, NotFound
+from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.patch.json_patch import json_patched
 from proreus.engine.objects.patch.merge import merge_patched
@@ -66,3 +66,7 @@ def _check_same(kind: Kind, standing: dict[str, Any], state: Any) -> None:
     for name in ("name", "namespace"):
         if state["metadata"].get(name) != standing["metadata"].get(name):
             raise BadRequest(f"metadata.{name} cannot be patched")
+
+
+async def _applied(registry, target, asked, patch):
+    raise BadRequest("not yet")

@@ -96,4 +96,3 @@ class _Server(uvicorn.Server):
         for task in self._tasks:
             task.cancel()
         await super().shutdown(sockets)
-

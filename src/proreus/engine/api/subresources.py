@@ -70,7 +70,9 @@ class Subresources:
             raise BadRequest("metadata.annotations is not a map of strings")
         if not asked.dry_run:
             await self._registry.bind(target.namespace, name, node["name"], uid=uid, annotations=annotations)
-        return Reply.of({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+        return Reply.of(
+            {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
+        )
 
     async def eviction(self, target: Target, asked: Asked) -> Answer:
         """A pod is asked to go, as far as its disruption budget allows."""
@@ -84,7 +86,9 @@ class Subresources:
             raise BadRequest("deleteOptions.preconditions.uid is not a string")
         dry_run = asked.dry_run or options.get("dryRun") == ["All"]
         await self._registry.evict(target.namespace, target.name, grace, uid=uid, dry_run=dry_run)
-        return Reply.of({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+        return Reply.of(
+            {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
+        )
 
     async def log(self, target: Target, asked: Asked) -> Answer:
         """What a container has written."""
@@ -107,7 +111,9 @@ class Subresources:
         return Stream(_from(first, lines), b"text/plain; charset=utf-8")
 
 
-async def _first_line_read(logs: PodLogs, pod: Mapping[str, Any], wanted: LogWanted) -> AsyncGenerator[bytes, None]:
+async def _first_line_read(
+    logs: PodLogs, pod: Mapping[str, Any], wanted: LogWanted
+) -> AsyncGenerator[bytes, None]:
     """An empty piece once the runtime has agreed, then the lines."""
     left = wanted.limit_bytes
     begun = False
@@ -154,13 +160,18 @@ def _container(pod: Mapping[str, Any], name: str) -> str:
 def scale_of(kind: Kind, obj: Mapping[str, Any]) -> dict[str, Any]:
     """The Scale of whatever has replicas."""
     metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
-    kept = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
+    kept = {
+        key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    }
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": kept,
         "spec": {"replicas": spec.get("replicas", 1)},
-        "status": {"replicas": status.get("replicas", 0), "selector": _selector_text(spec.get("selector") or {})},
+        "status": {
+            "replicas": status.get("replicas", 0),
+            "selector": _selector_text(spec.get("selector") or {}),
+        },
     }
 
 
