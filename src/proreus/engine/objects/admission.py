@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from proreus.engine.objects.errors import BadRequest, Cause, Forbidden
-from proreus.engine.objects.kinds import NAMESPACE, PRIORITY_CLASS, Kind
-from proreus.engine.objects.lifecycle import invalid
+from proreus.engine.objects.errors import BadRequest, Cause
+from proreus.engine.objects.kinds import NAMESPACE, POD, PRIORITY_CLASS, Kind
+from proreus.engine.objects.refusals import forbidden, invalid, not_found
 from proreus.engine.objects.shelf import Shelf, Standing
-from proreus.engine.objects.wants import not_found
+from proreus.engine.objects.structure import shaped
 
 _TRUSTED_SECONDS = 1.0
 """So long a namespace or a priority class is believed to be as it was last read."""
@@ -35,6 +35,8 @@ class Admission:
     def __init__(self, shelf: Shelf, clock: Callable[[], float]) -> None:
         self._shelf, self._clock = shelf, clock
         self._read_at: dict[str, float] = {}
+        self._priorities: dict[str, dict[str, Any]] = {}
+        self._priorities_read_at: float | None = None
 
     def built_in(self) -> list[tuple[Kind, dict[str, Any]]]:
         """The objects that every cluster begins with."""
@@ -47,20 +49,26 @@ class Admission:
 
     async def admit(self, kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
         """The object as it may be created: named, in a namespace that takes it, with its priority."""
-        metadata = obj.get("metadata")
-        if not isinstance(metadata, dict):
-            raise BadRequest("metadata: a map is required", kind=kind.kind)
+        obj = shaped(kind, obj).object
+        metadata = obj.get("metadata", {})
         if not metadata.get("name") and not metadata.get("generateName"):
             cause = Cause(
                 "metadata.name", "Required value: name or generateName is required", "FieldValueRequired"
             )
             raise invalid(kind, "", (cause,))
+        if metadata.get("resourceVersion"):
+            raise BadRequest("resourceVersion should not be set on objects to be created", kind=kind.kind)
         if kind.namespaced:
             metadata = {**metadata, "namespace": metadata.get("namespace") or "default"}
             await self._check_namespace(kind, metadata)
-        else:
+        elif "namespace" in metadata:
             metadata = {key: value for key, value in metadata.items() if key != "namespace"}
-        return {**obj, "metadata": metadata}
+        admitted = {**obj, "metadata": metadata}
+        return await self._with_priority(admitted) if kind is POD else admitted
+
+    def forget_priorities(self) -> None:
+        """A priority class was written here: read them again."""
+        self._priorities_read_at = None
 
     async def _check_namespace(self, kind: Kind, metadata: dict[str, Any]) -> None:
         name = metadata["namespace"]
@@ -68,18 +76,49 @@ class Admission:
         if namespace is None:
             raise not_found(NAMESPACE, name)
         if namespace.object.get("status", {}).get("phase") == "Terminating":
-            named = metadata.get("name", metadata.get("generateName", ""))
-            raise Forbidden(
-                f'{kind.resource} "{named}" is forbidden: unable to create new content in namespace {name} '
-                "because it is being terminated",
-                kind=kind.plural,
-                name=named,
-                causes=(
-                    Cause(
-                        "metadata.namespace", f"namespace {name} is being terminated", "NamespaceTerminating"
-                    ),
-                ),
+            cause = Cause(
+                "metadata.namespace", f"namespace {name} is being terminated", "NamespaceTerminating"
             )
+            raise forbidden(
+                kind,
+                metadata.get("name", metadata.get("generateName", "")),
+                f"unable to create new content in namespace {name} because it is being terminated",
+                (cause,),
+            )
+
+    async def _with_priority(self, pod: dict[str, Any]) -> dict[str, Any]:
+        """The pod with the priority of its class, or of the class that is everybody's default."""
+        spec = pod.get("spec", {})
+        named, name = spec.get("priorityClassName", ""), pod["metadata"].get("name", "")
+        classes = await self._classes(named)
+        chosen = classes.get(named) if named else _default_class(classes)
+        if named and chosen is None:
+            raise forbidden(POD, name, f"no PriorityClass with name {named} was found")
+        value = chosen["value"] if chosen else 0
+        if spec.get("priority", value) != value:
+            raise forbidden(
+                POD,
+                name,
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+                f"priority admission controller computed {value} from the given PriorityClass name",
+            )
+        policy = (chosen or {}).get("preemptionPolicy", "PreemptLowerPriority")
+        decided = {"priority": value, "preemptionPolicy": spec.get("preemptionPolicy", policy)}
+        if chosen and not named:
+            decided["priorityClassName"] = chosen["metadata"]["name"]
+        return {**pod, "spec": {**spec, **decided}}
+
+    async def _classes(self, named: str) -> dict[str, dict[str, Any]]:
+        """All priority classes, read not longer ago than is trusted; again where that one is missing."""
+        now = self._clock()
+        read_at = self._priorities_read_at
+        trusted = read_at is not None and 0 <= now - read_at < _TRUSTED_SECONDS
+        if not trusted or (named and named not in self._priorities):
+            listed = await self._shelf.list(PRIORITY_CLASS.prefix, after="", limit=0, revision=0)
+            objects = [self._shelf.read(entry).object for entry in listed.entries]
+            self._priorities = {one["metadata"]["name"]: one for one in objects}
+            self._priorities_read_at = now
+        return self._priorities
 
     async def _recent(self, key: str) -> Standing | None:
         """What stands there, read not longer ago than is trusted."""
@@ -89,3 +128,9 @@ class Admission:
             return remembered
         self._read_at[key] = now
         return await self._shelf.get(key)
+
+
+def _default_class(classes: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+    """The lowest of those that say they are the default, as Kubernetes chooses."""
+    stated = [one for one in classes.values() if one.get("globalDefault")]
+    return min(stated, key=lambda one: (one["value"], one["metadata"]["name"]), default=None)

@@ -8,8 +8,8 @@ from typing import Any
 
 from proreus.engine.objects.errors import Conflict
 from proreus.engine.objects.kinds import POD
+from proreus.engine.objects.refusals import check_preconditions
 from proreus.engine.objects.times import timestamp
-from proreus.engine.objects.wants import check_preconditions
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from proreus.engine.objects.errors import Cause, Invalid
 from proreus.engine.objects.kinds import (
     BUDGET,
     DEPLOYMENT,
@@ -17,11 +16,17 @@ from proreus.engine.objects.kinds import (
     REPLICA_SET,
     Kind,
 )
+from proreus.engine.objects.refusals import check_preconditions, forbidden, invalid
+from proreus.engine.objects.rules.pods import quality_of_service
+from proreus.engine.objects.rules.table import causes_against, causes_against_update, defaulted
+from proreus.engine.objects.rules.workloads import labelled_job
+from proreus.engine.objects.structure import shaped
 from proreus.engine.objects.times import timestamp
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _WITH_GENERATION = frozenset({POD, DEPLOYMENT, REPLICA_SET, JOB, BUDGET})
 _DEFAULT_GRACE = 30
+_KEPT_NAMESPACES = ("default", "kube-system", "kube-public")
 _FINALIZER_OF = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 _SYSTEM_METADATA = (
     "uid",
@@ -47,11 +52,17 @@ def first_state(kind: Kind, obj: dict[str, Any], name: str, *, uid: str, now: fl
     state = {**obj, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     if kind.status and kind is not NODE:  # a node comes with what it is; of the others it is to be found out
         state.pop("status", None)
+    state = defaulted(kind, state)
+    causes = causes_against(kind, state)
+    if causes:
+        raise invalid(kind, name, causes)
     if kind is POD:
-        state["status"] = {"phase": "Pending"}
+        state["status"] = {"phase": "Pending", "qosClass": quality_of_service(state["spec"])}
     elif kind is NAMESPACE:
         state["spec"] = {"finalizers": ["kubernetes"]}
         state["status"] = {"phase": "Active"}
+    elif kind is JOB:
+        state = labelled_job(state)
     return state
 
 
@@ -63,30 +74,56 @@ def next_state(
     Through a subresource only its own part is written, and otherwise all but the status.
     """
     before = old["metadata"]
-    metadata = _kept_metadata(before, new.get("metadata", {}))
+    known = subresource == "binding"  # made here, by a function that knows what a pod looks like
+    asked = new if known else shaped(kind, new).object
+    stated = asked.get("metadata", {})
+    check_preconditions(kind, old, stated.get("uid", ""), stated.get("resourceVersion", ""))
+    metadata = _kept_metadata(before, stated)
     match subresource:
         case "":
-            state = {**new, "metadata": metadata}
+            state = defaulted(kind, {**asked, "metadata": metadata})
             if kind.status:
                 _take(state, old, "status")
             if kind is NAMESPACE:
                 _take(state, old, "spec")
+            if kind is POD:
+                state["spec"] = _with_priority(old["spec"], state["spec"])
         case "status":
             metadata = {**before, **_only(metadata, "annotations", "managedFields")}
             state = {**old, "metadata": metadata}
-            _take(state, new, "status")
+            _take(state, asked, "status")
         case "finalize":
-            state = {**old, "metadata": metadata, "spec": new.get("spec", {})}
+            state = {**old, "metadata": metadata, "spec": asked.get("spec", {})}
         case _:
-            state = {**new, "metadata": metadata}
+            state = {**asked, "metadata": metadata}
     state["apiVersion"], state["kind"] = kind.api_version, kind.kind
     metadata.pop("resourceVersion", None)
+    state["metadata"].pop("resourceVersion", None)
     counted = kind in _WITH_GENERATION and subresource not in ("status", "binding")
     if counted and state.get("spec") != old.get("spec"):
-        metadata["generation"] = before.get("generation", 0) + 1
+        state["metadata"]["generation"] = before.get("generation", 0) + 1
     if state == {**old, "metadata": {k: v for k, v in before.items() if k != "resourceVersion"}}:
         return None
+    if not known and (subresource != "status" or kind is NODE):
+        causes = causes_against_update(
+            kind, old, {**state, "metadata": {**state["metadata"], **_named(stated)}}
+        )
+        if causes:
+            raise invalid(kind, before["name"], causes)
     return state
+
+
+def _named(stated: dict[str, Any]) -> dict[str, Any]:
+    """The name that was asked for, to be held against the one that stands."""
+    return {key: stated[key] for key in ("name", "namespace") if stated.get(key)}
+
+
+def _with_priority(before: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """What was found out at the pod's creation holds where an update does not state it."""
+    kept: dict[str, Any] = {
+        key: before[key] for key in ("priority", "preemptionPolicy") if key in before and key not in asked
+    }
+    return {**asked, **kept} if kept else asked
 
 
 def deletion_started(
@@ -94,6 +131,8 @@ def deletion_started(
 ) -> dict[str, Any] | None:
     """The object marked for deletion; None where it is marked already and this adds nothing."""
     before = old["metadata"]
+    if kind is NAMESPACE and before["name"] in _KEPT_NAMESPACES:
+        raise forbidden(kind, before["name"], "this namespace may not be deleted")
     seconds = _grace(kind, old, grace)
     finalizers = [one for one in before.get("finalizers", ()) if one not in (FOREGROUND, ORPHAN)]
     if propagation in _FINALIZER_OF:
@@ -165,11 +204,3 @@ def _take(state: dict[str, Any], source: dict[str, Any], key: str) -> None:
 
 def _only(metadata: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: metadata[key] for key in keys if key in metadata}
-
-
-def invalid(kind: Kind, name: str, causes: tuple[Cause, ...]) -> Invalid:
-    """The fields that are wrong, as the API server lists them."""
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-    shown = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    return Invalid(f'{shown} "{name}" is invalid: {listed}', kind=kind.kind, name=name, causes=causes)

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from proreus.engine.objects.admission import Admission
 from proreus.engine.objects.binding import Binding, bound
-from proreus.engine.objects.errors import AlreadyExists, Refused
-from proreus.engine.objects.eviction import evicted
-from proreus.engine.objects.kinds import POD, Kind
+from proreus.engine.objects.errors import AlreadyExists, BadRequest, Refused
+from proreus.engine.objects.eviction import wants_of_eviction
+from proreus.engine.objects.kinds import POD, PRIORITY_CLASS, Kind
+from proreus.engine.objects.refusals import not_found
 from proreus.engine.objects.shelf import Shelf, with_version
 from proreus.engine.objects.transactions import (
     Objects,
@@ -33,8 +34,6 @@ from proreus.engine.objects.wants import (
     Edit,
     Terms,
     Want,
-    check_preconditions,
-    not_found,
 )
 from proreus.engine.store.protocol import Store, Unchanged
 
@@ -99,8 +98,8 @@ class Registry:
 
     async def create(self, kind: Kind, obj: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """The object with its defaults, checked and stored; `AlreadyExists`, `Invalid`."""
-        admitted = await self._admission.admit(kind, obj)
-        return await settle(self._shelf, Create(kind, admitted, self._clock()), dry_run=dry_run)
+        want = await self.creating(kind, obj)
+        return await settle(self._shelf, want, dry_run=dry_run)
 
     async def create_many(self, kind: Kind, objects: Sequence[dict[str, Any]]) -> Outcomes:
         """Each of them created, or why not, by as few transactions as the store allows."""
@@ -108,7 +107,7 @@ class Registry:
         wants: list[Want] = []
         for place, obj in enumerate(objects):
             try:
-                wants.append(Create(kind, await self._admission.admit(kind, obj), self._clock()))
+                wants.append(await self.creating(kind, obj))
             except Refused as refusal:
                 outcomes[place] = refusal
         settled = iter(await settle_many(self._shelf, wants))
@@ -118,16 +117,12 @@ class Registry:
         self, kind: Kind, obj: dict[str, Any], *, subresource: str = "", dry_run: bool = False
     ) -> dict[str, Any]:
         """This state instead of the one that stands; of a stated resourceVersion only (`Conflict`)."""
-        metadata = obj["metadata"]
-        uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
-
-        def change(standing: dict[str, Any]) -> dict[str, Any]:
-            check_preconditions(kind, standing, uid, version)
-            return obj
-
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+            raise BadRequest("metadata.name: a name is required", kind=kind.kind)
         namespace = metadata.get("namespace", "")
         return await self.edit(
-            kind, namespace, metadata["name"], change, subresource=subresource, dry_run=dry_run
+            kind, namespace, metadata["name"], lambda _: obj, subresource=subresource, dry_run=dry_run
         )
 
     async def edit(
@@ -189,8 +184,14 @@ class Registry:
     async def evict(
         self, namespace: str, name: str, grace: int | None = None, *, uid: str = "", dry_run: bool = False
     ) -> None:
-        """The pod is deleted if its disruption budget allows it now; else `TooManyRequests`."""
-        await evicted(self, namespace, name, Terms(uid=uid, grace=grace), dry_run=dry_run)
+        """The pod is deleted if its disruption budgets allow it now; else `TooManyRequests`."""
+        terms = Terms(uid=uid, grace=grace)
+        wants = await wants_of_eviction(self, namespace, name, terms, self._clock())
+        if dry_run:
+            for want in wants:
+                await settle(self._shelf, want, dry_run=True)
+        else:
+            await settle_together(self._shelf, wants)
 
     async def commit(self, wants: Sequence[Want]) -> Objects:
         """All of the wants in one transaction, or none: the first refusal is raised."""
@@ -205,6 +206,8 @@ class Registry:
 
     async def creating(self, kind: Kind, obj: dict[str, Any]) -> Create:
         """The want that `create` is made of, for a transaction with others."""
+        if kind is PRIORITY_CLASS:
+            self._admission.forget_priorities()
         return Create(kind, await self._admission.admit(kind, obj), self._clock())
 
     def editing(

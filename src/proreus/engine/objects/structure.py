@@ -47,6 +47,13 @@ class Shaped:
 
 def shaped(kind: Kind, obj: dict[str, Any]) -> Shaped:
     """The object with known fields only; `BadRequest` where one is of the wrong type. It stays as it is."""
+    stated = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
+    if stated != (kind.api_version, kind.kind):
+        raise BadRequest(
+            f"the API version and kind in the data ({stated[0]}, {stated[1]}) do not match the expected ones "
+            f"({kind.api_version}, {kind.kind})",
+            kind=kind.kind,
+        )
     try:
         msgspec.convert(obj, _struct(kind.kind))
     except msgspec.ValidationError:

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from proreus.engine.objects.errors import AlreadyExists, Conflict, NotFound
+from proreus.engine.objects.errors import AlreadyExists
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.lifecycle import deletion_started, finished_deleting, first_state, next_state
+from proreus.engine.objects.refusals import check_preconditions, not_found
 from proreus.engine.objects.shelf import Standing
 from proreus.engine.store.protocol import ABSENT
 
@@ -75,26 +76,25 @@ class Create:
 
     def __init__(self, kind: Kind, obj: dict[str, Any], now: float) -> None:
         self.kind = kind
-        metadata = obj["metadata"]
-        self._generated = not metadata.get("name")
+        self._asked, self._now = obj, now
         self._tried = 0
-        name = self._name(metadata) if self._generated else metadata["name"]
-        self._object = first_state(kind, obj, name, uid=str(uuid.uuid4()), now=now)
-        self.key = kind.key(self._object["metadata"].get("namespace", ""), name)
+        self._name_it()
+
+    def _name_it(self) -> None:
+        metadata = self._asked["metadata"]
+        name = metadata.get("name") or self._name(metadata)
+        self._object = first_state(self.kind, self._asked, name, uid=str(uuid.uuid4()), now=self._now)
+        self.key = self.kind.key(metadata.get("namespace", ""), name)
 
     def plan(self, standing: Standing | None) -> Step:
         """It comes to be, under another ending where the name is taken."""
-        metadata = self._object["metadata"]
         if standing is not None:
-            if not self._generated or self._tried >= _MOST_NAMES_TRIED:
+            if not 0 < self._tried < _MOST_NAMES_TRIED:
+                name = self._object["metadata"]["name"]
                 raise AlreadyExists(
-                    f'{self.kind.resource} "{metadata["name"]}" already exists',
-                    kind=self.kind.plural,
-                    name=metadata["name"],
+                    f'{self.kind.resource} "{name}" already exists', kind=self.kind.plural, name=name
                 )
-            name = self._name(metadata)
-            self._object = {**self._object, "metadata": {**metadata, "name": name}}
-            self.key = self.kind.key(metadata.get("namespace", ""), name)
+            self._name_it()
         return Write(self.key, ABSENT, self._object)
 
     def _name(self, metadata: dict[str, Any]) -> str:
@@ -172,32 +172,3 @@ class Deletion:
         if finished_deleting(self.kind, state):
             return Remove(self.key, standing.revision, state)
         return Write(self.key, standing.revision, state)
-
-
-def check_preconditions(kind: Kind, obj: dict[str, Any], uid: str, resource_version: str) -> None:
-    """The object is the one that is meant, in the state that is meant; "" asks for nothing."""
-    metadata = obj["metadata"]
-    if uid and uid != metadata["uid"]:
-        raise conflict(
-            kind,
-            metadata["name"],
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}",
-        )
-    if resource_version and resource_version != metadata["resourceVersion"]:
-        raise conflict(
-            kind,
-            metadata["name"],
-            "the object has been modified; please apply your changes to the latest version and try again",
-        )
-
-
-def not_found(kind: Kind, name: str) -> NotFound:
-    """There is no object of that name."""
-    return NotFound(f'{kind.resource} "{name}" not found', kind=kind.plural, name=name)
-
-
-def conflict(kind: Kind, name: str, why: str) -> Conflict:
-    """It cannot be done to the object as it stands."""
-    return Conflict(
-        f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', kind=kind.plural, name=name
-    )

@@ -87,14 +87,15 @@ def _merged_list(field: Field, original: list[Any], patch: list[Any]) -> list[An
             raise BadRequest(f"Unknown patch type: {one[_PATCH]!r}")
     gone = [one[field.merge] for one in patch if one.get(_PATCH) == "delete"]
     brought = [one for one in patch if one.get(_PATCH) != "delete"]
-    result = [one for one in original if one.get(field.merge) not in gone]  # deletions first, as kubectl's
+    kept = [one for one in original if one.get(field.merge) not in gone]  # deletions come first, as kubectl's
+    result = list(kept)
     for one in brought:
         at = _place(result, field.merge, one[field.merge])
         if at is None:
             result.append(_without_directives(one))
         else:
             result[at] = _merged_map(element, result[at], one)
-    return _ordered(field, result, brought, original)
+    return _ordered(field, result, brought, kept)
 
 
 def _ordered(field: Field, merged: list[Any], order: list[Any], server_order: list[Any]) -> list[Any]:

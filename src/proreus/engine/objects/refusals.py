@@ -1,0 +1,52 @@
+"""The refusals that several writers share, worded as the API server words them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proreus.engine.objects.errors import Cause, Conflict, Forbidden, Invalid, NotFound
+from proreus.engine.objects.kinds import Kind
+
+
+def not_found(kind: Kind, name: str) -> NotFound:
+    """There is no object of that name."""
+    return NotFound(f'{kind.resource} "{name}" not found', kind=kind.plural, name=name)
+
+
+def conflict(kind: Kind, name: str, why: str) -> Conflict:
+    """It cannot be done to the object as it stands."""
+    return Conflict(
+        f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', kind=kind.plural, name=name
+    )
+
+
+def forbidden(kind: Kind, name: str, why: str, causes: tuple[Cause, ...] = ()) -> Forbidden:
+    """A rule of the cluster is against it."""
+    return Forbidden(
+        f'{kind.resource} "{name}" is forbidden: {why}', kind=kind.plural, name=name, causes=causes
+    )
+
+
+def invalid(kind: Kind, name: str, causes: tuple[Cause, ...]) -> Invalid:
+    """The fields that are wrong, as the API server lists them."""
+    told = [f"{cause.field}: {cause.message}" for cause in causes]
+    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    shown = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    return Invalid(f'{shown} "{name}" is invalid: {listed}', kind=kind.kind, name=name, causes=causes)
+
+
+def check_preconditions(kind: Kind, obj: dict[str, Any], uid: str, resource_version: str) -> None:
+    """The object is the one that is meant, in the state that is meant; "" asks for nothing."""
+    metadata = obj["metadata"]
+    if uid and uid != metadata["uid"]:
+        raise conflict(
+            kind,
+            metadata["name"],
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}",
+        )
+    if resource_version and resource_version != metadata["resourceVersion"]:
+        raise conflict(
+            kind,
+            metadata["name"],
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
