@@ -16,6 +16,8 @@ from proreus.engine.api.door import ObjectDoor
 from proreus.engine.api.gate import Endpoint, Gate
 from proreus.engine.api.identities import Doorkeeper
 from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.plain.door import PlainDoor
+from proreus.engine.api.plain.overview import Overview
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.resources import Resources
 from proreus.engine.api.roles import Action, check
@@ -61,10 +63,14 @@ def create_app(
         f"{options.host}:{options.port}",
     )
 
+    overview = Overview(registry)
+    plain = PlainDoor(registry, overview, gate.counts, watches)
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
         yield
         await watches.stop()
+        await overview.stop()
         if audit is not None:
             audit.close()
 
@@ -102,6 +108,7 @@ def create_app(
         Route("/livez", gate.around(reading(alive))),
         Route("/readyz", gate.around(reading(ready))),
         Mount("/openapi", app=gate.around(reading(_openapi))),
+        Mount("/v1", app=gate.around(plain.answer)),
         *around.extra_routes,
         Mount("/", app=gate.around(elsewhere)),
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -42,7 +42,7 @@ class Counts:
 
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)
     """By verb and status."""
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By verb; streams are not in it."""
     working: int = 0
     streams: int = 0

@@ -51,6 +51,11 @@ class Watches:
         """Watches under way."""
         return self._by_client.total()
 
+    @property
+    def closing(self) -> bool:
+        """Whether all streams are to end."""
+        return self._closing.is_set()
+
     def seconds(self, asked: int | None) -> float:
         """How long a watch lasts; without a wish it differs, so that not all begin anew at once."""
         if not asked:

@@ -6,6 +6,7 @@ lost of them is lost.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from proreus.engine.store.protocol import Unchanged
 
 _REPORTER = "proreus-scheduler"
 _MOST_TOLD = 100_000
+_ASK_AGAIN = 0.5
 _log = logging.getLogger(__name__)
 
 
@@ -84,17 +86,18 @@ class Hands:
         return failed
 
     async def _done_all_the_same(self, bind: Bind, refusal: Refused) -> bool:
-        """Whether the store, which could not say so, has bound the pod as it should; where it is still away,
-        the watch will tell, and until then the pod counts as bound."""
+        """Whether the store, which could not say so, has bound the pod: asked until it can."""
         if not isinstance(refusal, Unserviceable):
             return False
-        try:
-            pod = await self.registry.get(POD, bind.pod.namespace, bind.pod.name)
-        except NotFound:
-            return False
-        except Refused:
-            return True
-        return bool(pod["spec"].get("nodeName"))
+        while True:
+            try:
+                pod = await self.registry.get(POD, bind.pod.namespace, bind.pod.name)
+            except NotFound:
+                return False
+            except Unserviceable:
+                await asyncio.sleep(_ASK_AGAIN)
+            else:
+                return bool(pod["spec"].get("nodeName"))
 
     async def _wants(self, wants: Sequence[Want], fence: Unchanged) -> None:
         if not wants:
@@ -171,10 +174,7 @@ class Hands:
             case Reject(pod=pod, told=told):
                 return [self._event(_about(pod), "Warning", "Rejected", told)]
             case Complain(object=obj, told=told):
-                about = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
-                parts = {key: obj["metadata"].get(key) for key in ("name", "namespace", "uid")}
-                about |= {key: part for key, part in parts.items() if part}
-                return [self._event(about, "Warning", "Misconfigured", told)]
+                return [self._event(_about_object(obj), "Warning", "Misconfigured", told)]
             case _:
                 assert_never(instruction)
 
@@ -213,3 +213,11 @@ def _about(pod: PodRef) -> Object:
         "name": pod.name,
         "uid": pod.uid,
     }
+
+
+def _about_object(obj: Object) -> Object:
+    parts = {
+        **{key: obj["metadata"].get(key) for key in ("namespace", "name", "uid")},
+        "kind": obj.get("kind"),
+    }
+    return {key: part for key, part in {**parts, "apiVersion": obj.get("apiVersion")}.items() if part}

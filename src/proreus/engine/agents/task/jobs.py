@@ -10,6 +10,7 @@ from proreus.engine.agents.conditions import Condition, find_condition, holds, w
 from proreus.engine.agents.instructions import Create, Instruction, Note, Plan, Remove, Update, sooner
 from proreus.engine.agents.metadata import Object, deleting, read_selector, uid_of, without_finalizer
 from proreus.engine.agents.task.job_pods import (
+    CONTROLLER_UID,
     FINALIZER,
     Tally,
     counted_on,
@@ -26,6 +27,7 @@ from proreus.engine.agents.task.job_pods import (
 from proreus.engine.agents.task.pods import active, claim, first_to_go, phase_of, ready_since
 from proreus.engine.objects.kinds import JOB, POD
 from proreus.engine.objects.times import parse_timestamp, timestamp
+from proreus.model.selectors import match_labels
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 600.0
 """Seconds between a failure and the next pod; twice as long with each failure in a row."""
@@ -67,7 +69,8 @@ class _Seen:
 
 def reconcile_job(job: Object, pods: Iterable[Object], now: float) -> Plan:
     """What brings the Job on: pods made or ended, their ends counted, its status."""
-    selector = read_selector(job["spec"].get("selector"))
+    # A Job that states no selector has the pods that carry its uid, as the API server would have it.
+    selector = read_selector(job["spec"].get("selector")) or match_labels({CONTROLLER_UID: uid_of(job)})
     mine, instructions = claim(JOB, job, selector, pods, POD)
     if _finished(job) is not None:
         instructions += _let_go(job, mine, everything=True)
