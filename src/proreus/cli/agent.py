@@ -72,7 +72,7 @@ def _options(arguments: AgentArguments, name: str) -> EngineOptions:
     return EngineOptions(
         store=arguments.store,
         nodes=node_options(arguments.nodes, f"{name}-", arguments.common.seed),
-        deciding=deciding_options(arguments.deciding) if arguments.standby else None,
+        deciding=(deciding_options(arguments.deciding, arguments.common.seed) if arguments.standby else None),
         api=None,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,8 +104,10 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     return EngineOptions(
         store=_store(arguments, folder),
         nodes=node_options(arguments.nodes, NODE_PREFIX, arguments.common.seed),
-        deciding=deciding_options(arguments.deciding),
+        deciding=deciding_options(arguments.deciding, arguments.common.seed),
         api=api_options(arguments),
+        # The lock of the folder keeps it the only one of that name.
+        identity=f"{socket.gethostname()}-{folder.absolute()}",
     )
 
 

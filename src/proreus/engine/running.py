@@ -1,23 +1,30 @@
-"""A cluster in one process: store, registry, agents, simulated nodes and the API, opened and closed in order."""
+"""A cluster in one process: store, agents, simulated nodes and the API, opened and closed in order."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import os
+import socket
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from proreus.engine.agents.informer import Informer
+from starlette.responses import Response
+from starlette.routing import Route
+
 from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.host import ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
+from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 from proreus.engine.agents.scheduling.core import SchedulingOptions
-from proreus.engine.agents.task.host import FOLLOWED, TaskHost
+from proreus.engine.agents.scheduling.deciding import Decider
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.server import ApiServer
-from proreus.engine.objects.kinds import NODE, POD, Kind
+from proreus.engine.leading_parts import Controllers
+from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.protocol import Capacity
 from proreus.engine.runtimes.simulated.draws import Habits
@@ -26,14 +33,11 @@ from proreus.engine.runtimes.timers import LoopTimers, Timers
 from proreus.engine.store.opening import open_store
 from proreus.engine.supervising import Part, supervise
 from proreus.version import __version__
+from proreus.web import page_headers, status_page
 
-try:
-    from uvloop import new_event_loop as new_loop
-except ImportError:  # there is none for Windows
-    from asyncio import new_event_loop as new_loop
-
-__all__ = ["Engine", "EngineOptions", "SimulatedNodes", "new_loop"]
-_log = logging.getLogger(__name__)
+_INFO = {"containerRuntimeVersion": f"simulated://{__version__}", "kubeletVersion": f"v{__version__}"}
+_SUBNETS = 250
+"""Nodes of one number in the second place of an address."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,12 @@ class EngineOptions:
     """Its address: see `opening.open_store`."""
     nodes: SimulatedNodes
     deciding: SchedulingOptions | None = None
-    """None: scheduling and task agents run elsewhere."""
+    """None: scheduling and all other agents but those of the nodes run elsewhere."""
     api: ApiOptions | None = None
     """None: the API is elsewhere."""
+    identity: str = ""
+    """Among those that stand for election; one that stays the same takes up at once what its last process has
+    left. "": made anew."""
 
 
 class Engine:
@@ -66,6 +73,15 @@ class Engine:
         self.options = options
         self.port = 0
         """Where the API listens, once it does."""
+        self._identity = options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._decider: Decider | None = None
+
+    def load(self) -> None:
+        """Compile what decides, before anybody waits for it; the first time it takes a minute."""
+        chosen = self.options.deciding
+        if chosen is not None:
+            self._decider = Decider(chosen.default, chosen.policies, chosen.seed)
+            self._decider.warm_up()
 
     async def run(self, ending: asyncio.Event, ready: Callable[[Engine], None]) -> None:
         """Open everything, say so, and close it again when told to end."""
@@ -74,15 +90,51 @@ class Engine:
             stack.push_async_callback(store.close)
             registry = Registry(store)
             await registry.prepare()
-            process = _Process(registry, LoopTimers())
-            host = process.add_nodes(self.options.nodes)
+            timers = LoopTimers()
+            informers = {kind: SharedInformer(registry, kind) for kind in (POD, NODE)}
+            host = ResourceHost(
+                registry, timers, _housed(self.options.nodes, timers), informers[POD], informers[NODE]
+            )
+            parts: dict[str, Part] = {
+                f"the informer of {kind.plural}": informer.run for kind, informer in informers.items()
+            }
+            parts["the nodes"] = host.run
             if self.options.deciding is not None:
-                process.add_controllers(self.options.deciding)
+                parts |= self._deciding(registry, timers, stack, self.options.deciding)
             if self.options.api is not None:
-                app = create_app(registry, self.options.api, Surroundings(logs=host))
-                server = ApiServer(app, self.options.api)
-                self.port = server.port
-                await server.start()
-                stack.push_async_callback(server.stop)
+                await self._open_api(registry, host, stack, self.options.api)
             ready(self)
-            await supervise(process.parts(), ending)
+            await supervise(parts, ending)
+
+    def _deciding(
+        self, registry: Registry, timers: Timers, stack: AsyncExitStack, options: SchedulingOptions
+    ) -> dict[str, Part]:
+        """Agents of which others may wait in other processes; these let them lead when they end."""
+        scheduler = SchedulingAgent(registry, AgentOptions(options, identity=self._identity))
+        if self._decider is not None:
+            scheduler.core.adopt(self._decider)
+        controllers = Controllers(registry, timers, self._identity)
+        stack.push_async_callback(scheduler.resign)
+        stack.push_async_callback(controllers.resign)
+        return {"the scheduling agent": scheduler.run, "the controllers": controllers.run}
+
+    async def _open_api(
+        self, registry: Registry, host: ResourceHost, stack: AsyncExitStack, options: ApiOptions
+    ) -> None:
+        page = Route("/", lambda _: Response(status_page(), headers=dict(page_headers())))
+        app = create_app(registry, options, Surroundings(logs=host, extra_routes=(page,)))
+        server = ApiServer(app, options)
+        self.port = server.port
+        await server.start()
+        stack.push_async_callback(server.stop)
+
+
+def _housed(nodes: SimulatedNodes, timers: Timers) -> list[Housed]:
+    capacity = Capacity(dict(nodes.amounts), dict(nodes.amounts), _INFO)
+    habits = Habits(seed=nodes.seed)
+    found = []
+    for place, name in enumerate(nodes.names):
+        high, low = divmod(place, _SUBNETS)
+        runtime = SimulatedRuntime(capacity, timers, habits, f"10.{high + 1}.{low}")
+        found.append(Housed(NodeSpec(name, f"10.0.{high}.{low + 1}"), runtime))
+    return found

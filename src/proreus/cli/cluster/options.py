@@ -1,4 +1,4 @@
-"""From the flags of `proreus up` and `proreus agent` to the options of an engine. Needs the extra `engine`."""
+"""From the flags of `proreus up` and `proreus agent` to an engine's options; needs the extra `engine`."""
 
 from __future__ import annotations
 

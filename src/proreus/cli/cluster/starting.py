@@ -18,10 +18,20 @@ if TYPE_CHECKING:
 
 def run_until_told(ending: Ending, options: EngineOptions, announce: Callable[[Engine], None]) -> None:
     """Open the engine, say so, and close it when told to end."""
-    from proreus.engine.running import Engine, new_loop
+    from proreus.engine.running import Engine
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(_run(Engine(options), ending, announce))
+    engine = Engine(options)
+    engine.load()
+    with asyncio.Runner(loop_factory=_new_loop()) as runner:
+        runner.run(_run(engine, ending, announce))
+
+
+def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:  # there is none for Windows
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
 
 
 async def _run(engine: Engine, ending: Ending, announce: Callable[[Engine], None]) -> None:
