@@ -13,21 +13,20 @@ template, which wins) place pods in time; without them a pod arrives at 0 and st
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from proreus.kube.constraints import read_label_selector
+from proreus.kube.budgets import read_budget
 from proreus.kube.nodes import read_node
 from proreus.kube.owners import EXPANSIONS, MOST_REPLICAS, PodReader, namespace_of
 from proreus.kube.pods import NAMESPACE_NAME, PriorityClass, Surroundings, read_preemption_policy
 from proreus.model.errors import InputError
 from proreus.model.node import Node
 from proreus.model.pod import Pod
-from proreus.model.workload import DisruptionBudget, Workload
-from proreus.reading.table import parse_number
+from proreus.model.selectors import Selector
+from proreus.model.workload import Workload
 from proreus.reading.tree import Entry
 from proreus.reading.yamltree import read_documents
 
@@ -88,7 +87,13 @@ def read_manifests(paths: Sequence[Path]) -> Workload:
         told = ", ".join(f"{count:,} {what}" for what, count in sorted(left_out.items()))
         _log.warning("%s: left out %s", paths[0].name, told)
     ordered = tuple(sorted(pods.values(), key=lambda pod: pod.arrival))
-    budgets = tuple(_read_budget(item, ordered) for item in by_kind.get("PodDisruptionBudget", []))
+
+    def covered(namespace: str, selector: Selector) -> int:
+        return sum(
+            pod.spec.namespace == namespace and selector.matches(dict(pod.spec.labels)) for pod in ordered
+        )
+
+    budgets = tuple(read_budget(item, covered) for item in by_kind.get("PodDisruptionBudget", []))
     return Workload(paths[0].stem, nodes, ordered, budgets)
 
 
@@ -141,31 +146,3 @@ def _surroundings(by_kind: dict[str, list[Entry]]) -> Surroundings:
         for item in by_kind.get("PersistentVolumeClaim", [])
     )
     return Surroundings("default", classes, default, namespaces, claims)
-
-
-def _read_budget(item: Entry, pods: Sequence[Pod]) -> DisruptionBudget:
-    selector = read_label_selector(item.find("spec.selector"))
-    namespace = namespace_of(item)
-    lowest, highest = item.find("spec.minAvailable"), item.find("spec.maxUnavailable")
-    if (lowest is None) == (highest is None):
-        raise item.require("spec").fail("a disruption budget has either minAvailable or maxUnavailable")
-    covered = sum(pod.spec.namespace == namespace and selector.matches(dict(pod.spec.labels)) for pod in pods)
-    return DisruptionBudget(
-        name=item.require("metadata.name").text(),
-        selector=selector,
-        namespace=namespace,
-        min_available=None if lowest is None else _pod_count(lowest, covered),
-        max_unavailable=None if highest is None else _pod_count(highest, covered),
-    )
-
-
-def _pod_count(entry: Entry, covered: int) -> int:
-    """A number of pods, or a percentage of the `covered` ones, rounded up as Kubernetes does."""
-    text = entry.text()
-    if not text.endswith("%"):
-        return entry.integer()
-    try:
-        percentage = parse_number(text.removesuffix("%"))
-    except ValueError as error:
-        raise entry.fail(str(error)) from None
-    return math.ceil(percentage * covered / 100)

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from proreus.kube.constraints import read_label_selector
 from proreus.kube.pods import Surroundings, read_pod_spec
-from proreus.model.node import HOSTNAME, ZONE, Effect, Node, Toleration, hard_effect
-from proreus.model.pod import NODE_NAME_FIELD, NodeAffinity, NodeTerm, Pod, PodSpec, SpreadConstraint
-from proreus.model.selectors import Operator, Requirement, Selector, match_labels
+from proreus.kube.spreading import SPREADING, OwnerKey, controller_of, selector_of, with_default_spread
+from proreus.model.node import Effect, Node, Toleration, hard_effect
+from proreus.model.pod import NODE_NAME_FIELD, NodeAffinity, NodeTerm, Pod, PodSpec
+from proreus.model.selectors import Operator, Requirement, Selector
 from proreus.reading.tree import Entry
 
 ARRIVAL = "proreus.io/arrival"
@@ -35,8 +35,6 @@ _OUR_SCHEDULER = "default-scheduler"
 _COMPLETED = ("Succeeded", "Failed")
 _GRACE_SECONDS = 30
 """How long a pod that is being deleted may still run, where it does not say."""
-_SPREADING = ("ReplicaSet", "StatefulSet", "ReplicationController")
-"""Owners whose selectors the scheduler's own spread constraints count by; Services do so besides."""
 
 # What the DaemonSet controller adds to its pods, so that they also start on troubled nodes.
 _DAEMON_TOLERATIONS = (
@@ -47,9 +45,6 @@ _DAEMON_TOLERATIONS = (
     Toleration("node.kubernetes.io/pid-pressure", exists=True, effect=Effect.NO_SCHEDULE),
     Toleration("node.kubernetes.io/unschedulable", exists=True, effect=Effect.NO_SCHEDULE),
 )
-
-_Key = tuple[str, str, str]
-"""Kind, namespace and name of an object."""
 
 
 def namespace_of(item: Entry) -> str:
@@ -76,7 +71,7 @@ class PodReader:
         if not item.text_at("spec.nodeName") and item.find("metadata.deletionTimestamp") is not None:
             self.left_out["pods that are deleted before they ran"] += 1
             return
-        owner = _controller(item)
+        owner = controller_of(item)
         selector = self._selectors.get(owner, Selector()) if owner else Selector()
         yield from self._pods(item, self._spread(self._spec(item, item), selector), item, [self._name(item)])
 
@@ -84,7 +79,7 @@ class PodReader:
         """The replicas of a Deployment, ReplicaSet, ReplicationController or StatefulSet that are missing."""
         template = item.require("spec.template")
         spec = self._spec(item, template)
-        selector = _selector(item)
+        selector = selector_of(item, item.require("kind").text())
         if not selector.matches(dict(spec.labels)):
             raise item.require("spec.selector").fail("the selector does not match the template's labels")
         count = item.integer_at("spec.replicas", 1, maximum=MOST_REPLICAS)
@@ -149,17 +144,7 @@ class PodReader:
         return name if namespace == "default" else f"{namespace}/{name}"
 
     def _spread(self, spec: PodSpec, owner: Selector) -> PodSpec:
-        """The spec with the scheduler's own constraints, if it has none and something selects its pods."""
-        labels = dict(spec.labels)
-        of_services: dict[str, str] = {}
-        for namespace, wanted in self._services:
-            if namespace == spec.namespace and all(labels.get(key) == value for key, value in wanted.items()):
-                of_services |= wanted
-        known = set(match_labels(of_services).requirements)
-        both = (*match_labels(of_services).requirements, *(r for r in owner.requirements if r not in known))
-        if spec.spread or not both:
-            return spec
-        return replace(spec, spread=_default_spread(Selector(both)))
+        return with_default_spread(spec, self._services, owner)
 
     @cached_property
     def _services(self) -> list[tuple[str, dict[str, str]]]:
@@ -167,21 +152,23 @@ class PodReader:
         return [(namespace_of(s), dict(s.texts("spec.selector"))) for s in self.objects.get("Service", ())]
 
     @cached_property
-    def _selectors(self) -> dict[_Key, Selector]:
+    def _selectors(self) -> dict[OwnerKey, Selector]:
         """The selectors of the owners that count for the default spread."""
-        return {_key(item): _selector(item) for kind in _SPREADING for item in self.objects.get(kind, ())}
+        return {
+            _key(item): selector_of(item, kind) for kind in SPREADING for item in self.objects.get(kind, ())
+        }
 
     @cached_property
-    def _owning_sets(self) -> set[_Key | None]:
+    def _owning_sets(self) -> set[OwnerKey | None]:
         """Owners of ReplicaSets: their pods are those of the sets."""
-        return {_controller(item) for item in self.objects.get("ReplicaSet", ())}
+        return {controller_of(item) for item in self.objects.get("ReplicaSet", ())}
 
     @cached_property
-    def _pods_of(self) -> dict[_Key, list[Entry]]:
+    def _pods_of(self) -> dict[OwnerKey, list[Entry]]:
         """The pods that live, by who owns them."""
-        found: dict[_Key, list[Entry]] = {}
+        found: dict[OwnerKey, list[Entry]] = {}
         for item in self.objects.get("Pod", ()):
-            owner = _controller(item)
+            owner = controller_of(item)
             done = item.text_at("status.phase") in _COMPLETED
             if owner and not done and item.find("metadata.deletionTimestamp") is None:
                 found.setdefault(owner, []).append(item)
@@ -216,30 +203,8 @@ EXPANSIONS: Mapping[str, Callable[[PodReader, Entry], Iterator[Pod]]] = MappingP
 )
 
 
-def _key(item: Entry) -> _Key:
+def _key(item: Entry) -> OwnerKey:
     return item.require("kind").text(), namespace_of(item), item.require("metadata.name").text()
-
-
-def _controller(item: Entry) -> _Key | None:
-    """Who owns the object, where somebody does."""
-    for owner in item.children("metadata.ownerReferences"):
-        if owner.truth_at("controller"):
-            return owner.require("kind").text(), namespace_of(item), owner.require("name").text()
-    return None
-
-
-def _selector(item: Entry) -> Selector:
-    """Which pods a controller counts as its own."""
-    if item.require("kind").text() != "ReplicationController":
-        return read_label_selector(item.require("spec.selector"))
-    return match_labels(dict(item.texts("spec.selector") or item.texts("spec.template.metadata.labels")))
-
-
-def _default_spread(selector: Selector) -> tuple[SpreadConstraint, ...]:
-    return (
-        SpreadConstraint(selector, HOSTNAME, max_skew=3, hard=False, system_default=True),
-        SpreadConstraint(selector, ZONE, max_skew=5, hard=False, system_default=True),
-    )
 
 
 def _admits(node: Node, spec: PodSpec) -> bool:

@@ -117,6 +117,16 @@ class Entry:
         """The mapping of strings under a dotted path (labels, annotations), sorted by key."""
         return tuple(sorted((key, value.text()) for key, value in self.entries(path)))
 
+    def unquoted(self) -> Entry:
+        """The same, to be read as whatever it can be: annotations are texts also where they mean numbers."""
+        if not isinstance(self.tree, Scalar):
+            return self
+        return Entry(self.file, self.field, Scalar(self.tree.text, self.tree.plain, self.tree.line))
+
+    def is_text(self) -> bool:
+        """Whether the value can be read as a string."""
+        return isinstance(self.tree, Scalar) and self.tree.kind in (None, "a text")
+
     def text(self) -> str:
         """The value as a string, as written."""
         return self._written("a text")

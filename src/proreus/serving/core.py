@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64, Bool
+from proreus.policies.deadline import Guard, TooSlow
 from proreus.serving.checks import Dimensions, check_block, check_state, check_top_k
-from proreus.serving.deadline import Guard, TooSlow
 from proreus.serving.metrics import Measurements
 from proreus.serving.recent import Decided, RecentDecisions
 from proreus.serving.values import Choice, DecidedBy, Health, PredictAnswer, invalid

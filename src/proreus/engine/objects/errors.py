@@ -57,6 +57,10 @@ class Conflict(Refused):
     code, reason = 409, "Conflict"
 
 
+class Fenced(Conflict):
+    """Whoever writes has been replaced, and may write no more."""
+
+
 class Gone(Refused):
     """The resourceVersion is too old: list again."""
 

@@ -38,7 +38,7 @@ from proreus.engine.objects.wants import (
     Terms,
     Want,
 )
-from proreus.engine.store.protocol import Store
+from proreus.engine.store.protocol import Store, Unchanged
 
 __all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "Outcomes", "PatchType", "Registry"]
 
@@ -280,9 +280,12 @@ class Registry:
         """All of the wants in one transaction, or none: the first refusal is raised."""
         return await settle_together(self._shelf, wants)
 
-    async def commit_each(self, wants: Sequence[Want]) -> Outcomes:
-        """Each want for itself, by as few transactions as the store allows: the states, or why not."""
-        return await settle_many(self._shelf, wants)
+    async def commit_each(self, wants: Sequence[Want], fence: Unchanged | None = None) -> Outcomes:
+        """Each want for itself, by as few transactions as the store allows: the states, or why not.
+
+        fence: holds in every transaction, or what is left of the wants is refused as `Fenced`.
+        """
+        return await settle_many(self._shelf, wants, fence)
 
     async def creating(self, kind: Kind, obj: dict[str, Any]) -> Create:
         """The want that `create` is made of, for a transaction with others."""

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from proreus.engine.objects.errors import Conflict, Invalid, Refused
+from proreus.engine.objects.errors import Conflict, Fenced, Invalid, Refused
 from proreus.engine.objects.shelf import Shelf, Standing, encode, with_version
 from proreus.engine.objects.wants import Nothing, Remove, Step, Want, Write
-from proreus.engine.store.protocol import Delete, Operation, Put, Unchanged
+from proreus.engine.store.protocol import ABSENT, Delete, Entry, Operation, Put, Unchanged
 
 Outcome = dict[str, Any] | Refused
 """The object as it was left, or why it was not."""
@@ -49,24 +49,29 @@ async def settle_together(shelf: Shelf, wants: Sequence[Want]) -> list[dict[str,
     return [outcome for outcome in outcomes if not isinstance(outcome, Refused)]
 
 
-async def settle_many(shelf: Shelf, wants: Sequence[Want]) -> list[Outcome]:
-    """Each for itself; the parts of a long list are committed side by side."""
+async def settle_many(shelf: Shelf, wants: Sequence[Want], fence: Unchanged | None = None) -> list[Outcome]:
+    """Each for itself; the parts of a long list are committed side by side.
+
+    fence: a condition of every transaction; once it fails, the rest is refused as `Fenced`.
+    """
     if len(wants) <= MOST_IN_ONE_COMMIT:
-        return await _guarded(shelf, wants)
+        return await _guarded(shelf, wants, fence)
     parts = [wants[at : at + MOST_IN_ONE_COMMIT] for at in range(0, len(wants), MOST_IN_ONE_COMMIT)]
-    settled = await asyncio.gather(*(_guarded(shelf, part) for part in parts))
+    settled = await asyncio.gather(*(_guarded(shelf, part, fence) for part in parts))
     return [outcome for part in settled for outcome in part]
 
 
-async def _guarded(shelf: Shelf, wants: Sequence[Want]) -> list[Outcome]:
+async def _guarded(shelf: Shelf, wants: Sequence[Want], fence: Unchanged | None) -> list[Outcome]:
     """Where the store fails, that is the outcome of each want: other parts may have been done."""
     try:
-        return await _settled(shelf, wants, together=False)
+        return await _settled(shelf, wants, together=False, fence=fence)
     except Refused as refusal:
         return [refusal for _ in wants]
 
 
-async def _settled(shelf: Shelf, wants: Sequence[Want], *, together: bool) -> list[Outcome]:
+async def _settled(
+    shelf: Shelf, wants: Sequence[Want], *, together: bool, fence: Unchanged | None = None
+) -> list[Outcome]:
     outcomes: dict[int, Outcome] = {}
     fresh: dict[str, Standing | None] = {}
     waiting = list(range(len(wants)))
@@ -90,7 +95,10 @@ async def _settled(shelf: Shelf, wants: Sequence[Want], *, together: bool) -> li
                 outcomes[place] = refusal
         if steps:
             committed = await shelf.commit(
-                [Unchanged(step.key, step.revision) for step, _ in steps.values()],
+                [
+                    *([] if fence is None else [fence]),
+                    *(Unchanged(step.key, step.revision) for step, _ in steps.values()),
+                ],
                 [_operation(step, encoded) for step, encoded in steps.values()],
             )
             if committed.done:
@@ -98,7 +106,11 @@ async def _settled(shelf: Shelf, wants: Sequence[Want], *, together: bool) -> li
                     outcomes[place] = _remembered(shelf, step, encoded, committed.revision)
                 fresh.clear()
             else:
-                for (step, _), entry in zip(steps.values(), committed.found, strict=True):
+                found = committed.found
+                if fence is not None:
+                    _check_fence(fence, found[0])
+                    found = found[1:]
+                for (step, _), entry in zip(steps.values(), found, strict=True):
                     fresh[step.key] = None if entry is None else shelf.read(entry)
         waiting = [place for place in waiting if place not in outcomes]
         if not waiting:
@@ -117,6 +129,11 @@ async def _plan(shelf: Shelf, want: Want, fresh: dict[str, Standing | None]) -> 
             return step
     fresh[want.key] = await shelf.get(want.key)
     return want.plan(fresh[want.key])
+
+
+def _check_fence(fence: Unchanged, entry: Entry | None) -> None:
+    if (ABSENT if entry is None else entry.revision) != fence.revision:
+        raise Fenced(f"{fence.key} was changed by somebody else: whoever writes on its terms is too late")
 
 
 def _hoped(want: Want, remembered: Standing | None) -> Write | Remove | None:

@@ -21,8 +21,8 @@ from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import DisruptionBudget
+from proreus.policies.deadline import Guard, TooSlow
 from proreus.policies.protocol import Explains, Explanation
-from proreus.serving.deadline import Guard, TooSlow
 from proreus.serving.metrics import Measurements
 from proreus.serving.named.changes import to_budget
 from proreus.serving.named.cost import MOST_UNITS, check_cost

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from proreus.policies.catalogue import AnyPolicy
+from proreus.policies.deadline import TooSlow
 from proreus.policies.protocol import Doubts
-from proreus.serving.deadline import TooSlow
 from proreus.serving.scaler.options import ScalerOptions
 from proreus.serving.scaler.rails import within
 from proreus.serving.values import shortened

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from proreus.model.errors import ProreusError
 from proreus.policies.catalogue import AnyPolicy
-from proreus.serving.deadline import Guard
+from proreus.policies.deadline import Guard
 from proreus.serving.metrics import Measurements
 from proreus.serving.scaler.deciding import Controlling, Decided
 from proreus.serving.scaler.fetching import Fetcher

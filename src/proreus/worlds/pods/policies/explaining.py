@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias, assert_never
+from typing import Protocol, TypeAlias, assert_never, runtime_checkable
 
+from proreus.kernels.arrays import F64, I64
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject
 from proreus.policies.protocol import Explanation, Policy, Verdict
 from proreus.worlds.pods.state.filters import FILTERS
 from proreus.worlds.pods.state.observation import PodObservation
 
 PodPolicy: TypeAlias = Policy[PodObservation, Decision]
+
+
+@runtime_checkable
+class Bids(Protocol):
+    """What a policy may offer where every decision is told with its score: an explanation takes too long."""
+
+    def bids(self, observation: PodObservation, /) -> tuple[I64, F64]:
+        """(nodes that the policy looks at, the score of each, higher is better); asking changes nothing."""
+        ...
 
 
 def explained(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from proreus.kernels.arrays import F32
+from proreus.kernels.arrays import F32, F64, I64
 from proreus.model.decision import Decision, Delay, Place, Preempt, from_action
 from proreus.policies.networks.q import QNetwork, best_legal
 from proreus.policies.networks.threads import few_torch_threads
@@ -47,6 +47,12 @@ class QPolicy:
         )
         legal = np.flatnonzero(observation.refusals() == 0).tolist()
         return explained(self, observation, decision, {n: {"value": float(values[n])} for n in legal}, note)
+
+    def bids(self, observation: PodObservation) -> tuple[I64, F64]:
+        """The nodes that may take the pod, with their values."""
+        values = self._look(observation)[1]
+        legal = np.flatnonzero(observation.refusals() == 0)
+        return legal, values[legal].astype(np.float64)
 
     def _look(self, observation: PodObservation) -> tuple[Decision, F32]:
         """(decision, float32[2N + 2] values)."""
@@ -92,6 +98,11 @@ class BiddingQPolicy:
         note = "Values of a trained network; equal values go to the first in order."
         scores = {n: {"value": value} for n, value in values.items()}
         return explained(self, observation, decision, scores, note)
+
+    def bids(self, observation: PodObservation) -> tuple[I64, F64]:
+        """The nodes that could be chosen, with their values."""
+        values = self._look(observation)[1]
+        return np.array(list(values), dtype=np.int64), np.array(list(values.values()), dtype=np.float64)
 
     def _look(self, observation: PodObservation) -> tuple[Decision, dict[int, float]]:
         """(decision, node -> value)."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proreus.kernels.arrays import F32, I64
+from proreus.kernels.arrays import F32, F64, I64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import pack, packable
 from proreus.model.decision import Decision, Delay, Place, Preempt
@@ -78,6 +78,12 @@ class ScorerPolicy:
     def explain(self, observation: PodObservation) -> Explanation:
         """The bids of all legal nodes, and why the others were not asked."""
         decision = self.decide(observation)
+        bids = zip(*(found.tolist() for found in self.bids(observation)), strict=True)
+        note = "Bids of a trained network; equal bids go to the first in order."
+        return explained(self, observation, decision, {n: {"bid": bid} for n, bid in bids}, note)
+
+    def bids(self, observation: PodObservation) -> tuple[I64, F64]:
+        """The nodes that could be chosen, with their bids."""
         bidding = self._bidding(observation)
         rows, _ = list_bids(
             observation.cluster,
@@ -86,9 +92,7 @@ class ScorerPolicy:
             bidding,
             (observation.pod_class, observation.waiting),
         )
-        bids = zip(bidding.nodes[:rows].tolist(), bidding.work.logits[:rows].tolist(), strict=True)
-        note = "Bids of a trained network; equal bids go to the first in order."
-        return explained(self, observation, decision, {n: {"bid": bid} for n, bid in bids}, note)
+        return bidding.nodes[:rows].copy(), bidding.work.logits[:rows].astype(np.float64)
 
 
 @compiled

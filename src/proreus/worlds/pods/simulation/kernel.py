@@ -32,7 +32,6 @@ from proreus.worlds.pods.simulation.heap import heap_drop, heap_pop, heap_push
 from proreus.worlds.pods.simulation.queue import (
     activate,
     back_off,
-    backoff_end,
     enqueue,
     stamp,
     wake,
@@ -52,6 +51,7 @@ from proreus.worlds.pods.state.legality import (
 )
 from proreus.worlds.pods.state.placement import expect, place, remove
 from proreus.worlds.pods.state.victims import choose_victims
+from proreus.worlds.pods.state.waking import backoff_end
 
 FINISHED = -1
 
@@ -278,7 +278,7 @@ def _delay(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int)
         if 0 < limit <= run.attempts[pod]:
             run.status[pod] = FAILED
         else:
-            back_off(run, pod, backoff_end(run, pod))
+            back_off(run, pod, backoff_end(run.queued[pod], run.attempts[pod]))
     elif run.options[DROP_FAILURES]:
         run.status[pod] = FAILED
     else:

@@ -6,8 +6,6 @@ back-off counts too. A pod that is woken while it backs off is taken only when n
 
 from __future__ import annotations
 
-import math
-
 from proreus.kernels.compiled import compiled
 from proreus.worlds.pods.simulation.columns import (
     ACTIVE,
@@ -19,11 +17,7 @@ from proreus.worlds.pods.simulation.columns import (
 )
 from proreus.worlds.pods.simulation.heap import heap_push
 from proreus.worlds.pods.state.columns import Cluster, State
-from proreus.worlds.pods.state.filters import OK
-from proreus.worlds.pods.state.legality import local_refusal
-from proreus.worlds.pods.state.victims import room_by_eviction
-
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 10.0
+from proreus.worlds.pods.state.waking import backoff_end, coming_helps, leaving_helps
 
 
 @compiled
@@ -52,7 +46,7 @@ def activate(cluster: Cluster, run: Run, pod: int) -> None:
 @compiled
 def _bring_back(cluster: Cluster, run: Run, pod: int) -> None:
     """From the pool to the queue; while the pod backs off, behind all others, or after the back-off."""
-    end = backoff_end(run, pod)
+    end = backoff_end(run.queued[pod], run.attempts[pod])
     if end <= run.clock[0]:
         activate(cluster, run, pod)
     elif run.options[SKIP_BACKOFF_WHEN_IDLE]:
@@ -64,13 +58,6 @@ def _bring_back(cluster: Cluster, run: Run, pod: int) -> None:
 
 
 @compiled
-def backoff_end(run: Run, pod: int) -> float:
-    """1 s doubling to 10 s from the failed decision on, until the second in which it ends is over."""
-    wait = min(_FIRST_BACKOFF * 2.0 ** max(run.attempts[pod] - 1, 0), _LONGEST_BACKOFF)
-    return math.floor(run.queued[pod] + wait) + 1.0
-
-
-@compiled
 def back_off(run: Run, pod: int, end: float) -> None:
     run.status[pod] = BACKING_OFF
     heap_push(run.backoff, pod, end, 0.0, run.ticket[pod])
@@ -78,21 +65,11 @@ def back_off(run: Run, pod: int, end: float) -> None:
 
 @compiled
 def wake(cluster: Cluster, state: State, run: Run, n: int, gone: int) -> None:
-    """A pod of class `gone` left node n: bring back the pooled pods that this may help (queueing hints).
-
-    Those that fit on the node by itself; those that would fit if they evicted whom they may; and those
-    whose affinity, anti-affinity or spread has to do with the pod that left.
-    """
+    """A pod of class `gone` left node n: bring back the pooled pods that this may help."""
     kept = 0
     for i in range(run.counters[POOL_SIZE]):
         pod = run.pool[i]
-        c = cluster.pod_class[pod]
-        if (
-            local_refusal(cluster, state, c, n) == OK
-            or (cluster.classes.may_preempt[c] and room_by_eviction(cluster, state, c, n))
-            or _counts(cluster, c, gone)
-            or _excludes(cluster, c, gone)
-        ):
+        if leaving_helps(cluster, state, cluster.pod_class[pod], n, gone):
             _bring_back(cluster, run, pod)
         else:
             run.pool[kept] = pod
@@ -106,35 +83,9 @@ def wake_related(cluster: Cluster, run: Run, placed: int) -> None:
     kept = 0
     for i in range(run.counters[POOL_SIZE]):
         pod = run.pool[i]
-        if _counts(cluster, cluster.pod_class[pod], placed):
+        if coming_helps(cluster, cluster.pod_class[pod], placed):
             _bring_back(cluster, run, pod)
         else:
             run.pool[kept] = pod
             kept += 1
     run.counters[POOL_SIZE] = kept
-
-
-@compiled
-def _counts(cluster: Cluster, waiting: int, other: int) -> bool:
-    """Whether required affinity or hard spread of class `waiting` counts pods of class `other`."""
-    terms = cluster.terms
-    for e in range(terms.need_start[waiting], terms.need_start[waiting + 1]):
-        if terms.selects[terms.need[e], other]:
-            return True
-    for e in range(terms.spread_start[waiting], terms.spread_start[waiting + 1]):
-        if terms.spread_hard[e] and terms.selects[terms.spread[e], other]:
-            return True
-    return False
-
-
-@compiled
-def _excludes(cluster: Cluster, waiting: int, other: int) -> bool:
-    """Whether required anti-affinity keeps pods of the two classes apart, whoever asks for it."""
-    terms = cluster.terms
-    for e in range(terms.avoid_start[waiting], terms.avoid_start[waiting + 1]):
-        if terms.selects[terms.avoid[e], other]:
-            return True
-    for e in range(terms.avoid_start[other], terms.avoid_start[other + 1]):
-        if terms.selects[terms.avoid[e], waiting]:
-            return True
-    return False

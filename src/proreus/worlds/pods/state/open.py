@@ -281,6 +281,26 @@ class OpenCluster:
             self._bind()
         return PodObservation(self._compiled, self._state, self._scratch, p, now, waiting)
 
+    def columns(self) -> tuple[Cluster, State]:
+        """The columns as they are, to read until the next call that changes something."""
+        self._terms.list_felt()
+        if self._stale or self._room.grown:
+            self._bind()
+        return self._cluster, self._state
+
+    def rows_of(self, pod: str) -> tuple[int, int]:
+        """The class of a pod, which pods of equal specs share, and the row of its node (-1: it waits)."""
+        p = self._pod_at(pod)
+        return int(self._room.pod_class[p]), int(self._room.state.pod_node[p])
+
+    def devices_of(self, pod: str) -> int:
+        """The GPUs that a pod holds, as a bit mask."""
+        return int(self._room.state.pod_devices[self._pod_at(pod)])
+
+    def node_at(self, name: str) -> int:
+        """The row of a node; another after nodes came or went."""
+        return self._node_row(name)
+
     def renew_demand(self) -> None:
         """Take the demand from the pods that are there now."""
         found = zip(self._classes.specs, self._classes.pods, strict=True)

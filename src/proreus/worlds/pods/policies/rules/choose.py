@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.arrays import I64
+from proreus.kernels.arrays import F64, I64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, RANDOM, ROTATING, Rule
@@ -80,6 +80,19 @@ def scored_node(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c:
     if rule.tie == ROTATING and best != NOWHERE:
         rule.cursor[0] = (best + 1) % nodes
     return best
+
+
+@compiled
+def fill_scores(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, among: tuple[int, F64]) -> None:
+    """among = (class, float64[N]): filled with a packing rule's scores; -inf where the pod may not go."""
+    c, scores = among
+    related = has_relations(cluster, c)
+    if related:
+        prepare(cluster, state, c, scratch)
+    for n in range(scores.shape[0]):
+        scores[n] = node_score(cluster, state, rule, c, n)
+        if related and scores[n] != -math.inf and related_refusal(cluster, state, c, n, scratch) != OK:
+            scores[n] = -math.inf
 
 
 @compiled

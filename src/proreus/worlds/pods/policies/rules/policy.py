@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from proreus.kernels.arrays import F64
+from proreus.kernels.arrays import F64, I64
 from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
 from proreus.model.decision import Decision, Place, from_action
@@ -14,9 +14,9 @@ from proreus.model.pod import GPU_WHOLE
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context
 from proreus.worlds.pods.policies.explaining import explained
-from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, find_feasible
+from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, fill_scores, find_feasible
 from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, PLUGINS, RANDOM, ROTATING, Rule
-from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
+from proreus.worlds.pods.policies.rules.kube_scores import score_nodes, total_scores
 from proreus.worlds.pods.policies.rules.memory import new_memory
 from proreus.worlds.pods.policies.rules.scores import node_score
 from proreus.worlds.pods.state.columns import State
@@ -125,6 +125,22 @@ class RulePolicy:
         # Asking must not change what a later decision would be.
         rule.cursor[:], rule.rng[:] = cursor, rng
         return explained(self, observation, decision, scores, self._note(observation))
+
+    def bids(self, observation: PodObservation) -> tuple[I64, F64]:
+        """The nodes that the rule looks at, with their totals."""
+        cluster, state, c = observation.cluster, observation.state, observation.pod_class
+        rule = self.rule_for(observation.compiled, state)
+        if rule.kind != KUBE:
+            scores = np.empty(len(observation.compiled.workload.nodes))
+            fill_scores(cluster, state, observation.scratch, rule, (c, scores))
+            nodes = np.flatnonzero(scores != -np.inf)
+            return nodes, scores[nodes]
+        cursor = int(rule.cursor[0])
+        found = find_feasible(cluster, state, observation.scratch, rule, c)
+        rule.cursor[0] = cursor
+        nodes = observation.scratch.nodes[:found].copy()
+        total_scores(cluster, state, rule, c, nodes, found)
+        return nodes, rule.totals[:found].astype(np.float64)
 
     def _scores(self, observation: PodObservation, rule: Rule) -> dict[int, dict[str, float]]:
         """Node -> weighted scores, for the nodes the rule looks at."""

@@ -1,0 +1,223 @@
+"""Instructions of the core, carried out over the registry: bindings, evictions, conditions, events.
+
+Whatever changes where pods run is written on the leader's fence. Events are told as well as it goes: what is
+lost of them is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from proreus.engine.agents.scheduling.values import (
+    Bind,
+    BindFailed,
+    Complain,
+    Delay,
+    Instruction,
+    Object,
+    PodRef,
+    Preempt,
+    Reject,
+)
+from proreus.engine.objects.errors import Fenced, NotFound, Refused, Unserviceable
+from proreus.engine.objects.kinds import EVENT, POD
+from proreus.engine.objects.registry import Binding, Registry
+from proreus.engine.objects.times import timestamp
+from proreus.engine.objects.wants import Terms, Want
+from proreus.engine.store.protocol import Unchanged
+
+_REPORTER = "proreus-scheduler"
+_MOST_TOLD = 100_000
+_ASK_AGAIN = 0.5
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Hands:
+    """Carries out what the core instructs."""
+
+    registry: Registry
+    clock: Callable[[], float]
+    fenced: Callable[[], None]
+    """Called where the fence refused a write."""
+    events: bool = True
+    """Whether Event objects are written."""
+    _told: dict[str, str] = field(default_factory=dict)
+    """What was last said of a pod that waits, so that it is not said again."""
+
+    async def carry_out(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[BindFailed]:
+        """Do it all; which bindings did not come about."""
+        binds = [one for one in instructions if isinstance(one, Bind)]
+        others = [one for one in instructions if not isinstance(one, Bind)]
+        failed = await self._bind(binds, fence) if binds else []
+        await self._wants([want for one in others for want in self._consequences(one)], fence)
+        if self.events:
+            lost = {one.pod for one in failed}
+            objects = [
+                obj
+                for one in instructions
+                if not (isinstance(one, Bind) and one.pod in lost)
+                for obj in self._events(one)
+            ]
+            if objects:
+                await self.registry.create_many(EVENT, objects)
+        self._remember(instructions)
+        return failed
+
+    async def _bind(self, binds: Sequence[Bind], fence: Unchanged) -> list[BindFailed]:
+        wants = [
+            self.registry.binding(
+                Binding(one.pod.namespace, one.pod.name, one.node, one.pod.uid, one.annotations)
+            )
+            for one in binds
+        ]
+        outcomes = await self.registry.commit_each(wants, fence)
+        failed = []
+        for bind, outcome in zip(binds, outcomes, strict=True):
+            if isinstance(outcome, Fenced):
+                self.fenced()
+            if isinstance(outcome, Refused) and not await self._done_all_the_same(bind, outcome):
+                failed.append(BindFailed(bind.pod, outcome.message))
+        return failed
+
+    async def _done_all_the_same(self, bind: Bind, refusal: Refused) -> bool:
+        """Whether the store, which could not say so, has bound the pod: asked until it can."""
+        if not isinstance(refusal, Unserviceable):
+            return False
+        while True:
+            try:
+                pod = await self.registry.get(POD, bind.pod.namespace, bind.pod.name)
+            except NotFound:
+                return False
+            except Unserviceable:
+                await asyncio.sleep(_ASK_AGAIN)
+            else:
+                return bool(pod["spec"].get("nodeName"))
+
+    async def _wants(self, wants: Sequence[Want], fence: Unchanged) -> None:
+        if not wants:
+            return
+        for outcome in await self.registry.commit_each(wants, fence):
+            if isinstance(outcome, Fenced):
+                self.fenced()
+            elif isinstance(outcome, Refused) and not isinstance(outcome, NotFound):
+                _log.info("%s", outcome)
+
+    def _consequences(self, instruction: Instruction) -> list[Want]:
+        """What an instruction that binds nothing changes in the store."""
+        match instruction:
+            case Preempt(pod=pod, node=node, victims=victims, told=told):
+                gone = [
+                    self.registry.deleting(POD, one.namespace, one.name, Terms(uid=one.uid))
+                    for one in victims
+                ]
+                cleared = [self._status(one, nominated="") for one in instruction.no_longer_nominated]
+                return [*gone, *cleared, self._status(pod, self._condition(told), nominated=node)]
+            case Delay(pod=pod, told=told, clear_nomination=clear):
+                if self._told.get(pod.uid) == told and not clear:
+                    return []
+                return [self._status(pod, self._condition(told), nominated="" if clear else None)]
+            case Reject(pod=pod, told=told):
+                return [self._status(pod, self._condition(told, "SchedulerRejected"), nominated="")]
+            case Complain() | Bind():
+                return []
+            case _:
+                assert_never(instruction)
+
+    def _status(self, pod: PodRef, condition: Object | None = None, *, nominated: str | None = None) -> Want:
+        """Another status of a pod that waits; nominated: None leaves it as it is."""
+
+        def change(obj: Object) -> Object | None:
+            if obj["metadata"]["uid"] != pod.uid or obj["spec"].get("nodeName"):
+                return None
+            before = obj.get("status") or {}
+            status: dict[str, Any] = dict(before)
+            if condition is not None:
+                others = [one for one in before.get("conditions", ()) if one.get("type") != "PodScheduled"]
+                status["conditions"] = [*others, condition]
+            if nominated:
+                status["nominatedNodeName"] = nominated
+            elif nominated is not None:
+                status.pop("nominatedNodeName", None)
+            return {**obj, "status": status}
+
+        return self.registry.editing(POD, pod.namespace, pod.name, change, subresource="status")
+
+    def _condition(self, told: str, reason: str = "Unschedulable") -> Object:
+        return {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": told,
+            "lastTransitionTime": timestamp(self.clock()),
+        }
+
+    def _events(self, instruction: Instruction) -> list[Object]:
+        match instruction:
+            case Bind(pod=pod, told=told):
+                return [self._event(_about(pod), "Normal", "Scheduled", told)]
+            case Preempt(pod=pod, node=node, victims=victims, told=told):
+                why = f"Preempted by pod {pod.uid} on node {node}"
+                return [
+                    self._event(_about(pod), "Warning", "FailedScheduling", told),
+                    *(self._event(_about(victim), "Normal", "Preempted", why) for victim in victims),
+                ]
+            case Delay(pod=pod, told=told):
+                if self._told.get(pod.uid) == told:
+                    return []
+                return [self._event(_about(pod), "Warning", "FailedScheduling", told)]
+            case Reject(pod=pod, told=told):
+                return [self._event(_about(pod), "Warning", "Rejected", told)]
+            case Complain(object=obj, told=told):
+                return [self._event(_about_object(obj), "Warning", "Misconfigured", told)]
+            case _:
+                assert_never(instruction)
+
+    def _event(self, about: Object, level: str, reason: str, message: str) -> Object:
+        now = timestamp(self.clock())
+        namespace = about.get("namespace") or "default"
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{about['name']}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
+            "involvedObject": about,
+            "type": level,
+            "reason": reason,
+            "message": message,
+            "source": {"component": _REPORTER},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+
+    def _remember(self, instructions: Sequence[Instruction]) -> None:
+        if len(self._told) > _MOST_TOLD:
+            self._told.clear()
+        for one in instructions:
+            if isinstance(one, Delay):
+                self._told[one.pod.uid] = one.told
+            elif not isinstance(one, Complain):
+                self._told.pop(one.pod.uid, None)
+
+
+def _about(pod: PodRef) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+    }
+
+
+def _about_object(obj: Object) -> Object:
+    parts = {
+        **{key: obj["metadata"].get(key) for key in ("namespace", "name", "uid")},
+        "kind": obj.get("kind"),
+    }
+    return {key: part for key, part in {**parts, "apiVersion": obj.get("apiVersion")}.items() if part}

@@ -1,0 +1,277 @@
+"""The SchedulingAgent without I/O: events come in, instructions come out, the time is told.
+
+`handle` takes note of what happened. `cycle` decides about waiting pods, one after the other, each in the
+picture that the one before left behind:
+
+1. take the next pod from the queue;
+2. observe: the cluster with every assumed pod on its node, and with nominated pods that go first on theirs;
+3. ask the policy of its schedulerName, within its deadline (and the shadow, which is only recorded);
+4. where it is slow, unsure, wrong or fails, ask the kube rules;
+5. assume: from now on the pod counts as being where it was put;
+6. instruct: bind, or evict and wait for the node, or say why the pod has to wait.
+
+A pod that was nominated goes to its node as soon as that may take it, without asking again, as in Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from proreus.engine.agents.scheduling.deciding import Answer, Decider, Stuck
+from proreus.engine.agents.scheduling.picture import Known, Picture
+from proreus.engine.agents.scheduling.queue import Queue
+from proreus.engine.agents.scheduling.schedulers import RULE, Chosen, Schedulers
+from proreus.engine.agents.scheduling.shadowing import Differences
+from proreus.engine.agents.scheduling.telling import (
+    DECISION,
+    DEVICES,
+    Reasons,
+    Refusals,
+    annotation,
+    devices_text,
+    refusals_of,
+    scheduled,
+    unavailable,
+    without_victims,
+)
+from proreus.engine.agents.scheduling.values import (
+    Bind,
+    BindFailed,
+    Delay,
+    Instruction,
+    Preempt,
+    Reject,
+)
+from proreus.engine.agents.scheduling.watching import Watching
+from proreus.model import decision as model
+from proreus.worlds.pods.policies.catalogue import PolicyOptions
+from proreus.worlds.pods.state.observation import PodObservation
+
+
+@dataclass(frozen=True)
+class SchedulingOptions:
+    """How a SchedulingAgent decides."""
+
+    default: Chosen = field(default_factory=lambda: Chosen(RULE))
+    """For `default-scheduler`, where no ConfigMap says otherwise."""
+    policies: PolicyOptions = field(default_factory=PolicyOptions)
+    seed: int = 0
+
+
+class SchedulingCore(Watching):
+    """See the module; what happens is taken note of by `Watching`."""
+
+    def __init__(self, options: SchedulingOptions | None = None) -> None:
+        self.options = options or SchedulingOptions()
+        super().__init__(Picture(), Queue(), self.options.default)
+        self.differences: dict[str, Differences] = {}
+        """By schedulerName, where there is a shadow."""
+        self.counts: Counter[str] = Counter()
+        """Decisions by what came of them."""
+        self._deciders: dict[Chosen, Decider] = {}
+        self._held: list[Known] = []
+
+    def decider(self, chosen: Chosen) -> Decider:
+        """Who decides so, made and warmed up at the first use; an error where a policy is not known."""
+        found = self._deciders.get(chosen)
+        if found is None:
+            found = Decider(chosen, self.options.policies, self.options.seed)
+            found.warm_up()
+            self._deciders[chosen] = found
+        return found
+
+    def knows(self, chosen: Chosen) -> bool:
+        """Whether `decider` has it ready."""
+        return chosen in self._deciders
+
+    def adopt(self, decider: Decider) -> None:
+        """A decider that was made and warmed up elsewhere."""
+        self._deciders[decider.chosen] = decider
+
+    def check(self, schedulers: Schedulers) -> None:
+        """Raise a UsageError or InputError where a policy is not known; forget deciders not in use."""
+        used = {*schedulers.chosen.values(), schedulers.default}
+        for chosen in used:
+            self.decider(chosen)
+        for chosen in [one for one in self._deciders if one not in used]:
+            del self._deciders[chosen]
+
+    def fallbacks(self) -> Counter[str]:
+        """How often the kube rules decided for another policy, by reason."""
+        found: Counter[str] = Counter()
+        for decider in self._deciders.values():
+            found.update(decider.fallbacks)
+        return found
+
+    def cycle(self, now: float, most: int = 1) -> list[Instruction]:
+        """Decide about up to so many waiting pods."""
+        instructions: list[Instruction] = self.complaints
+        self.complaints = []
+        for _ in range(most):
+            key = self.queue.take(now)
+            if key is None:
+                break
+            instructions.append(self._one(self.picture.pods[key], now))
+        return instructions
+
+    def bind_failed(self, event: BindFailed, now: float) -> None:
+        """The pod waits again; it backs off, since what failed may fail again."""
+        known = self.picture.pods.get(event.pod.key)
+        if known is None or known.ref != event.pod or not known.assumed:
+            return
+        self.counts["bind failed"] += 1
+        self._off_its_node(known, now)
+        self.queue.put(known.key, known.priority, now)
+        self.queue.back_off(known.key, now)
+
+    def _one(self, known: Known, now: float) -> Instruction:
+        """Steps 2 to 6 for one pod."""
+        if known.trouble:
+            return self._to_wait(known, now, known.trouble)
+        if not self.picture.node_names():
+            return self._to_wait(known, now, "no nodes available to schedule pods")
+        chosen = self.schedulers.named(known.scheduler)
+        assert chosen is not None, "others' pods are not queued"
+        decider = self.decider(chosen)
+        with self._others_first(known):
+            return self._decided(known, decider, now)
+
+    @contextmanager
+    def _others_first(self, known: Known) -> Iterator[None]:
+        """While this pod is decided about, nominated pods that go first count as being on their nodes."""
+        self._held = list(self.picture.held_for(known)) if self.picture.nominated else []
+        for other in self._held:
+            self.picture.hold(other)
+        try:
+            yield
+        finally:
+            for other in self._held:
+                self.picture.let_go(other)
+
+    def _observe(self, known: Known, now: float) -> PodObservation:
+        return self.picture.cluster.observe(known.key, max(0, len(self.queue) - 1), now)
+
+    def _decided(self, known: Known, decider: Decider, now: float) -> Instruction:
+        observation = self._observe(known, now)
+        if known.nominated in self.picture.cluster.node_names():
+            n = self.picture.cluster.node_at(known.nominated)
+            if not observation.refusal(n):
+                answer = Answer(model.Place(n))
+                return self._carry_out(known, (answer, "nominated", None), decider, observation)
+        try:
+            answer, fallback = decider.decide(observation)
+        except Stuck:
+            observation = self._start_over(known, now)
+            answer, fallback = decider.by_rule(observation), "deadline"
+        try:
+            shadow = decider.by_shadow(observation)
+        except Stuck:
+            shadow, observation = None, self._start_over(known, now)
+        if shadow is not None:
+            found = self.differences.setdefault(known.scheduler, Differences())
+            found.note(known.key, now, (answer, shadow), observation)
+        return self._carry_out(known, (answer, fallback, shadow), decider, observation)
+
+    def _start_over(self, known: Known, now: float) -> PodObservation:
+        """Leave what a stuck policy was shown to it, and go on with the same content elsewhere."""
+        self.picture.rebuild()
+        for other in self._held:
+            self.picture.hold(other)
+        self.queue.wake(self.queue.groups(), now)  # groups are classes, and these are numbered anew
+        return self._observe(known, now)
+
+    def _carry_out(
+        self,
+        known: Known,
+        made: tuple[Answer, str, Answer | None],
+        decider: Decider,
+        observation: PodObservation,
+    ) -> Instruction:
+        """Steps 5 and 6; made: the answer, why another than the policy gave it, the shadow's answer."""
+        answer, fallback, shadow = made
+        refusals = refusals_of(observation)
+        match answer.decision:
+            case model.Place(node=n, devices=devices):
+                nodes = observation.compiled.workload.nodes
+                beside = None if shadow is None else (decider.chosen.shadow, shadow.decision)
+                reasons = Reasons(decider.chosen.policy, fallback, refusals, beside)
+                told = {DECISION: annotation(answer, reasons, nodes)}
+                return self._to_bind(known, (nodes[n].name, devices), told, observation.now)
+            case model.Preempt(node=n):
+                node = observation.compiled.workload.nodes[n].name
+                if self.picture.terminating_on(known.nominated, known.priority):
+                    return self._has_to_wait(known, observation, refusals, terminating=True)
+                return self._to_preempt(known, node, answer.victims, unavailable(refusals), observation.now)
+            case model.Delay():
+                return self._has_to_wait(known, observation, refusals, terminating=False)
+            case model.Reject():
+                self.counts["rejected"] += 1
+                self.queue.drop(known.key)
+                self.picture.nominate(known, "")
+                return Reject(known.ref, f"policy {decider.chosen.policy} rejects the pod as it is")
+            case _:
+                assert_never(answer.decision)
+
+    def _to_bind(
+        self, known: Known, place: tuple[str, int], annotations: dict[str, str], now: float
+    ) -> Instruction:
+        node, devices = place
+        known.devices, known.since, known.assumed = devices, now, True
+        self.queue.drop(known.key)
+        self.picture.move(known, node)
+        self._came(known, now)
+        if known.template.spec.gpu.count:
+            known.devices = self.picture.cluster.devices_of(known.key)
+            annotations[DEVICES] = devices_text(known.devices)
+        self.counts["bound"] += 1
+        return Bind(known.ref, node, annotations, scheduled(known.key, node))
+
+    def _to_preempt(
+        self, known: Known, node: str, victims: Sequence[str], told: str, now: float
+    ) -> Instruction:
+        self.counts["preempted"] += 1
+        self.counts["victims"] += len(victims)
+        lower = [
+            other
+            for other in self.picture.nominated.values()
+            if other.nominated == node and other.priority < known.priority
+        ]
+        for other in lower:
+            self.picture.nominate(other, "")
+            self.queue.wake_pod(other.key, now)
+        self.picture.nominate(known, node)
+        self._to_pool(known, now)
+        refs = tuple(self.picture.pods[victim].ref for victim in victims)
+        return Preempt(known.ref, node, refs, told, tuple(other.ref for other in lower))
+
+    def _has_to_wait(
+        self, known: Known, observation: PodObservation, refusals: Refusals, *, terminating: bool
+    ) -> Instruction:
+        """No node, or the policy prefers to wait though there is one."""
+        now = observation.now
+        if refusals.feasible:
+            self.counts["delayed"] += 1
+            self.queue.back_off(known.key, now)
+            return Delay(
+                known.ref, f"{refusals.feasible}/{len(refusals.codes)} nodes are available: the policy waits."
+            )
+        may_preempt = known.template.spec.may_preempt
+        told = without_victims(refusals, may_preempt=may_preempt, terminating=terminating)
+        return self._to_wait(known, now, f"{unavailable(refusals)} {told}", keep=terminating)
+
+    def _to_wait(self, known: Known, now: float, told: str, *, keep: bool = False) -> Instruction:
+        """Into the pool; keep: the pod still waits for its nominated node."""
+        self.counts["unschedulable"] += 1
+        clear = bool(known.nominated) and not keep
+        if clear:
+            self.picture.nominate(known, "")
+        self._to_pool(known, now)
+        return Delay(known.ref, told, clear)
+
+    def _to_pool(self, known: Known, now: float) -> None:
+        group, _ = self.picture.cluster.rows_of(known.key)
+        self.queue.to_pool(known.key, group, now)

@@ -1,0 +1,194 @@
+"""One question to a policy, whatever it does: in time, legal, or answered by the kube rules instead."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, field
+from typing import assert_never
+
+import numpy as np
+
+from proreus.engine.agents.scheduling.schedulers import RULE, Chosen
+from proreus.kernels.arrays import F64, I64
+from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, meant
+from proreus.model.errors import IllegalDecision
+from proreus.model.node import Node
+from proreus.model.pod import Pod, PodSpec
+from proreus.model.resources import GIB, Resources
+from proreus.policies.deadline import Guard, TooSlow
+from proreus.policies.protocol import Doubts
+from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.policies.explaining import Bids, PodPolicy
+from proreus.worlds.pods.state.observation import PodObservation
+from proreus.worlds.pods.state.open import OpenCluster
+from proreus.worlds.pods.state.open_warming import warm_up_open
+
+_LONGEST_REST = 4096
+"""Decisions for which a policy that was too slow again and again is not asked."""
+_WARM_UP_SECONDS = 30.0
+_NOBODY = np.zeros(0, dtype=np.int64)
+_NOTHING = np.zeros(0)
+_log = logging.getLogger(__name__)
+
+
+class Stuck(Exception):
+    """A policy did not answer in time, and may still be at work on what it was shown."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Answer:
+    """A decision that the rules allow."""
+
+    decision: Decision
+    victims: tuple[str, ...] = ()
+    """Of a preemption: the names of the pods to evict."""
+    nodes: I64 = field(default_factory=lambda: _NOBODY)
+    """That the policy looked at, where it says so."""
+    scores: F64 = field(default_factory=lambda: _NOTHING)
+    """Of these nodes."""
+
+
+@dataclass(eq=False)
+class Asked:
+    """A policy that is asked again and again, and left alone for a while where it was too slow."""
+
+    name: str
+    options: PolicyOptions
+    seed: int
+    deadline: float
+    policy: PodPolicy = field(init=False)
+    _guard: Guard = field(default_factory=Guard, init=False)
+    _rest: int = field(default=0, init=False)
+    _rests: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.policy = make_policy(self.name, self.options, self.seed)
+
+    def warm_up(self) -> None:
+        """Compile, and learn how long it takes, before a pod waits for it."""
+        warm_up_open()
+        cluster = OpenCluster()
+        cluster.add_node(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
+        cluster.add_pod(Pod("there", PodSpec(Resources(cpu=100))), "node")
+        observation = cluster.observe(Pod("pod", PodSpec(Resources(cpu=100))))
+        policy = self.policy.fresh(self.seed)
+        try:
+            for _ in range(2):  # the first time it compiles
+                self._guard.run(lambda: _compute(policy, observation), _WARM_UP_SECONDS)
+        except Exception as error:  # noqa: BLE001 - the first decision will show it too, and count it
+            _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
+
+    def resting(self) -> bool:
+        """Whether it is left alone this time."""
+        self._rest = max(0, self._rest - 1)
+        return self._rest > 0
+
+    def ask(self, observation: PodObservation) -> Answer:
+        """Its answer; raises `Stuck` where it is too slow, and whatever else it does wrong."""
+        if self.deadline == math.inf:
+            made, nodes, scores = _compute(self.policy, observation)
+        else:
+            try:
+                made, nodes, scores = self._guard.run(
+                    lambda: _compute(self.policy, observation), self.deadline
+                )
+            except TooSlow as error:
+                self._rests = min(2 * self._rests + 1, _LONGEST_REST)
+                self._rest = self._rests + 1
+                self.policy = self.policy.fresh(self.seed)
+                raise Stuck(str(error)) from None
+            self._rests = 0
+        return checked(meant(made, len(observation.compiled.workload.nodes)), observation, (nodes, scores))
+
+
+class Decider:
+    """Decides for one schedulerName."""
+
+    def __init__(self, chosen: Chosen, options: PolicyOptions, seed: int) -> None:
+        """A UsageError or InputError where a policy is not known."""
+        self.chosen = chosen
+        self.policy = Asked(chosen.policy, options, seed, chosen.deadline)
+        self.rule = Asked(RULE, options, seed, math.inf)
+        self.shadow = Asked(chosen.shadow, options, seed, chosen.deadline) if chosen.shadow else None
+        self.fallbacks: dict[str, int] = {}
+        """By reason."""
+
+    def warm_up(self) -> None:
+        """Compile before the first pod waits for it."""
+        for one in (self.policy, self.rule, self.shadow):
+            if one is not None:
+                one.warm_up()
+
+    def decide(self, observation: PodObservation) -> tuple[Answer, str]:
+        """The policy's answer, or that of the rule with the reason why; raises `Stuck`."""
+        reason = ""
+        if self.policy.resting():
+            reason = "resting"
+        else:
+            try:
+                doubt = _doubt(self.policy.policy, observation)
+                if not doubt:
+                    return self.policy.ask(observation), ""
+                reason = "unsure"
+            except Stuck:
+                self._note("deadline", "too slow")
+                raise
+            except IllegalDecision as error:
+                reason, doubt = "wrong", str(error)
+            except Exception as error:  # noqa: BLE001 - whatever a policy does, there is a decision
+                reason, doubt = "error", f"{type(error).__name__}: {error}"
+            self._note(reason, doubt)
+        return self.rule.ask(observation), reason
+
+    def by_rule(self, observation: PodObservation) -> Answer:
+        """What the kube rules decide."""
+        return self.rule.ask(observation)
+
+    def by_shadow(self, observation: PodObservation) -> Answer | None:
+        """What the shadow would decide; None where there is none, or it fails; raises `Stuck`."""
+        if self.shadow is None or self.shadow.resting():
+            return None
+        try:
+            return self.shadow.ask(observation)
+        except Stuck:
+            self._note("shadow", "too slow")
+            raise
+        except Exception as error:  # noqa: BLE001 - a shadow must not be felt
+            self._note("shadow", f"{type(error).__name__}: {error}")
+            return None
+
+    def _note(self, reason: str, told: str) -> None:
+        count = self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
+        if count & (count - 1) == 0:  # the 1st, 2nd, 4th, 8th: a policy that stays broken fills no disk
+            _log.warning("%s: %s (%s, %d times so far)", self.chosen.policy, told, reason, count)
+
+
+def checked(decision: Decision, observation: PodObservation, bids: tuple[I64, F64]) -> Answer:
+    """The decision with its victims; an IllegalDecision where the rules forbid it."""
+    nodes = len(observation.compiled.workload.nodes)
+    match decision:
+        case Place(node=node):
+            if not 0 <= node < nodes or observation.refusal(node):
+                raise IllegalDecision(f"{decision}: the pod may not go there")
+            return Answer(decision, (), *bids)
+        case Preempt(node=node):
+            found = observation.victims(node) if 0 <= node < nodes else None
+            if found is None or not found[0]:
+                raise IllegalDecision(f"{decision}: no eviction helps there")
+            pods = observation.compiled.workload.pods
+            return Answer(decision, tuple(pods[victim].name for victim in found[0]), *bids)
+        case Delay() | Reject():
+            return Answer(decision, (), *bids)
+        case _:
+            assert_never(decision)
+
+
+def _compute(policy: PodPolicy, observation: PodObservation) -> tuple[object, I64, F64]:
+    """(what the policy decides, nodes it looks at, their scores)."""
+    nodes, scores = policy.bids(observation) if isinstance(policy, Bids) else (_NOBODY, _NOTHING)
+    return policy.decide(observation), nodes, scores
+
+
+def _doubt(policy: PodPolicy, observation: PodObservation) -> str:
+    return policy.unsure(observation) if isinstance(policy, Doubts) else ""

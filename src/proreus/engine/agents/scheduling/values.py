@@ -1,0 +1,103 @@
+"""What the core of the SchedulingAgent takes and gives: events in, instructions out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Object = dict[str, Any]
+"""A Kubernetes object as JSON has it; nobody changes one that was handed to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """One pod of all that ever had this name."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, as logs and events have it."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An object is there, or is now like this."""
+
+    kind: str
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An object is there no longer; this was its last state."""
+
+    kind: str
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class BindFailed:
+    """A binding that was instructed did not come about."""
+
+    pod: PodRef
+    why: str
+
+
+Event = Seen | Gone | BindFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Write the pod's node down."""
+
+    pod: PodRef
+    node: str
+    annotations: Mapping[str, str]
+    told: str
+    """For the event `Scheduled`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Delete the victims and note the node that the pod waits for; it is decided about again later."""
+
+    pod: PodRef
+    node: str
+    victims: tuple[PodRef, ...]
+    told: str
+    """For the event `FailedScheduling`."""
+    no_longer_nominated: tuple[PodRef, ...] = ()
+    """Pods of lower priority that waited for the same node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Say why the pod has to wait."""
+
+    pod: PodRef
+    told: str
+    clear_nomination: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Say that the pod is not tried again as it is."""
+
+    pod: PodRef
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Complain:
+    """Say what is wrong with an object of the user's."""
+
+    object: Object = field(repr=False)
+    told: str
+
+
+Instruction = Bind | Preempt | Delay | Reject | Complain

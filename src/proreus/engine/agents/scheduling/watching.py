@@ -1,0 +1,320 @@
+"""What happened in the cluster, taken note of: the picture, the queue, and who is worth trying again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import assert_never
+
+import msgspec
+import numpy as np
+
+from proreus.engine.agents.scheduling.picture import Known, Picture
+from proreus.engine.agents.scheduling.queue import Queue
+from proreus.engine.agents.scheduling.reading import Template, TemplateReader
+from proreus.engine.agents.scheduling.schedulers import (
+    DEFAULT_SCHEDULER,
+    NAME,
+    NAMESPACE,
+    Chosen,
+    Schedulers,
+    read_schedulers,
+)
+from proreus.engine.agents.scheduling.telling import DEVICES, devices_mask
+from proreus.engine.agents.scheduling.values import (
+    BindFailed,
+    Complain,
+    Event,
+    Gone,
+    Instruction,
+    Object,
+    PodRef,
+    Seen,
+)
+from proreus.kube.spreading import SPREADING
+from proreus.model.errors import InputError, UsageError
+from proreus.model.pod import PodSpec
+from proreus.model.resources import Resources
+from proreus.model.selectors import Selector
+from proreus.worlds.pods.state.waking import helped_by_coming, helped_by_leaving, helped_by_node
+
+_COMPLETED = ("Succeeded", "Failed")
+_encode = msgspec.json.Encoder().encode
+
+
+class Watching:
+    """The half of the core that decides nothing."""
+
+    def __init__(self, picture: Picture, queue: Queue, default: Chosen) -> None:
+        self.picture, self.queue = picture, queue
+        self.schedulers = Schedulers({}, default)
+        self.complaints: list[Instruction] = []
+        self._reader = TemplateReader()
+        self._nodes: dict[str, bytes] = {}
+        """What of each node matters here, as it was read last."""
+        self._others: dict[str, Object] = {}
+        """Waiting pods that are another scheduler's, or at a gate."""
+
+    def handle(self, event: Event, now: float) -> None:
+        """Take note of one event."""
+        match event:
+            case Seen(kind="Pod", object=obj):
+                self._pod_seen(obj, now)
+            case Gone(kind="Pod", object=obj):
+                self._pod_gone(obj, now)
+            case Seen(kind="Node", object=obj):
+                self._node_seen(obj, now)
+            case Gone(kind="Node", object=obj):
+                self._nodes.pop(obj["metadata"]["name"], None)
+                self.picture.remove_node(obj["metadata"]["name"])
+                self._wake_all(now)
+            case Seen(kind=kind, object=obj):
+                self._other_seen(kind, obj, now)
+            case Gone(kind=kind, object=obj):
+                self._other_gone(kind, obj, now)
+            case BindFailed():
+                self.bind_failed(event, now)
+            case _:
+                assert_never(event)
+
+    def bind_failed(self, event: BindFailed, now: float) -> None:
+        """What was assumed is not so."""
+        raise NotImplementedError
+
+    # Pods.
+
+    def _pod_seen(self, obj: Object, now: float) -> None:
+        metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+        ref = PodRef(metadata["namespace"], metadata["name"], metadata.get("uid", ""))
+        known, node = self.picture.pods.get(ref.key), spec.get("nodeName") or ""
+        if known is not None and known.ref != ref:  # another of the same name
+            self._remove(known, now)
+            known = None
+        self._others.pop(ref.key, None)
+        leaves = not node and "deletionTimestamp" in metadata
+        if leaves or status.get("phase") in _COMPLETED:
+            if known is not None:
+                self._remove(known, now)
+            return
+        scheduler = spec.get("schedulerName") or DEFAULT_SCHEDULER
+        if not node and (spec.get("schedulingGates") or self.schedulers.named(scheduler) is None):
+            self._others[ref.key] = obj
+            if known is not None:
+                self._remove(known, now)
+            return
+        template, trouble = self._template(obj)
+        if known is None:
+            known = Known(ref, obj, template, scheduler, node, trouble=trouble)
+            self._first_seen(known, now)
+        else:
+            known.object, known.scheduler, known.trouble = obj, scheduler, trouble
+            self._seen_again(known, template, node, now)
+
+    def _first_seen(self, known: Known, now: float) -> None:
+        metadata, status = known.object["metadata"], known.object.get("status") or {}
+        if known.node:
+            known.devices = devices_mask((metadata.get("annotations") or {}).get(DEVICES, ""))
+            started = status.get("startTime") or metadata.get("creationTimestamp")
+            known.since = _seconds(started) if started else now
+            self.picture.add(known)
+            self._came(known, now)
+        else:
+            self.picture.add(known)
+            self.picture.nominate(known, status.get("nominatedNodeName") or "")
+            self.queue.put(known.key, known.priority, now)
+
+    def _seen_again(self, known: Known, template: Template, node: str, now: float) -> None:
+        if template.spec is not known.template.spec and template.spec != known.template.spec:
+            freed = self._rows(known)
+            self.picture.reread(known, template)
+            self._wake_freed(freed, now)  # labels that others go by, or it is on its way out
+            if not known.node:
+                self.queue.put(known.key, known.priority, now)
+        if not node:
+            return  # it waits, or what was assumed has not been seen yet
+        if node != known.node:
+            self.queue.drop(known.key)
+            freed = self._rows(known)
+            known.since = now
+            self.picture.move(known, node)
+            self._wake_freed(freed, now)
+            self._came(known, now)
+        known.assumed = False
+
+    def _pod_gone(self, obj: Object, now: float) -> None:
+        metadata = obj["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}"
+        self._others.pop(key, None)
+        known = self.picture.pods.get(key)
+        if known is not None and known.ref.uid == metadata.get("uid", ""):
+            self._remove(known, now)
+
+    def _template(self, obj: Object) -> tuple[Template, str]:
+        """What a pod asks for, and what is wrong with it."""
+        try:
+            return self._reader.pod(obj), ""
+        except (InputError, ValueError) as error:
+            empty = PodSpec(Resources(), namespace=obj["metadata"]["namespace"])
+            return Template(empty, None, by_namespaces=False), str(error)
+
+    def _reread(self, known: Known, now: float) -> None:
+        self._pod_seen(known.object if not known.assumed else _on_node(known), now)
+
+    # Nodes and the rest.
+
+    def _node_seen(self, obj: Object, now: float) -> None:
+        name, status = obj["metadata"]["name"], obj.get("status") or {}
+        parts = _encode(
+            (
+                obj["metadata"].get("labels"),
+                obj.get("spec"),
+                *(status.get(part) for part in ("allocatable", "capacity", "images")),
+            )
+        )
+        if self._nodes.get(name) == parts:
+            return  # a heartbeat
+        self._nodes[name] = parts
+        try:
+            node = self._reader.node(obj)
+        except (InputError, ValueError) as error:
+            self.complaints.append(Complain(obj, f"the scheduler cannot use this node: {error}"))
+            self.picture.remove_node(name)
+            return
+        if self.picture.set_node(node):
+            self._wake_by_node(name, now)
+
+    def _other_seen(self, kind: str, obj: Object, now: float) -> None:
+        metadata = obj["metadata"]
+        match kind:
+            case "PodDisruptionBudget":
+                self._budget_seen(obj)
+            case "Namespace":
+                if self._reader.set_namespace(metadata["name"], obj):
+                    self._namespaces_changed(now)
+            case "Service":
+                if self._reader.set_service(metadata["namespace"], metadata["name"], obj):
+                    self._services_changed(metadata["namespace"], now)
+            case "ConfigMap":
+                if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
+                    self._choose(obj, now)
+            case _ if kind in SPREADING:
+                owner = self._reader.set_owner(kind, obj)
+                if owner is not None:
+                    for known in [one for one in self.picture.pods.values() if one.template.owner == owner]:
+                        self._reread(known, now)
+
+    def _other_gone(self, kind: str, obj: Object, now: float) -> None:
+        metadata = obj["metadata"]
+        match kind:
+            case "PodDisruptionBudget":
+                self.picture.remove_budget(metadata["namespace"], metadata["name"])
+            case "Namespace":
+                if self._reader.set_namespace(metadata["name"], None):
+                    self._namespaces_changed(now)
+            case "Service":
+                if self._reader.set_service(metadata["namespace"], metadata["name"], None):
+                    self._services_changed(metadata["namespace"], now)
+            case "ConfigMap":
+                if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
+                    self._choose(None, now)
+            case _ if kind in SPREADING:
+                self._reader.set_owner(kind, obj, gone=True)
+
+    def _budget_seen(self, obj: Object) -> None:
+        expected = (obj.get("status") or {}).get("expectedPods")
+
+        def covered(namespace: str, selector: Selector) -> int:
+            return self.picture.covered(namespace, selector) if expected is None else int(expected)
+
+        try:
+            self.picture.set_budget(self._reader.budget(obj, covered))
+        except (InputError, ValueError) as error:
+            self.complaints.append(Complain(obj, f"the scheduler cannot use this budget: {error}"))
+
+    def _namespaces_changed(self, now: float) -> None:
+        for known in [one for one in self.picture.pods.values() if one.template.by_namespaces]:
+            self._reread(known, now)
+
+    def _services_changed(self, namespace: str, now: float) -> None:
+        for known in [one for one in self.picture.pods.values() if one.ref.namespace == namespace]:
+            self._reread(known, now)
+
+    def _choose(self, obj: Object | None, now: float) -> None:
+        """Other policies from now on; pods of schedulers that came or went change hands."""
+        try:
+            schedulers = read_schedulers(obj, self.schedulers.default)
+            self.check(schedulers)
+        except (InputError, UsageError) as error:
+            assert obj is not None, "the defaults are sound"
+            self.complaints.append(Complain(obj, f"schedulers stay as they were: {error}"))
+            return
+        self.schedulers = schedulers
+        waiting = [known.object for known in self.picture.pods.values() if not known.node]
+        for pod in [*waiting, *self._others.values()]:
+            self._pod_seen(pod, now)
+        self._wake_all(now)
+
+    def check(self, schedulers: Schedulers) -> None:
+        """Raise a UsageError or InputError where a policy is not known."""
+        raise NotImplementedError
+
+    # Who is worth trying again.
+
+    def _remove(self, known: Known, now: float) -> None:
+        self.queue.drop(known.key)
+        freed = self._rows(known)
+        self.picture.remove(known.key)
+        self._wake_freed(freed, now)
+
+    def _off_its_node(self, known: Known, now: float) -> None:
+        """A pod that was believed to be on a node is not."""
+        freed = self._rows(known)
+        known.assumed, known.devices = False, 0
+        self.picture.move(known, "")
+        self._wake_freed(freed, now)
+
+    def _rows(self, known: Known) -> tuple[int, int] | None:
+        """The class of a pod and the row of its node, where it takes room on one."""
+        if not known.node or not self.picture.is_here(known) or not self.queue.groups():
+            return None
+        return self.picture.cluster.rows_of(known.key)
+
+    def _wake_freed(self, freed: tuple[int, int] | None, now: float) -> None:
+        """A pod left a node."""
+        if freed is None:
+            return
+        groups, helped = self._asking()
+        if len(groups):
+            helped_by_leaving(*self.picture.cluster.columns(), groups, freed, helped)
+            self.queue.wake(groups[helped].tolist(), now)
+
+    def _came(self, known: Known, now: float) -> None:
+        """A pod is on a node that was not there before."""
+        groups, helped = self._asking()
+        if len(groups) and self.picture.is_here(known):
+            placed, _ = self.picture.cluster.rows_of(known.key)
+            helped_by_coming(self.picture.cluster.columns()[0], groups, placed, helped)
+            self.queue.wake(groups[helped].tolist(), now)
+
+    def _wake_by_node(self, name: str, now: float) -> None:
+        groups, helped = self._asking()
+        if len(groups):
+            n = self.picture.cluster.node_at(name)
+            helped_by_node(*self.picture.cluster.columns(), groups, n, helped)
+            self.queue.wake(groups[helped].tolist(), now)
+
+    def _wake_all(self, now: float) -> None:
+        self.queue.wake(self.queue.groups(), now)
+
+    def _asking(self) -> tuple[np.typing.NDArray[np.int64], np.typing.NDArray[np.bool_]]:
+        groups = np.array(self.queue.groups(), dtype=np.int64)
+        return groups, np.zeros(len(groups), dtype=np.bool_)
+
+
+def _on_node(known: Known) -> Object:
+    """The object of an assumed pod as it will be seen."""
+    return {**known.object, "spec": {**known.object["spec"], "nodeName": known.node}}
+
+
+def _seconds(timestamp: str) -> float:
+    """A time of the API in seconds since 1970."""
+    return datetime.fromisoformat(timestamp).timestamp()

@@ -1,0 +1,337 @@
+"""The SchedulingAgent's core: events in, instructions out, no I/O."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
+from proreus.engine.agents.scheduling.schedulers import Chosen
+from proreus.engine.agents.scheduling.telling import DECISION, DEVICES
+from proreus.engine.agents.scheduling.values import (
+    Bind,
+    BindFailed,
+    Complain,
+    Delay,
+    Gone,
+    Instruction,
+    Preempt,
+    Reject,
+    Seen,
+)
+from proreus.model import decision as model
+from tests.engine.agents.scheduling.objects import Object, node, on, pod
+
+
+class Slow:
+    """Takes longer than anybody waits."""
+
+    def decide(self, observation: Any) -> model.Decision:
+        time.sleep(0.2)
+        return model.Delay()
+
+
+class Wrong:
+    """Chooses a node that there is not."""
+
+    def decide(self, observation: Any) -> model.Decision:
+        return model.Place(10_000)
+
+
+class Raising:
+    """Fails."""
+
+    def decide(self, observation: Any) -> model.Decision:
+        raise RuntimeError("no idea")
+
+
+class Unsure:
+    """Says that it is not made for this."""
+
+    def unsure(self, observation: Any) -> str:
+        return "never seen such a cluster"
+
+    def decide(self, observation: Any) -> model.Decision:
+        return model.Reject()
+
+
+class Rejecting:
+    """Wants no pod at all."""
+
+    def decide(self, observation: Any) -> model.Decision:
+        return model.Reject()
+
+
+class Waiting:
+    """Always waits."""
+
+    def decide(self, observation: Any) -> model.Decision:
+        return model.Delay()
+
+
+def core_with(
+    *nodes: Object, policy: str = "kube", shadow: str = "", deadline: float = 0.1
+) -> SchedulingCore:
+    core = SchedulingCore(SchedulingOptions(default=Chosen(policy, shadow, deadline)))
+    for one in nodes:
+        core.handle(Seen("Node", one), 0.0)
+    return core
+
+
+def see(core: SchedulingCore, *objects: Object, now: float = 0.0) -> None:
+    for obj in objects:
+        core.handle(Seen(obj["kind"], obj), now)
+
+
+def only(instructions: list[Instruction]) -> Instruction:
+    assert len(instructions) == 1, instructions
+    return instructions[0]
+
+
+def bound(instructions: list[Instruction]) -> Bind:
+    found = only(instructions)
+    assert isinstance(found, Bind), found
+    return found
+
+
+def test_a_pod_is_bound_with_its_reasons() -> None:
+    core = core_with(node("small", "2"), node("large", "16"), node("full", "500m"))
+    see(core, pod("web"))
+    found = bound(core.cycle(1.0))
+    assert found.node == "large"
+    assert found.told == "Successfully assigned default/web to large"
+    told = json.loads(found.annotations[DECISION])
+    assert told["policy"] == "kube" and told["node"] == "large"
+    assert (told["feasible"], told["of"]) == (2, 3)
+    assert told["refused"] == {"Insufficient cpu": 1}
+    assert told["next"]["node"] == "small" and told["next"]["score"] < told["score"]
+
+
+def test_assumed_pods_take_their_room_until_the_binding_fails() -> None:
+    core = core_with(node("one", "1"))
+    see(core, pod("a"), pod("b"))
+    first = bound(core.cycle(1.0))
+    assert isinstance(only(core.cycle(1.0)), Delay), "the room is taken, though the store knows nothing yet"
+    core.handle(BindFailed(first.pod, "conflict"), 2.0)
+    assert bound(core.cycle(2.0)).pod.name == "b", "the one that failed backs off, the other is woken"
+
+
+def test_a_pod_that_is_gone_makes_room_and_wakes_those_it_helps() -> None:
+    core = core_with(node("one", "2"))
+    see(core, on(pod("there", "2"), "one"), pod("big", "2"), pod("huge", "8"))
+    assert all(isinstance(one, Delay) for one in core.cycle(1.0, 9))
+    assert core.queue.counts()["pool"] == 2
+    core.handle(Gone("Pod", on(pod("there", "2"), "one")), 5.0)
+    assert core.queue.counts()["pool"] == 1, "the huge one would not fit"
+    assert bound(core.cycle(5.0, 9)).pod.name == "big"
+
+
+def test_a_finished_pod_makes_room() -> None:
+    core = core_with(node("one", "1"))
+    see(core, on(pod("there"), "one"), pod("next"))
+    core.cycle(1.0, 9)
+    see(core, on(pod("there", status={"phase": "Succeeded"}), "one"), now=5.0)
+    assert bound(core.cycle(5.0, 9)).pod.name == "next"
+
+
+def test_what_is_said_where_no_node_is_available() -> None:
+    tainted = node("t", taints=[{"key": "k", "effect": "NoSchedule"}])
+    core = core_with(
+        node("a", "1"), node("b", "1"), tainted, node("c", unschedulable=True), node("d", pods=0)
+    )
+    see(core, on(pod("x", "900m"), "a"), on(pod("y", "900m"), "b"), pod("web"))
+    found = only(core.cycle(1.0))
+    assert isinstance(found, Delay)
+    assert found.told == (
+        "0/5 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s), "
+        "1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/5 nodes are available: "
+        "2 Preemption is not helpful for scheduling, 3 No preemption victims found for incoming pod."
+    )
+
+
+def test_preemption_evicts_nominates_and_then_binds_there() -> None:
+    core = core_with(node("one", "1"), node("two", "1"))
+    low = [on(pod("low-1", priority=0), "one"), on(pod("low-2", priority=5), "two")]
+    see(core, *low, pod("high", priority=100))
+    found = only(core.cycle(1.0))
+    assert isinstance(found, Preempt)
+    assert (found.node, [victim.name for victim in found.victims]) == ("one", ["low-1"])
+    assert found.told == "0/2 nodes are available: 2 Insufficient cpu."
+    # While the victim is on its way out nobody else is evicted, and pods of lower priority do not go there.
+    leaving = on(pod("low-1", priority=0, deletionTimestamp="2026-01-01T00:00:00Z"), "one")
+    see(core, leaving, pod("mean", priority=50), now=3.0)
+    answers = core.cycle(20.0, 9)
+    waits = next(one for one in answers if one.pod.name == "high")  # type: ignore[union-attr]
+    assert isinstance(waits, Delay) and "terminating pod on the nominated node" in waits.told
+    assert not waits.clear_nomination
+    mean = next(one for one in answers if one.pod.name == "mean")  # type: ignore[union-attr]
+    assert isinstance(mean, Preempt) and mean.node == "two"
+    core.handle(Gone("Pod", leaving), 40.0)
+    found = bound([one for one in core.cycle(40.0, 9) if isinstance(one, Bind)])
+    assert (found.pod.name, found.node) == ("high", "one")
+
+
+def test_room_that_is_freed_for_a_pod_is_left_to_it() -> None:
+    core = core_with(node("one", "1"))
+    see(core, on(pod("low", priority=0), "one"), pod("high", priority=100))
+    assert isinstance(only(core.cycle(1.0)), Preempt)
+    core.handle(Gone("Pod", on(pod("low", priority=0), "one")), 1.5)
+    see(core, pod("thief", priority=1), now=1.5)
+    # The thief is active while the other still backs off.
+    answers = core.cycle(1.5, 9)
+    assert isinstance(answers[0], Delay) and answers[0].pod.name == "thief"
+    assert isinstance(answers[1], Bind) and answers[1].pod.name == "high"
+
+
+def test_budgets_choose_the_victims() -> None:
+    core = core_with(node("one", "1"), node("two", "1"))
+    guarded = {"app": "guarded"}
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"minAvailable": "100%", "selector": {"matchLabels": guarded}},
+    }
+    low = [on(pod("a", priority=0, labels=guarded), "one"), on(pod("b", priority=5), "two")]
+    see(core, *low, budget, pod("high", priority=100))
+    found = only(core.cycle(1.0))
+    assert isinstance(found, Preempt) and found.node == "two", "b is of higher priority, and not guarded"
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [("Wrong", "wrong"), ("Raising", "error"), ("Unsure", "unsure"), ("Slow", "deadline")],
+)
+def test_the_kube_rules_decide_where_a_policy_does_not(policy: str, reason: str) -> None:
+    name = f"tests.engine.agents.scheduling.test_core:{policy}"
+    core = core_with(node("one"), node("two", "16"), policy=name, deadline=0.02)
+    see(core, pod("web"))
+    found = bound(core.cycle(1.0))
+    assert found.node == "two"
+    assert json.loads(found.annotations[DECISION])["fallback"] == reason
+    assert core.fallbacks()[reason] == 1
+
+
+def test_a_policy_that_is_too_slow_is_left_alone_for_a_while() -> None:
+    core = core_with(node("one", "64"), policy=f"{__name__}:Slow", deadline=0.01)
+    see(core, *(pod(f"p{k}") for k in range(12)))
+    found = core.cycle(1.0, 12)
+    assert all(isinstance(one, Bind) for one in found)
+    assert core.fallbacks()["deadline"] < 5
+    assert len(core.picture.cluster.pods_on("one")) == 12, "nothing is lost when the columns are left behind"
+
+
+def test_delay_backs_off_and_reject_is_for_good() -> None:
+    core = core_with(node("one"), policy=f"{__name__}:Waiting")
+    see(core, pod("web"))
+    assert isinstance(only(core.cycle(1.0)), Delay)
+    assert not core.cycle(1.5)
+    assert isinstance(only(core.cycle(10.0)), Delay)
+    core = core_with(node("one"), policy=f"{__name__}:Rejecting")
+    see(core, pod("web"))
+    assert isinstance(only(core.cycle(1.0)), Reject)
+    assert not core.cycle(1000.0)
+    see(core, pod("web", "2"), now=1001.0)
+    assert isinstance(only(core.cycle(1001.0)), Reject), "it has changed"
+
+
+def choices(**data: str) -> Object:
+    metadata = {"name": "proreus-schedulers", "namespace": "kube-system"}
+    return {
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {k.replace("_", "-"): v for k, v in data.items()},
+    }
+
+
+def test_schedulers_are_chosen_and_switched_live() -> None:
+    core = core_with(node("one", "2"), node("two", "16"))
+    mine = pod("mine", schedulerName="my-scheduler")
+    see(core, mine, pod("packed", schedulerName="best_fit"))
+    assert bound(core.cycle(1.0, 9)).node == "one", "a rule's name stands for itself; my-scheduler is unknown"
+    see(core, choices(my_scheduler='{"policy": "kube", "deadline_ms": 50}'))
+    assert bound(core.cycle(2.0, 9)).pod.name == "mine"
+    see(core, choices(my_scheduler="nonsense"))
+    complaint = only(core.cycle(3.0, 9))
+    assert isinstance(complaint, Complain) and "unknown policy 'nonsense'" in complaint.told
+    see(core, pod("again", schedulerName="my-scheduler"))
+    assert bound(core.cycle(4.0, 9)).pod.name == "again", "who was chosen before stays"
+    core.handle(Gone("ConfigMap", choices()), 5.0)
+    see(core, pod("more", schedulerName="my-scheduler"))
+    assert not core.cycle(6.0, 9)
+
+
+def test_a_shadow_is_recorded_and_not_felt() -> None:
+    core = core_with(node("one", "2"), node("two", "16"), shadow="best_fit")
+    see(core, pod("web"))
+    found = bound(core.cycle(1.0))
+    assert found.node == "two"
+    assert json.loads(found.annotations[DECISION])["shadow"] == {"policy": "best_fit", "node": "one"}
+    seen = core.differences["default-scheduler"]
+    assert (seen.agreed, seen.differed) == (0, 1)
+    assert seen.last[0].shadow.node == "one" and seen.last[0].shadow.cpu == 0.5
+
+
+def test_gates_deletion_and_another_of_the_same_name() -> None:
+    core = core_with(node("one"))
+    see(core, pod("gated", schedulingGates=[{"name": "wait"}]))
+    see(core, pod("leaving", deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert not core.cycle(1.0, 9)
+    see(core, pod("gated"))
+    assert bound(core.cycle(1.0, 9)).pod.uid == "uid-gated"
+    see(core, pod("gated", uid="another"))
+    assert bound(core.cycle(2.0, 9)).pod.uid == "another"
+    assert core.picture.cluster.pods_on("one") == ["default/gated"]
+
+
+def test_nodes_come_and_go_with_their_pods() -> None:
+    core = core_with()
+    see(core, on(pod("there", "3"), "one"), pod("web"))
+    found = only(core.cycle(1.0))
+    assert isinstance(found, Delay) and found.told == "no nodes available to schedule pods"
+    see(core, node("one"), now=9.0)
+    assert bound(core.cycle(9.0)).node == "one"
+    see(core, pod("more"), now=9.0)
+    assert isinstance(only(core.cycle(9.0)), Delay), "the pod that was there before its node takes room"
+    core.handle(Gone("Node", node("one")), 10.0)
+    see(core, node("one", "8"), now=30.0)
+    assert bound(core.cycle(30.0)).pod.name == "more"
+
+
+def test_shared_gpus_are_written_down() -> None:
+    core = core_with(node("gpu", extended={"nvidia.com/gpu": "2"}))
+    share = {"proreus.io/gpu-milli": "600"}
+    see(core, pod("a", annotations=share), pod("b", annotations=share))
+    found = [one for one in core.cycle(1.0, 9) if isinstance(one, Bind)]
+    assert sorted(one.annotations[DEVICES] for one in found) == ["0", "1"]
+    again = core_with(node("gpu", extended={"nvidia.com/gpu": "2"}))
+    see(again, on(pod("a", annotations={**share, DEVICES: "1"}), "gpu"))
+    assert again.picture.cluster.devices_of("default/a") == 2
+
+
+def test_replicas_get_the_schedulers_own_spread_even_if_their_owner_comes_late() -> None:
+    core = core_with(node("one", "64"), node("two", "32"))
+    owner = [{"kind": "ReplicaSet", "name": "rs", "controller": True}]
+    pods = [pod(f"r{k}", "10m", labels={"app": "r"}, ownerReferences=owner) for k in range(4)]
+    see(core, *pods)
+    selector = {"matchLabels": {"app": "r"}}
+    rs = {
+        "kind": "ReplicaSet",
+        "metadata": {"name": "rs", "namespace": "default"},
+        "spec": {"selector": selector},
+    }
+    see(core, rs)
+    assert len(core.picture.pods["default/r0"].template.spec.spread) == 2
+    nodes = [one.node for one in core.cycle(1.0, 9) if isinstance(one, Bind)]
+    assert sorted(nodes) == ["one", "one", "two", "two"]
+
+
+def test_what_cannot_be_understood_is_told_and_tried_when_it_changes() -> None:
+    core = core_with(node("one"))
+    see(core, pod("odd", resourceClaims=[{"name": "x"}]))
+    found = only(core.cycle(1.0))
+    assert isinstance(found, Delay) and "resourceClaims" in found.told
+    see(core, pod("odd"), now=2.0)
+    assert bound(core.cycle(2.0)).node == "one"
