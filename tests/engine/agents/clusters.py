@@ -10,13 +10,13 @@ from typing import Any
 
 from proreus.engine.agents.garbage.host import FOLLOWED as KEPT
 from proreus.engine.agents.garbage.host import Housekeeping
-from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.nodes.host import FOLLOWED as NODES
 from proreus.engine.agents.nodes.host import NodeHost
 from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.host import ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.host import FOLLOWED as TASKS
 from proreus.engine.agents.task.host import TaskHost
 from proreus.engine.objects.errors import Refused
@@ -29,9 +29,7 @@ from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.agents.virtual_time import loop_now
 
-ROOM = Capacity(
-    {"cpu": "8", "memory": "32Gi", "pods": "110"}, {"cpu": "8", "memory": "32Gi", "pods": "110"}
-)
+ROOM = Capacity({"cpu": "8", "memory": "32Gi", "pods": "110"}, {"cpu": "8", "memory": "32Gi", "pods": "110"})
 
 
 @dataclass
@@ -147,7 +145,10 @@ def deployment(name: str = "web", replicas: int = 3, **spec: Any) -> dict[str, A
             "replicas": replicas,
             "selector": {"matchLabels": {"app": name}},
             "template": template(app=name),
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+            },
             "progressDeadlineSeconds": 600,
             "revisionHistoryLimit": 10,
             **spec,

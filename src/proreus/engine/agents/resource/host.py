@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.metadata import Object, name_of, uid_of
 from proreus.engine.agents.moment import Moment
 from proreus.engine.agents.recording import Recorder
@@ -29,6 +28,7 @@ from proreus.engine.agents.resource.orders import (
     WriteStatus,
 )
 from proreus.engine.agents.resource.writing import Writing
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.objects.errors import Unserviceable
 from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import ObjectEvent, Registry
@@ -42,7 +42,12 @@ class ResourceHost:
     """See the module. `pods` and `nodes` are informers that the host's process runs for all its agents."""
 
     def __init__(
-        self, registry: Registry, timers: Timers, nodes: Iterable[Housed], pods: SharedInformer, seen: SharedInformer
+        self,
+        registry: Registry,
+        timers: Timers,
+        nodes: Iterable[Housed],
+        pods: SharedInformer,
+        seen: SharedInformer,
     ) -> None:
         if pods.kind is not POD or seen.kind is not NODE:
             raise ValueError("a host follows pods and nodes")
