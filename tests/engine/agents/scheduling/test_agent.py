@@ -260,21 +260,25 @@ def test_a_leader_that_was_halted_binds_nothing_more() -> None:
         halted = first.fence
         assert halted is not None
         await second._attempt()
-        assert second.fence is None, "somebody leads"
+        early = second.fence
+        assert early is None, "somebody leads"
         now[0] = 0.25
-        assert first.fence is None, "it could not renew in time"
+        lost = first.fence
+        assert lost is None, "it could not renew in time"
         now[0] = 10.0
         await second._attempt()
-        assert second.fence is not None
+        held = second.fence
+        assert held is not None
         await registry.create(POD, fresh(pod("web")))
         late = registry.binding(Binding("default", "web", "one"))
         assert isinstance((await registry.commit_each([late], halted))[0], Fenced)
         assert not (await registry.get(POD, "default", "web"))["spec"].get("nodeName")
-        outcome = (await registry.commit_each([late], second.fence))[0]
+        outcome = (await registry.commit_each([late], held))[0]
         assert isinstance(outcome, dict) and outcome["spec"]["nodeName"] == "one"
         await second.resign()
         await first._attempt()
-        assert first.fence is not None, "nobody has to wait for one who resigned"
+        again = first.fence
+        assert again is not None, "nobody has to wait for one who resigned"
 
     asyncio.run(play())
 

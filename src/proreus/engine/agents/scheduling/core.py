@@ -132,7 +132,7 @@ class SchedulingCore(Watching):
         """Steps 2 to 6 for one pod."""
         if known.trouble:
             return self._to_wait(known, now, known.trouble)
-        if not self.picture.node_names():
+        if not self.picture.has_nodes():
             return self._to_wait(known, now, "no nodes available to schedule pods")
         chosen = self.schedulers.named(known.scheduler)
         assert chosen is not None, "others' pods are not queued"
