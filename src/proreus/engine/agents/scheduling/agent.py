@@ -122,6 +122,10 @@ class SchedulingAgent:
             "relisted": sum(informer.relisted for informer in self._informers),
         }
 
+    def shadows(self) -> dict[str, Any]:
+        """By schedulerName: where its shadow would have differed, and what that would have changed."""
+        return {name: found.told() for name, found in self.core.differences.items()}
+
     # Below the face.
 
     def _told(self, told: Told) -> None:

@@ -165,23 +165,27 @@ class SchedulingCore(Watching):
         try:
             answer, fallback = decider.decide(observation)
         except Stuck:
-            observation = self._start_over(known, now)
+            observation = self._observe_anew(known, now)
             answer, fallback = decider.by_rule(observation), "deadline"
         try:
             shadow = decider.by_shadow(observation)
         except Stuck:
-            shadow, observation = None, self._start_over(known, now)
+            shadow, observation = None, self._observe_anew(known, now)
         if shadow is not None:
             found = self.differences.setdefault(known.scheduler, Differences())
             found.note(known.key, now, (answer, shadow), observation)
         return self._carry_out(known, (answer, fallback, shadow), decider, observation)
 
-    def _start_over(self, known: Known, now: float) -> PodObservation:
-        """Leave what a stuck policy was shown to it, and go on with the same content elsewhere."""
+    def start_over(self, now: float) -> None:
+        """Leave the columns to whoever may still be at work on them, and go on with the same content."""
         self.picture.rebuild()
+        self.queue.wake(self.queue.groups(), now)  # groups are classes, and these are numbered anew
+
+    def _observe_anew(self, known: Known, now: float) -> PodObservation:
+        """After a policy got stuck."""
+        self.start_over(now)
         for other in self._held:
             self.picture.hold(other)
-        self.queue.wake(self.queue.groups(), now)  # groups are classes, and these are numbered anew
         return self._observe(known, now)
 
     def _carry_out(
