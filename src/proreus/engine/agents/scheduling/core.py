@@ -132,7 +132,7 @@ class SchedulingCore(Watching):
         """Steps 2 to 6 for one pod."""
         if known.trouble:
             return self._to_wait(known, now, known.trouble)
-        if not self.picture.node_names():
+        if not self.picture.has_nodes():
             return self._to_wait(known, now, "no nodes available to schedule pods")
         chosen = self.schedulers.named(known.scheduler)
         assert chosen is not None, "others' pods are not queued"
@@ -165,23 +165,27 @@ class SchedulingCore(Watching):
         try:
             answer, fallback = decider.decide(observation)
         except Stuck:
-            observation = self._start_over(known, now)
+            observation = self._observe_anew(known, now)
             answer, fallback = decider.by_rule(observation), "deadline"
         try:
             shadow = decider.by_shadow(observation)
         except Stuck:
-            shadow, observation = None, self._start_over(known, now)
+            shadow, observation = None, self._observe_anew(known, now)
         if shadow is not None:
             found = self.differences.setdefault(known.scheduler, Differences())
             found.note(known.key, now, (answer, shadow), observation)
         return self._carry_out(known, (answer, fallback, shadow), decider, observation)
 
-    def _start_over(self, known: Known, now: float) -> PodObservation:
-        """Leave what a stuck policy was shown to it, and go on with the same content elsewhere."""
+    def start_over(self, now: float) -> None:
+        """Leave the columns to whoever may still be at work on them, and go on with the same content."""
         self.picture.rebuild()
+        self.queue.wake(self.queue.groups(), now)  # groups are classes, and these are numbered anew
+
+    def _observe_anew(self, known: Known, now: float) -> PodObservation:
+        """After a policy got stuck."""
+        self.start_over(now)
         for other in self._held:
             self.picture.hold(other)
-        self.queue.wake(self.queue.groups(), now)  # groups are classes, and these are numbered anew
         return self._observe(known, now)
 
     def _carry_out(
@@ -259,8 +263,7 @@ class SchedulingCore(Watching):
             return Delay(
                 known.ref, f"{refusals.feasible}/{len(refusals.codes)} nodes are available: the policy waits."
             )
-        may_preempt = known.template.spec.may_preempt
-        told = without_victims(refusals, may_preempt=may_preempt, terminating=terminating)
+        told = without_victims(observation, refusals, terminating=terminating)
         return self._to_wait(known, now, f"{unavailable(refusals)} {told}", keep=terminating)
 
     def _to_wait(self, known: Known, now: float, told: str, *, keep: bool = False) -> Instruction:
