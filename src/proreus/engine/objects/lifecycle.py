@@ -191,6 +191,8 @@ def _kept_metadata(before: dict[str, Any], asked: dict[str, Any]) -> dict[str, A
             metadata[key] = before[key]
         else:
             metadata.pop(key, None)
+    if before.get("managedFields") and not metadata.get("managedFields"):
+        metadata["managedFields"] = before["managedFields"]
     return metadata
 
 

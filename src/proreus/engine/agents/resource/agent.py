@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from proreus.engine.agents.metadata import Object, deleting, uid_of
 from proreus.engine.agents.moment import Moment
-from proreus.engine.agents.resource.admission import Amounts, read_amounts, requests_of, shortage, total
+from proreus.engine.agents.resource.admission import shortage
 from proreus.engine.agents.resource.orders import (
     FinishDeletion,
     Note,
@@ -27,6 +27,7 @@ from proreus.engine.agents.resource.orders import (
 )
 from proreus.engine.agents.resource.restarts import Due, Restarts
 from proreus.engine.agents.resource.status import TERMINAL, Seen, Verdict, pod_phase, pod_status
+from proreus.engine.objects.amounts import Amounts, read_amounts, requests_of, total
 from proreus.engine.objects.times import parse_timestamp
 from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Phase, PodReport
 
