@@ -37,11 +37,6 @@ class Kubectl:
         (home / "config").write_text(_CONFIG.format(url=url))
 
     def __call__(self, *arguments: str, text: str = "", fails: bool = False, timeout: float = 30) -> str:
-        environment = {
-            "HOME": str(self._home),
-            "KUBECONFIG": str(self._home / "config"),
-            "PATH": "/usr/bin:/bin",
-        }
         done = subprocess.run(
             [self._program, *arguments],
             input=text,
@@ -57,11 +52,6 @@ class Kubectl:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A command that goes on."""
-        environment = {
-            "HOME": str(self._home),
-            "KUBECONFIG": str(self._home / "config"),
-            "PATH": "/usr/bin:/bin",
-        }
         return subprocess.Popen(
             [self._program, *arguments],
             stdout=subprocess.PIPE,
