@@ -5,31 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from pathlib import Path
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
-from proreus.engine.store.memory import MemoryStore
-from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Batch, Change, Put, Store
-from proreus.engine.store.sqlite import SQLiteStore
 
 T = TypeVar("T")
 Opener = Callable[[], Awaitable[Store]]
 
 
-def opener(kind: str, folder: Path, options: StoreOptions) -> Opener:
-    """Opens a store of that kind; again and again the same one, where it outlives its closing."""
+class Places(Protocol):
+    """Each call gives the opener of a store that nobody else uses."""
 
-    async def open_one() -> Store:
-        match kind:
-            case "memory":
-                return MemoryStore(options=options)
-            case "sqlite":
-                return await SQLiteStore.open(folder / "store.db", options)
-            case _:
-                raise AssertionError(kind)
+    outlive: bool
+    """Whether what was written is there when it is opened again."""
 
-    return open_one
+    def __call__(self) -> Opener:
+        """See above."""
+        ...
 
 
 @asynccontextmanager

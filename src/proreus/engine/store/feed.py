@@ -59,11 +59,6 @@ class Feed:
         self._followers: dict[str, list[_Follower]] = {}
         self._closed = False
 
-    @property
-    def followed(self) -> bool:
-        """Whether any watch waits here."""
-        return bool(self._followers)
-
     def publish(self, changes: Sequence[Change], revision: int) -> None:
         """All changes after the last revision up to this one."""
         self.revision = revision

@@ -44,8 +44,7 @@ T = TypeVar("T")
 _GROUP_SECONDS = 0.005
 """So long the loop works on one group of commits before it goes to disk."""
 _POLL_SECONDS = 0.05
-"""So often another process's writing is looked for while somebody watches."""
-_IDLE_SECONDS = 5.0
+"""So often another process's writing is looked for; it takes some microseconds."""
 _SLICE = 256
 """So many rows of a list are read in one turn of the loop."""
 _SPAN = 500
@@ -182,7 +181,6 @@ class SQLiteStore:
     async def compact(self, revision: int) -> None:
         """Forget the history before that revision; the file's room is used again bit by bit."""
         await self._request(lambda: self._compact(min(revision, self._revision)))
-        self._feed.compact(self._compacted)
 
     async def close(self) -> None:
         """What was asked for is finished; watches end."""
@@ -261,7 +259,7 @@ class SQLiteStore:
 
     async def _rest(self) -> None:
         """Until there is work, a lease runs out, or it is time to look for others' work."""
-        seconds = _POLL_SECONDS if self._feed.followed else _IDLE_SECONDS
+        seconds = _POLL_SECONDS
         if self._next_end is not None:
             seconds = min(seconds, max(0.0, self._next_end - self._clock()))
         self._woken.clear()
@@ -313,6 +311,7 @@ class SQLiteStore:
             await self._after_failure(group, error)
             return
         self._feed.publish(self._unpublished, self._revision)
+        self._feed.compact(self._compacted)
         self._unpublished.clear()
         for request in group:
             _answer(request, request.outcome)
