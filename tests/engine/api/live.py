@@ -108,7 +108,7 @@ def _agents(registry: Registry) -> tuple[list[asyncio.Task[None]], ResourceHost]
         Housed(NodeSpec(name, f"10.0.0.{place}"), SimulatedRuntime(capacity, timers, _QUICK))
         for place, name in enumerate(_NODES, start=1)
     ]
-    host = ResourceHost(registry, timers, housed, informers[POD], informers[NODE])
+    host = ResourceHost(registry, timers, housed, informers)
     task_host = TaskHost(registry, timers, informers)
     housekeeping = Housekeeping(registry, timers, informers)
     binder = _Binder(registry, informers[POD], informers[NODE])
