@@ -25,6 +25,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 JSON = "application/json"
 _LARGE_BODY = 64 * 1024
 _MOST_FIELDS = 64
+_LONGEST_MANAGER = 128
 _MOST_DEPTH = 64
 """Objects within objects; Kubernetes' own go down about fifteen."""
 _YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml", "application/x-yaml"})
@@ -150,6 +151,16 @@ class Asked:
                 return True
             case other:
                 raise BadRequest(f'Invalid value: {other[:80]!r}: supported values: "All"')
+
+    @property
+    def manager(self) -> str:
+        """Who is said to have set the fields: as the request says, or what the client calls itself."""
+        stated = self.query.get("fieldManager", "")
+        if len(stated) > _LONGEST_MANAGER or not stated.isprintable():
+            raise BadRequest(
+                f"fieldManager: it has at most {_LONGEST_MANAGER} characters, all printable"
+            )
+        return stated or self.agent.decode("latin-1").partition("/")[0][:_LONGEST_MANAGER] or "unknown"
 
     @property
     def content_type(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -10,7 +11,7 @@ from typing import Any
 from proreus.engine.api.status import NotAcceptable
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.tables import columns, row
+from proreus.engine.objects.tables import IncludeObject, table
 
 _LONGEST_ACCEPT = 2048
 _GROUP = "meta.k8s.io"
@@ -30,7 +31,7 @@ class Form:
 
     shape: Shape = Shape.OBJECT
     version: str = "v1"
-    include: str = "Metadata"
+    include: IncludeObject = "Metadata"
     """Of tables: what stands beside each row: None, Metadata or Object."""
 
     @property
@@ -81,23 +82,8 @@ class Form:
         return table
 
     def _table(self, kind: Kind, items: list[dict[str, Any]], metadata: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "kind": "Table",
-            "apiVersion": f"{_GROUP}/{self.version}",
-            "metadata": metadata,
-            "columnDefinitions": columns(kind),
-            "rows": [self._row(kind, one) for one in items],
-        }
-
-    def _row(self, kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
-        shown: dict[str, Any] = {"cells": row(kind, obj)}
-        match self.include:
-            case "Object":
-                shown["object"] = obj
-            case "Metadata":
-                shown["object"] = self._metadata(obj)
-            case _:
-                pass
+        shown = table(kind, items, time.time(), self.include)
+        shown["apiVersion"], shown["metadata"] = f"{_GROUP}/{self.version}", metadata
         return shown
 
     def _metadata(self, obj: dict[str, Any]) -> dict[str, Any]:
@@ -114,8 +100,13 @@ _PLAIN = Form()
 @lru_cache(maxsize=512)
 def form_of(accept: bytes, include: str) -> Form:
     """The first of the accepted forms that can be had; include: of the query's `includeObject`."""
-    if include not in ("", "None", "Metadata", "Object"):
-        raise BadRequest(f"includeObject: {include[:80]!r} is none of None, Metadata, Object")
+    match include:
+        case "None" | "Metadata" | "Object":
+            beside: IncludeObject = include
+        case "":
+            beside = "Metadata"
+        case _:
+            raise BadRequest(f"includeObject: {include[:80]!r} is none of None, Metadata, Object")
     if len(accept) > _LONGEST_ACCEPT:
         raise BadRequest("the header Accept is too long")
     offers = [offer.strip() for offer in accept.decode("latin-1").lower().split(",")]
@@ -131,7 +122,7 @@ def form_of(accept: bytes, include: str) -> Form:
             continue
         match stated["as"]:
             case "table":
-                return Form(Shape.TABLE, version, include or "Metadata")
+                return Form(Shape.TABLE, version, beside)
             case "partialobjectmetadata" | "partialobjectmetadatalist":
                 return Form(Shape.METADATA, version)
             case _:

@@ -8,19 +8,14 @@ from proreus.engine.api.asking import Asked
 from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Header
 from proreus.engine.api.unknown import field_warnings
-from proreus.engine.objects.errors import BadRequest
+from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.patch.json_patch import json_patched
-from proreus.engine.objects.patch.merge import merge_patched
-from proreus.engine.objects.patch.strategic import strategic_patched
+from proreus.engine.objects.patch.patching import PatchType
+from proreus.engine.objects.patch.patching import patched as with_patch
 from proreus.engine.objects.registry import Registry
-from proreus.engine.objects.wants import check_preconditions
 
-JSON_PATCH = "application/json-patch+json"
-MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-PATCH_TYPES = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
+PATCH_TYPES = (*(one.value for one in PatchType), APPLY)
 
 
 async def patched(
@@ -30,31 +25,63 @@ async def patched(
     kind, validation = target.kind, asked.query.get("fieldValidation", "")
     if asked.content_type == APPLY:
         return await _applied(registry, target, asked, patch)
+    how = PatchType(asked.content_type)
     headers: tuple[Header, ...] = ()
 
     def change(standing: dict[str, Any]) -> dict[str, Any]:
         nonlocal headers
-        state = _after(asked.content_type, kind, standing, patch)
+        state = with_patch(kind, standing, patch, how)
         _check_same(kind, standing, state)
-        stated = state["metadata"].get("resourceVersion")
-        check_preconditions(kind, standing, "", stated if isinstance(stated, str) else "")
         headers = field_warnings(kind, state, validation)
         return state
 
     state = await registry.edit(
-        kind, target.namespace, target.name, change, subresource=target.subresource, dry_run=asked.dry_run
+        kind,
+        target.namespace,
+        target.name,
+        change,
+        subresource=target.subresource,
+        dry_run=asked.dry_run,
+        manager=asked.manager,
     )
     return state, False, headers
 
 
-def _after(content_type: str, kind: Kind, standing: dict[str, Any], patch: Any) -> dict[str, Any]:
-    match content_type:
-        case "application/json-patch+json":
-            return json_patched(standing, patch)
-        case "application/merge-patch+json":
-            return merge_patched(standing, patch)
-        case _:
-            return strategic_patched(kind, standing, patch)
+async def _applied(
+    registry: Registry, target: Target, asked: Asked, stated: dict[str, Any]
+) -> tuple[dict[str, Any], bool, tuple[Header, ...]]:
+    """Server-side apply: the object is made where it is not there."""
+    kind = target.kind
+    if not asked.query.get("fieldManager"):
+        raise BadRequest("PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: for apply patch")
+    if stated.get("apiVersion") != kind.api_version or stated.get("kind") != kind.kind:
+        raise BadRequest(f"an apply patch states apiVersion {kind.api_version} and kind {kind.kind}")
+    metadata = stated.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise BadRequest("metadata is not an object")
+    if metadata.get("name", target.name) != target.name:
+        raise BadRequest("the name of the object does not match the name on the URL")
+    if metadata.get("namespace", target.namespace) != target.namespace:
+        raise BadRequest("the namespace of the object does not match the namespace on the URL")
+    if metadata.get("managedFields"):
+        raise BadRequest("metadata.managedFields must be nil")
+    headers = field_warnings(kind, stated, asked.query.get("fieldValidation", ""))
+    try:
+        await registry.get(kind, target.namespace, target.name)
+        created = False
+    except NotFound:
+        created = True
+    state = await registry.apply(
+        kind,
+        target.namespace,
+        target.name,
+        stated,
+        manager=asked.manager,
+        force=asked.flag("force"),
+        subresource=target.subresource,
+        dry_run=asked.dry_run,
+    )
+    return state, created, headers
 
 
 def _check_same(kind: Kind, standing: dict[str, Any], state: Any) -> None:
@@ -66,7 +93,3 @@ def _check_same(kind: Kind, standing: dict[str, Any], state: Any) -> None:
     for name in ("name", "namespace"):
         if state["metadata"].get(name) != standing["metadata"].get(name):
             raise BadRequest(f"metadata.{name} cannot be patched")
-
-
-async def _applied(registry, target, asked, patch):
-    raise BadRequest("not yet")

@@ -98,7 +98,11 @@ class Resources:
         obj = _checked(await asked.document(), target)
         headers = field_warnings(target.kind, obj, asked.query.get("fieldValidation", ""))
         replaced = await self._registry.replace(
-            target.kind, obj, subresource=target.subresource, dry_run=asked.dry_run
+            target.kind,
+            obj,
+            subresource=target.subresource,
+            dry_run=asked.dry_run,
+            manager=asked.manager,
         )
         return Reply.of(form.one(target.kind, replaced), 200, headers)
 

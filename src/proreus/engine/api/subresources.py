@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from proreus.engine.api.asking import Asked
-from proreus.engine.api.patching import APPLY, JSON_PATCH, MERGE, STRATEGIC
+from proreus.engine.api.patching import PATCH_TYPES
 from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Answer, Reply, Stream
 from proreus.engine.api.status import NotImplementedHere
@@ -14,6 +14,7 @@ from proreus.engine.objects.errors import BadRequest, Cause, Conflict, Invalid
 from proreus.engine.objects.kinds import POD, Kind
 from proreus.engine.objects.patch.json_patch import json_patched
 from proreus.engine.objects.patch.merge import merge_patched
+from proreus.engine.objects.patch.patching import PatchType
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.protocol import LogWanted, PodLogs, RuntimeRefused
 
@@ -32,10 +33,10 @@ class Subresources:
         if asked.method == "GET":
             return Reply.of(scale_of(kind, await self._registry.get(kind, target.namespace, target.name)))
         if asked.method == "PATCH":
-            patch = await asked.document(MERGE, STRATEGIC, JSON_PATCH, APPLY)
+            patch = await asked.document(*PATCH_TYPES)
         else:
             patch = await asked.document()
-        is_list = asked.content_type == JSON_PATCH
+        is_list = asked.content_type == PatchType.JSON.value
 
         def change(standing: dict[str, Any]) -> dict[str, Any]:
             before = scale_of(kind, standing)
@@ -44,7 +45,9 @@ class Subresources:
             replicas = _replicas(kind, target.name, after)
             return {**standing, "spec": {**standing["spec"], "replicas": replicas}}
 
-        state = await self._registry.edit(kind, target.namespace, target.name, change, dry_run=asked.dry_run)
+        state = await self._registry.edit(
+            kind, target.namespace, target.name, change, dry_run=asked.dry_run, manager=asked.manager
+        )
         return Reply.of(scale_of(kind, state))
 
     async def binding(self, target: Target, asked: Asked) -> Answer:
