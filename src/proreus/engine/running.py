@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proreus.engine.agents.resource.heartbeats import Housed
-from proreus.engine.agents.resource.host import ResourceHost
+from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
 from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 from proreus.engine.agents.scheduling.core import SchedulingOptions
@@ -24,7 +24,6 @@ from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.server import ApiServer
 from proreus.engine.leading_parts import Controllers
-from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.protocol import Capacity
 from proreus.engine.runtimes.simulated.draws import Habits
@@ -91,10 +90,8 @@ class Engine:
             registry = Registry(store)
             await registry.prepare()
             timers = LoopTimers()
-            informers = {kind: SharedInformer(registry, kind) for kind in (POD, NODE)}
-            host = ResourceHost(
-                registry, timers, _housed(self.options.nodes, timers), informers[POD], informers[NODE]
-            )
+            informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
+            host = ResourceHost(registry, timers, _housed(self.options.nodes, timers), informers)
             parts: dict[str, Part] = {
                 f"the informer of {kind.plural}": informer.run for kind, informer in informers.items()
             }
