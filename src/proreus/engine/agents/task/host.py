@@ -31,6 +31,8 @@ from proreus.engine.runtimes.timers import Timers
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, JOB)
 FOLLOWED = (*WORKLOADS, POD)
 _Key = tuple[Kind, str, str]
+_SHORTEST_WAIT = 0.01
+"""Seconds; moments that are written down in whole seconds would else be waited for again and again."""
 _BY_NAME = {kind.kind: kind for kind in WORKLOADS}
 
 
@@ -109,7 +111,8 @@ class TaskHost:
         pauses = [one for one in (plan.again_in, agent.pause) if one is not None]
         if pauses:
             self._count += 1
-            heapq.heappush(self._later, (self._timers.steady() + min(pauses), self._count, key))
+            wait = max(_SHORTEST_WAIT, min(pauses))
+            heapq.heappush(self._later, (self._timers.steady() + wait, self._count, key))
 
     def _around(self, kind: Kind, workload: Object) -> Surroundings:
         uid, namespace = uid_of(workload), namespace_of(workload)
