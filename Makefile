@@ -1,11 +1,12 @@
-# Two commands do everything on a fresh machine with Python 3.11+: `make demo` and `make test`.
+# Three commands do everything on a fresh machine with Python 3.11+: `make demo`, `make test`, `make up`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BASE := $(VENV)/.base-installed
 FULL := $(VENV)/.full-installed
+ENGINE := $(VENV)/.engine-installed
 
-.PHONY: help demo test check golden bench protos clean
+.PHONY: help demo test up check golden bench protos clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -22,6 +23,13 @@ $(BASE): pyproject.toml constraints.txt
 $(FULL): $(BASE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,learn,sb3,serve,engine,solve,ray]'
 	touch $@
+
+$(ENGINE): $(BASE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[engine]'
+	touch $@
+
+up: $(ENGINE) ## set up, run a cluster of simulated nodes with an API and a status page (proreus up)
+	$(BIN)/proreus up
 
 demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML report
 	$(BIN)/proreus demo

@@ -37,7 +37,20 @@ HELP = {
     "data": ("data", "--help"),
     "data list": ("data", "list", "--help"),
     "demo": ("demo", "--help"),
+    "up": ("up", "--help"),
+    "agent": ("agent", "--help"),
+    "apply": ("apply", "--help"),
+    "get": ("get", "--help"),
+    "describe": ("describe", "--help"),
+    "logs": ("logs", "--help"),
+    "exec": ("exec", "--help"),
+    "delete": ("delete", "--help"),
+    "drain": ("drain", "--help"),
+    "cordon": ("cordon", "--help"),
+    "uncordon": ("uncordon", "--help"),
 }
+ASKING = ("apply", "get", "describe", "logs", "exec", "delete", "drain", "cordon", "uncordon")
+"""Verbs that ask a running cluster: they draw nothing, and have a flag that says which cluster."""
 
 
 @pytest.mark.parametrize("words", HELP.values(), ids=HELP)
@@ -45,7 +58,8 @@ def test_every_help_ends_well_and_has_an_example(words: tuple[str, ...], proreus
     ended = proreus(*words)
     assert (ended.code, ended.err) == (0, "")
     assert re.search(rf"Example: proreus {words[0]}\b", ended.out)
-    for flag in ("--seed", "--json", "--log-level", "--log-json"):
+    own = "--server" if words[0] in ASKING else "--seed"
+    for flag in (own, "--json", "--log-level", "--log-json"):
         assert flag in ended.out
 
 
@@ -160,6 +174,34 @@ def test_dashes_and_underscores_are_the_same(proreus: Proreus, tmp_path: Path) -
         (("data", "list", "--data", "nowhere"), ("nowhere: no such folder",)),
         (("demo", "--seeds", "0"), ("seed",)),
         (("demo", "--seeds", "-1"), ("seed",)),
+        (("up", "--nodes", "-1"), ("--nodes -1 is outside 0..5000",)),
+        (("up", "--port", "70000"), ("--port 70000 is outside 0..65535",)),
+        (("up", "--node-cpu", "many"), ("--node-cpu", "not a quantity")),
+        (("up", "--node-memory", "0"), ("--node-memory",)),
+        (("up", "--deadline-ms", "0"), ("--deadline-ms",)),
+        (("up", "--dir", "state", "--host", "0.0.0.0"), ("--token-file",)),
+        (("up", "--dir", "state", "--store", "ftp://x"), ("unknown kind 'ftp'", "sqlite:PATH")),
+        (("up", "--dir", "state", "--scheduler", "kubee"), ("unknown policy 'kubee'", "'kube'?")),
+        (("up", "--dir", "state", "--tls-cert", "c.pem"), ("--tls-cert and --tls-key",)),
+        (("agent",), ("--store",)),
+        (("agent", "--store", "memory:"), ("memory:",)),
+        (("get",), ("name a kind: pods",)),
+        (("get", "podz"), ("unknown kind 'podz'", "did you mean 'pods'?")),
+        (("get", "pods", "--dir", "nowhere"), ("no cluster is known here", "proreus up")),
+        (("get", "pods", "-o", "xml"), ("xml", "wide")),
+        (("get", "pods", "a", "-A"), ("exclude each other",)),
+        (("get", "pods", "--server", "nonsense"), ("is no address such as",)),
+        (("apply",), ("-f FILE",)),
+        (("apply", "-f", "gone.yaml"), ("gone.yaml: no such file",)),
+        (("describe",), ("name a kind",)),
+        (("logs",), ("name a pod",)),
+        (("logs", "p", "--tail", "-1"), ("--tail -1",)),
+        (("exec", "p"), ("proreus exec POD -- COMMAND",)),
+        (("delete",), ("name what to delete",)),
+        (("delete", "pods", "a", "--grace-period", "-1"), ("--grace-period -1",)),
+        (("drain",), ("name a node",)),
+        (("drain", "n", "--timeout", "nan"), ("--timeout",)),
+        (("cordon",), ("name a node",)),
     ],
     ids=" ".join,
 )

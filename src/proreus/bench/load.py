@@ -118,7 +118,7 @@ class Http1Exchange:
             return 0, b""
         self._buffer = b""
         self.over = b"connection: close" in head
-        return (1 if buffer.startswith((b"HTTP/1.1 200", b"HTTP/1.0 200")) else -1), b""
+        return (1 if buffer[:10] in (b"HTTP/1.1 2", b"HTTP/1.0 2") else -1), b""
 
 
 class _Client:

@@ -35,6 +35,7 @@ SHARED = {
     "gpu": "proreus.bench.gpu:bench_gpu",
     "clean": "proreus.bench.clean:bench_clean",
     "live": "proreus.bench.live:bench_live",
+    "engine": "proreus.bench.engine:bench_engine",
 }
 
 

@@ -56,7 +56,38 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "proreus data fetch openb/default",
     ),
     "demo": ("proreus.cli.demo", "compare the strongest rules and open the way to a report", "proreus demo"),
+    "up": (
+        "proreus.cli.up",
+        "run a cluster here: API, agents, simulated nodes, a status page",
+        "proreus up --nodes 3",
+    ),
+    "agent": (
+        "proreus.cli.agent",
+        "join this machine to a cluster that shares a store",
+        "proreus agent --store etcd://10.0.0.5:2379 --nodes 10",
+    ),
+    "apply": (
+        "proreus.cli.apply",
+        "create objects of a cluster, or change them, from files",
+        "proreus apply -f examples/engine/web.yaml",
+    ),
+    "get": ("proreus.cli.get", "show objects of a cluster", "proreus get pods -o wide"),
+    "describe": (
+        "proreus.cli.describe",
+        "tell of an object, its events, and why a pod went where it went",
+        "proreus describe pod web-6d4c9-x2x1z",
+    ),
+    "logs": ("proreus.cli.logs", "print what a pod has printed", "proreus logs deployment/web --tail 20"),
+    "exec": ("proreus.cli.exec", "run a command in a pod", "proreus exec deployment/web -- echo hello"),
+    "delete": ("proreus.cli.delete", "take objects out of a cluster", "proreus delete deployment web"),
+    "drain": ("proreus.cli.drain", "have the pods of a node leave it", "proreus drain node-1"),
+    "cordon": ("proreus.cli.cordon", "give a node no new pods", "proreus cordon node-1"),
+    "uncordon": ("proreus.cli.uncordon", "give a node new pods again", "proreus uncordon node-1"),
 }
+
+
+_FIRST_OF_CLUSTERS = "up"
+"""From here on the verbs are about a cluster that runs."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -113,12 +144,14 @@ def _print_help() -> None:
     print("Scheduling policies for clusters: simulated, explained and compared on real and generated work.\n")
     width = max(map(len, VERBS))
     for verb, (_, does, example) in VERBS.items():
+        if verb == _FIRST_OF_CLUSTERS:
+            print("\nA cluster that runs:\n")
         print(f"  {verb:<{width}}  {does}\n  {'':<{width}}    {example}")
     worlds = importlib.import_module("proreus.worlds").registered()
     print(f"\nWorlds: {', '.join(worlds)}. What one has: proreus simulate WORLD --help.")
     print(
-        "Every verb: --help, --seed, --json FILE (-: stdout), --quiet, --log-level, --log-json.\n"
-        "Flags accept - and _ alike. Completion: proreus --completion bash|zsh."
+        "Every verb: --help, --json FILE (-: stdout), --quiet, --log-level, --log-json; where something is\n"
+        "drawn: --seed. Flags accept - and _ alike. Completion: proreus --completion bash|zsh."
     )
 
 

@@ -18,8 +18,8 @@ import tyro
 
 from proreus.cli.arguments import Common, parse_named, prepare
 from proreus.cli.output import new_console, write_json
+from proreus.listening.hosts import is_loopback
 from proreus.model.errors import UsageError, needs_extra
-from proreus.serving.hosts import is_loopback
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
 DOORS = ("rest", "grpc", "all")

@@ -14,8 +14,9 @@ import tyro
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.cli.serve import told_to_end
+from proreus.listening.credentials import check_credentials
+from proreus.listening.hosts import is_loopback
 from proreus.model.errors import UsageError, needs_extra
-from proreus.serving.hosts import is_loopback
 
 _PORT, _HTTP_PORT = 6000, 6001
 _DESCRIPTION = """KEDA's external scaler (gRPC): replicas of vLLM by any controller.
@@ -111,7 +112,6 @@ def run(words: Sequence[str]) -> int:
     prepare(arguments.common)
     _check_host(arguments)
     try:
-        from proreus.serving.running import check_credentials
         from proreus.serving.scaler.fetching import FetchLimits
         from proreus.serving.scaler.running import ScalerService, ScalerServiceOptions
     except ImportError as error:

@@ -26,7 +26,12 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def read_documents(path: Path) -> tuple[Entry, ...]:
     """The documents of a YAML (or JSON) file, empty ones left out."""
-    events = yaml.parse(read_text(path), Loader=_LOADER)
+    return parse_documents(read_text(path), path)
+
+
+def parse_documents(text: str, path: Path) -> tuple[Entry, ...]:
+    """The documents of a text; `path` is where errors say that it is from."""
+    events = yaml.parse(text, Loader=_LOADER)
     try:
         documents = tuple(_documents(path, events))
     except yaml.MarkedYAMLError as error:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import hmac
 import logging
 import stat
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
+from proreus.listening.permits import MOST_CLIENTS, Buckets
 from proreus.model.errors import InputError
 from proreus.model.files import read_regular
 from proreus.serving.values import Refusal, Refused
 
 _SHORTEST_TOKEN = 16
-_MOST_CLIENTS = 10_000
 _WRONG_TOKENS, _WRONG_PER_SECOND = 20.0, 1.0
 """Wrong tokens that a client may try at once, and how fast it may go on trying."""
 _log = logging.getLogger(__name__)
@@ -40,34 +39,6 @@ def read_token(path: Path, *, strict: bool = False) -> bytes:
             raise InputError(f"--strict: {says}", file=path)
         _log.warning("%s: %s", path, says)
     return token
-
-
-class Buckets:
-    """For each client a number of permits, which come back with time."""
-
-    def __init__(self, most: float, per_second: float, clock: Callable[[], float]) -> None:
-        self._most, self._per_second, self._clock = most, per_second, clock
-        self._lock = threading.Lock()
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, client: str) -> bool:
-        """Use up one permit; False where there is none."""
-        return self._use(client, 1.0)
-
-    def has(self, client: str) -> bool:
-        """Whether there is one."""
-        return client not in self._left or self._use(client, 0.0)
-
-    def _use(self, client: str, amount: float) -> bool:
-        with self._lock:
-            now = self._clock()
-            left, since = self._left.pop(client, (self._most, now))
-            left = min(self._most, left + (now - since) * self._per_second)
-            enough = left >= 1.0
-            self._left[client] = (left - amount if enough else left, now)
-            if len(self._left) > _MOST_CLIENTS:
-                self._left.popitem(last=False)
-        return enough
 
 
 class Admission:
@@ -107,5 +78,5 @@ class Admission:
             raise Refused(Refusal.UNAUTHENTICATED, "needs 'Bearer' and the service's token", "authorization")
         if not known:
             self._proven[client] = None
-            if len(self._proven) > _MOST_CLIENTS:
+            if len(self._proven) > MOST_CLIENTS:
                 self._proven.popitem(last=False)

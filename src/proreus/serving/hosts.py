@@ -7,26 +7,10 @@ answers to names of this machine and to those that it was told, and to no page a
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(bare(host)).is_loopback
-    except ValueError:
-        return False
-
-
-def bare(host: str) -> str:
-    """An address without the brackets of IPv6."""
-    return host.removeprefix("[").removesuffix("]")
-
+from proreus.listening.hosts import bare, is_loopback, is_named
 
 NO_CHANGES = (
     "beyond this machine nobody may teach the model or change its version without a token; the service "
@@ -52,11 +36,4 @@ class Visitors:
 
     def know(self, host: bytes) -> bool:
         """Whether a request to this Host (name and port) is meant for the door."""
-        return self.names is None or _named(host, self.names)
-
-
-@lru_cache(maxsize=256)
-def _named(host: bytes, names: frozenset[str]) -> bool:
-    text = host.decode("latin-1").strip().lower()
-    name = text.partition("]")[0] + "]" if text.startswith("[") else text.partition(":")[0]
-    return is_loopback(name) or bare(name).removesuffix(".") in names
+        return self.names is None or is_named(host, self.names)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from proreus.model.errors import InputError, UsageError
-from proreus.model.files import read_regular
+from proreus.listening.hosts import bare
+from proreus.model.errors import UsageError
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
 from proreus.serving.core import DecisionService, ServiceOptions
@@ -19,7 +19,7 @@ from proreus.serving.doors.grpc_server import GrpcDoor
 from proreus.serving.doors.http import HttpApp, HttpLimits
 from proreus.serving.doors.rest import RestApi
 from proreus.serving.doors.rest_server import RestDoor
-from proreus.serving.hosts import Visitors, bare
+from proreus.serving.hosts import Visitors
 from proreus.serving.models.live import LiveVersions
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.models.wanted import make_live
@@ -186,20 +186,6 @@ def _settle() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-def check_credentials(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
-    """Certificate and key, both or none, and readable."""
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise UsageError("--tls-cert and --tls-key come together")
-    for path in (certificate, key):
-        try:
-            read_regular(path)
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", file=path) from error
-    return certificate, key
 
 
 def _export(service: DecisionService, status: Callable[[], LearnerStatus]) -> None:

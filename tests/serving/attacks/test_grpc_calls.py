@@ -13,9 +13,9 @@ import grpc
 import numpy as np
 import pytest
 
+from proreus.listening.clients import client_of
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
-from proreus.serving.clients import client_of
 from proreus.serving.doors.grpc_guarded import GrpcOptions
 from proreus.serving.doors.grpc_server import GrpcDoor
 from proreus.serving.doors.proto_fields import field_count

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from proreus.listening.patience import Crowd, Step
 from proreus.serving.doors.http import HttpLimits
-from proreus.serving.doors.patience import Crowd, Step
 
 LIMITS = HttpLimits(connections=32, idle_seconds=5, body_seconds=10, write_seconds=20)
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from proreus.serving.clients import ByteBudget
+from proreus.serving.clients import byte_budget
 from proreus.serving.turns import Shares, Turns
 from proreus.serving.values import Refusal, Refused
 
@@ -102,7 +102,7 @@ def test_what_work_raises_is_handed_on_and_ends_no_thread() -> None:
 
 
 def test_one_client_has_half_of_the_bytes() -> None:
-    budget = ByteBudget(100)
+    budget = byte_budget(100)
     budget.take("a", 50)
     with pytest.raises(Refused):
         budget.take("a", 1)

@@ -14,11 +14,14 @@ from typing import Any, Literal
 
 from proreus.engine.objects.admission import Admission
 from proreus.engine.objects.binding import Binding, bound
-from proreus.engine.objects.errors import AlreadyExists, BadRequest, Refused
+from proreus.engine.objects.errors import AlreadyExists, BadRequest, NotFound, Refused
 from proreus.engine.objects.eviction import wants_of_eviction
 from proreus.engine.objects.kinds import POD, PRIORITY_CLASS, Kind
-from proreus.engine.objects.refusals import not_found
+from proreus.engine.objects.patch.apply import Writer, applied
+from proreus.engine.objects.patch.patching import PatchType, patched
+from proreus.engine.objects.refusals import conflict, not_found
 from proreus.engine.objects.shelf import Shelf, with_version
+from proreus.engine.objects.structure import shaped
 from proreus.engine.objects.transactions import (
     Objects,
     Outcome,
@@ -37,7 +40,11 @@ from proreus.engine.objects.wants import (
 )
 from proreus.engine.store.protocol import Store, Unchanged
 
-__all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "Registry"]
+__all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "Outcomes", "PatchType", "Registry"]
+
+OWN_NAME = "proreus"
+"""The field manager of writers that state none."""
+_MOST_TURNS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +121,13 @@ class Registry:
         return [next(settled) if outcome is None else outcome for outcome in outcomes]
 
     async def replace(
-        self, kind: Kind, obj: dict[str, Any], *, subresource: str = "", dry_run: bool = False
+        self,
+        kind: Kind,
+        obj: dict[str, Any],
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        manager: str = OWN_NAME,
     ) -> dict[str, Any]:
         """This state instead of the one that stands; of a stated resourceVersion only (`Conflict`)."""
         metadata = obj.get("metadata")
@@ -122,10 +135,16 @@ class Registry:
             raise BadRequest("metadata.name: a name is required", kind=kind.kind)
         namespace = metadata.get("namespace", "")
         return await self.edit(
-            kind, namespace, metadata["name"], lambda _: obj, subresource=subresource, dry_run=dry_run
+            kind,
+            namespace,
+            metadata["name"],
+            lambda _: obj,
+            subresource=subresource,
+            dry_run=dry_run,
+            manager=manager,
         )
 
-    async def edit(
+    async def edit(  # noqa: PLR0913
         self,
         kind: Kind,
         namespace: str,
@@ -134,14 +153,78 @@ class Registry:
         *,
         subresource: str = "",
         dry_run: bool = False,
+        manager: str = OWN_NAME,
     ) -> dict[str, Any]:
         """What `change` makes of the object: read, changed, checked, and stored if nobody was faster.
 
         `change` gets the object read-only, returns what it is to be (None: leave it), and is called again
         after a lost race.
         """
-        want = Edit(kind, namespace, name, change, self._clock(), subresource)
+        want = Edit(kind, namespace, name, change, self._clock(), subresource, manager)
         return await settle(self._shelf, want, dry_run=dry_run)
+
+    async def patch(  # noqa: PLR0913
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        patch: Any,
+        how: PatchType,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        manager: str = OWN_NAME,
+    ) -> dict[str, Any]:
+        """The object with the patch on it; a resourceVersion in the patch must be the one that stands."""
+        return await self.edit(
+            kind,
+            namespace,
+            name,
+            lambda obj: patched(kind, obj, patch, how),
+            subresource=subresource,
+            dry_run=dry_run,
+            manager=manager,
+        )
+
+    async def apply(  # noqa: PLR0913
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        stated: dict[str, Any],
+        *,
+        manager: str,
+        force: bool = False,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Server-side apply: the object with the stated fields, made where it is not there.
+
+        `Conflict` names the fields that others own; with `force` they are the manager's from now on.
+        """
+        meant = shaped(kind, stated).object
+        named = {**meant.get("metadata", {}), "name": name}
+        if kind.namespaced:
+            named["namespace"] = namespace
+        meant = {**meant, "metadata": named}
+        writer = Writer(manager, self._clock(), subresource, force)
+
+        def change(live: dict[str, Any]) -> dict[str, Any]:
+            return applied(kind, live, meant, writer)
+
+        for _ in range(_MOST_TURNS):
+            try:
+                return await self.edit(
+                    kind, namespace, name, change, subresource=subresource, dry_run=dry_run, manager=""
+                )
+            except NotFound:
+                if subresource:
+                    raise
+            try:
+                return await self.create(kind, applied(kind, None, meant, writer), dry_run=dry_run)
+            except AlreadyExists:
+                continue
+        raise conflict(kind, name, "it was created and deleted by others each time; try again later")
 
     async def delete(  # noqa: PLR0913
         self,

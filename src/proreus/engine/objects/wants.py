@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from proreus.engine.objects.errors import AlreadyExists
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.lifecycle import deletion_started, finished_deleting, first_state, next_state
+from proreus.engine.objects.patch.apply import Writer, tracked
 from proreus.engine.objects.refusals import check_preconditions, not_found
 from proreus.engine.objects.shelf import Standing
 from proreus.engine.store.protocol import ABSENT
@@ -113,6 +114,8 @@ class Edit:
     change: Change
     now: float
     subresource: str = ""
+    manager: str = ""
+    """Who asks, where the object notes who owns its fields; "" where `change` has noted that itself."""
     key: str = ""
     absent: bool = False
 
@@ -131,6 +134,9 @@ class Edit:
             return Nothing(standing.object)
         if finished_deleting(self.kind, state):
             return Remove(self.key, standing.revision, state)
+        if self.manager and "managedFields" in standing.object["metadata"]:
+            writer = Writer(self.manager, self.now, self.subresource)
+            state = tracked(self.kind, standing.object, state, writer)
         return Write(self.key, standing.revision, state)
 
 

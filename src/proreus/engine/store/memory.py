@@ -12,6 +12,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
+from proreus.engine.store.checking import check_seconds, check_transaction, not_reached
+from proreus.engine.store.feed import PROGRESS_SECONDS
+from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
     ABSENT,
     Batch,
@@ -27,8 +30,6 @@ from proreus.engine.store.protocol import (
     Unchanged,
 )
 
-PROGRESS_SECONDS = 5.0
-
 
 @dataclass
 class _Lease:
@@ -40,8 +41,9 @@ class _Lease:
 class MemoryStore:
     """See `protocol.Store`."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, options: StoreOptions = DEFAULTS) -> None:
         self._clock = clock
+        self._kept = options.history
         self._entries: dict[str, Entry] = {}
         self._history: list[Change] = []
         self._revision = 1
@@ -59,6 +61,8 @@ class MemoryStore:
     async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
         """The keys with that prefix, in order."""
         self._expire()
+        if revision > self._revision:
+            raise not_reached(revision, self._revision)
         standing = self._at(revision) if revision else self._entries
         keys = sorted(key for key in standing if key.startswith(prefix) and key > after)
         taken = keys[:limit] if limit else keys
@@ -67,6 +71,7 @@ class MemoryStore:
 
     async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
         """The operations, if all conditions hold."""
+        check_transaction(conditions, operations)
         self._expire()
         found = tuple(self._entries.get(one.key) for one in conditions)
         for condition, entry in zip(conditions, found, strict=True):
@@ -79,7 +84,7 @@ class MemoryStore:
         seen = after
         while not self._closed:
             self._expire()
-            if seen < self._compacted - 1:
+            if seen < self._compacted:
                 raise Compacted(self._compacted)
             begin = bisect.bisect_right(self._history, seen, key=lambda change: change.revision)
             changes = tuple(one for one in self._history[begin:] if one.key.startswith(prefix))
@@ -95,6 +100,7 @@ class MemoryStore:
 
     async def grant(self, seconds: float) -> int:
         """A lease that lives so long after each `keep_alive`."""
+        check_seconds(seconds)
         self._granted += 1
         self._leases[self._granted] = _Lease(seconds, self._clock() + seconds, set())
         return self._granted
@@ -111,14 +117,17 @@ class MemoryStore:
 
     async def compact(self, revision: int) -> None:
         """Forget the history before that revision."""
-        self._compacted = max(self._compacted, min(revision, self._revision))
-        begin = bisect.bisect_left(self._history, self._compacted, key=lambda change: change.revision)
-        del self._history[:begin]
+        self._forget(revision)
 
     async def close(self) -> None:
         """Watches end."""
         self._closed = True
         self._wake()
+
+    def _forget(self, revision: int) -> None:
+        self._compacted = max(self._compacted, min(revision, self._revision))
+        begin = bisect.bisect_right(self._history, self._compacted, key=lambda change: change.revision)
+        del self._history[:begin]
 
     def _at(self, revision: int) -> dict[str, Entry]:
         """What stood at that revision: the present with the later changes undone, the last first."""
@@ -135,6 +144,9 @@ class MemoryStore:
         return standing
 
     def _apply(self, operations: Sequence[Operation]) -> int:
+        for operation in operations:
+            if isinstance(operation, Put) and operation.lease:
+                self._lease(operation.lease)
         revision = self._revision + 1
         changes: list[Change] = []
         for operation in operations:
@@ -156,6 +168,8 @@ class MemoryStore:
         if changes:
             self._revision = revision
             self._history.extend(changes)
+            if self._revision - self._compacted > self._kept * 5 // 4:
+                self._forget(self._revision - self._kept)
             self._wake()
         return self._revision
 

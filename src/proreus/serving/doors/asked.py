@@ -6,7 +6,7 @@ import math
 import re
 import time
 
-from proreus.serving.clients import client_of
+from proreus.listening.clients import client_of
 from proreus.serving.doors.routing import JSON, Header, Route
 from proreus.serving.hosts import NO_CHANGES, Visitors
 from proreus.serving.values import MARK, Refusal, Refused, invalid

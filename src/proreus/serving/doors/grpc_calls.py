@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from proreus.serving.clients import client_of
+from proreus.listening.clients import client_of
 from proreus.serving.values import Refusal, Refused, invalid
 
 Context: TypeAlias = Any  # grpcio has no types: a grpc.ServicerContext

@@ -27,7 +27,7 @@ from grpc_reflection.v1alpha.reflection import ReflectionServicer
 
 from proreus.model.errors import WorkError
 from proreus.serving.admission import Admission
-from proreus.serving.clients import ByteBudget
+from proreus.serving.clients import byte_budget
 from proreus.serving.doors.grpc_calls import (
     CallThreads,
     Context,
@@ -88,7 +88,7 @@ class GuardedDoor(ABC):
         """inline_bytes: a longer message is worked on in turn."""
         self.admission, self._measurements = guards.admission, guards.measurements
         self._options, self._inline_bytes = options, inline_bytes
-        self._budget = ByteBudget(max(4 * options.message_bytes, 4 * _LARGE_MESSAGE))
+        self._budget = byte_budget(max(4 * options.message_bytes, 4 * _LARGE_MESSAGE))
         self._visitors = guards.visitors
         self._turns, self._own_turns = guards.turns or Turns(name="grpc-work"), guards.turns is None
         streams = max(1, options.threads // 2)

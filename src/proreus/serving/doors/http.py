@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from proreus.listening.budget import ByteBudget
 from proreus.serving.admission import Admission
-from proreus.serving.clients import ByteBudget
+from proreus.serving.clients import byte_budget
 from proreus.serving.doors.asked import Asked
 from proreus.serving.doors.refusing import failure_reply, refusal_reply
 from proreus.serving.doors.routing import Header, Reply, Request, Route, Router, Routes
@@ -72,7 +73,7 @@ class HttpApp:
     def __post_init__(self) -> None:
         self._router = Router(self.routes)
         self._turns = self.turns or Turns(name="rest")
-        self._budget = ByteBudget(self.limits.held_bytes)
+        self._budget = byte_budget(self.limits.held_bytes)
         self._ids = _request_ids()
         self.measurements.gauge(
             "proreus_rest_requests", "REST requests under way.", lambda: float(self._working)

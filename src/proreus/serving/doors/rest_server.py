@@ -9,16 +9,14 @@ from pathlib import Path
 
 import uvicorn
 
+from proreus.listening.handshakes import Handshakes
+from proreus.listening.patience import Crowd
+from proreus.listening.sockets import BACKLOG, listen
 from proreus.model.errors import WorkError
 from proreus.serving.doors.http import HttpApp
-from proreus.serving.doors.patience import Crowd
 from proreus.serving.doors.quick import QuickProtocol
-from proreus.serving.doors.tls import Handshakes
-from proreus.serving.hosts import bare
 
 _STARTUP_SECONDS = 30.0
-_BACKLOG = 4096
-"""Connections that wait to be accepted; what the system allows may be less."""
 
 
 class RestDoor:
@@ -101,7 +99,7 @@ class _Server(uvicorn.Server):
         self._tasks = [loop.create_task(crowd.watch(loop))]
         if self.config.ssl is None:
             self.servers = [
-                await loop.create_server(connection, sock=one, backlog=_BACKLOG) for one in sockets or ()
+                await loop.create_server(connection, sock=one, backlog=BACKLOG) for one in sockets or ()
             ]
         else:
             handshakes = Handshakes(self.config.ssl, max(1, self._limits.connections // 4))
@@ -114,20 +112,3 @@ class _Server(uvicorn.Server):
         for task in self._tasks:
             task.cancel()
         await super().shutdown(sockets)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; an address in use or unknown is one clear line."""
-    address = bare(host)
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listening.bind((address, port))
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise WorkError(f"REST cannot listen on {host}:{port}: {error.strerror or error}") from error
-    return listening

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from proreus.listening.hosts import bare
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import AnyPolicy
 from proreus.serving.admission import Admission
@@ -18,7 +19,7 @@ from proreus.serving.doors.grpc_guarded import GrpcOptions, Guards
 from proreus.serving.doors.http import HttpApp, HttpLimits
 from proreus.serving.doors.rest_server import RestDoor
 from proreus.serving.doors.routing import JSON, Answer, Reply, Request, Route, Routes
-from proreus.serving.hosts import Visitors, bare
+from proreus.serving.hosts import Visitors
 from proreus.serving.metrics import Measurements
 from proreus.serving.scaler.door import METRICS_HEALTH, ScalerDoor
 from proreus.serving.scaler.fetching import Fetcher, FetchLimits

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Protocol
 
-from proreus.serving.clients import client_of
-from proreus.serving.doors.http import HttpLimits
+from proreus.listening.clients import client_of
 
 _EVERY_SECONDS = 0.5
 _UNREAD_BYTES = 128 * 1024 * 1024
@@ -30,6 +29,26 @@ class Step(Enum):
     IDLE = "idle"
     HEAD = "head"
     BODY = "body"
+
+
+class Limits(Protocol):
+    """How long, and how many."""
+
+    @property
+    def connections(self) -> int:
+        """Connections at once; for one more, those that have been idle longest are closed."""
+
+    @property
+    def body_seconds(self) -> float:
+        """How long the head of a request may take to come, and how long its body."""
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long a connection may stay open between requests."""
+
+    @property
+    def write_seconds(self) -> float:
+        """How long an answer may take to be taken."""
 
 
 class Connection(Protocol):
@@ -71,7 +90,7 @@ class Connection(Protocol):
 class Crowd:
     """All connections of a door."""
 
-    def __init__(self, limits: HttpLimits) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._connections: set[Connection] = set()
         self._by_client: Counter[str] = Counter()

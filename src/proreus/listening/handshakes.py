@@ -1,4 +1,4 @@
-"""TLS handshakes of the REST door: counted, and bounded in time.
+"""TLS handshakes of a door: counted, and bounded in time.
 
 A connection that shakes no hands is none of the server's connections yet, so it would escape their limits.
 """

@@ -1,0 +1,161 @@
+"""Asks a Kubernetes API over HTTP; what it refuses is an error of one line in its own words. Needs httpx."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from proreus.cli.cluster.messages import JSON, Body, Refused, Unreachable
+from proreus.cli.cluster.place import Address
+from proreus.model.errors import InputError
+
+_CONNECT_SECONDS, _ANSWER_SECONDS = 5.0, 60.0
+_LONGEST_LINE = 64 << 20
+
+
+class Client:
+    """Blocking calls; one connection is kept between them."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        headers = {"authorization": f"Bearer {address.token}"} if address.token else {}
+        try:
+            self._http = httpx.Client(
+                base_url=address.server,
+                headers=headers,
+                verify=_trust(address),
+                trust_env=False,  # the cluster is asked where it is, never through a proxy
+                timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
+            )
+        except httpx.InvalidURL as error:
+            raise InputError(f"{address.server!r} is no address: {error}") from error
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: Mapping[str, str] | None = None, *, accept: str = JSON) -> Any:
+        """What stands there."""
+        return self.ask("GET", path, params, accept=accept)[1]
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        accept: str = JSON,
+    ) -> tuple[int, Any]:
+        """Status and answer of a call; an answer that is no JSON is handed out as text."""
+        headers = {"accept": accept}
+        if body is not None:
+            headers["content-type"] = body.media_type
+        with self._heard():
+            answer = self._http.request(
+                method,
+                path,
+                params=dict(params or {}),
+                content=None if body is None else body.content,
+                headers=headers,
+            )
+        if answer.status_code >= 400:
+            raise _refused(answer.status_code, answer.text)
+        if answer.headers.get("content-type", "").startswith(JSON):
+            return answer.status_code, answer.json()
+        return answer.status_code, answer.text
+
+    @contextmanager
+    def stream(
+        self, path: str, params: Mapping[str, str] | None = None, *, accept: str = JSON
+    ) -> Iterator[httpx.Response]:
+        """An answer that is read as it comes, for as long as it takes."""
+        with (
+            self._heard(),
+            self._http.stream(
+                "GET",
+                path,
+                params=dict(params or {}),
+                headers={"accept": accept},
+                timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
+            ) as answer,
+        ):
+            if answer.status_code >= 400:
+                answer.read()
+                raise _refused(answer.status_code, answer.text)
+            yield answer
+
+    def watch(self, path: str, params: Mapping[str, str], *, accept: str = JSON) -> Iterator[dict[str, Any]]:
+        """The events of a watch, until it ends."""
+        with self.stream(path, {**params, "watch": "true"}, accept=accept) as answer:
+            for line in _lines(answer):
+                event: dict[str, Any] = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise Refused(
+                        status.get("message", "the watch failed"),
+                        int(status.get("code", 500)),
+                        status.get("reason", ""),
+                    )
+                yield event
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        """Errors of the connection, in one line."""
+        try:
+            yield
+        except httpx.TimeoutException:
+            raise Unreachable(f"{self.address.server} does not answer in time") from None
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
+            raise Unreachable(
+                f"{self.address.server} ended the connection: {error or 'it has stopped'}"
+            ) from None
+        except httpx.TransportError as error:
+            raise Unreachable(
+                f"no cluster answers at {self.address.server}: {error}; is `proreus up` running?"
+            ) from None
+
+
+def _trust(address: Address) -> ssl.SSLContext | bool:
+    if not address.server.startswith("https:"):
+        return False  # there is no TLS and so nothing to verify
+    try:
+        context = ssl.create_default_context(cafile=address.authority or None)
+        if address.client is not None:
+            context.load_cert_chain(*address.client)
+    except OSError as error:
+        raise InputError(
+            f"the certificate cannot be read: {error.strerror}", file=address.authority or None
+        ) from None
+    return context
+
+
+def _lines(answer: httpx.Response) -> Iterator[bytes]:
+    """The lines of an answer, whatever the text in them holds."""
+    held = b""
+    for piece in answer.iter_bytes():
+        held += piece
+        *whole, held = held.split(b"\n")
+        yield from (line for line in whole if line.strip())
+        if len(held) > _LONGEST_LINE:
+            raise Unreachable(f"the cluster sent a line of more than {_LONGEST_LINE >> 20} MiB")
+
+
+def _refused(code: int, text: str) -> Refused:
+    try:
+        status = json.loads(text)
+        message, reason = str(status["message"]), str(status.get("reason", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        message, reason = f"the cluster answered {code}: {text[:200]}", ""
+    if code == 401:
+        message = f"{message} (give the token with --token or PROREUS_TOKEN)"
+    return Refused(message, code, reason)

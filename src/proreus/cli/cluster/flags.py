@@ -1,0 +1,71 @@
+"""Flags that `proreus up` and `proreus agent` share: which nodes there are, and who decides."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from proreus.model.errors import UsageError
+from proreus.model.resources import parse_quantity
+
+MOST_NODES = 5000
+_MOST_MILLISECONDS = 10_000.0
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,230}[-a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Simulated nodes: pods on them run for a drawn time and use drawn resources."""
+
+    nodes: Annotated[int, tyro.conf.arg(metavar="N")] = 3
+    """How many."""
+    node_cpu: Annotated[str, tyro.conf.arg(metavar="CORES")] = "8"
+    """What each has."""
+    node_memory: Annotated[str, tyro.conf.arg(metavar="BYTES")] = "32Gi"
+    """What each has, as 32Gi."""
+    node_gpus: Annotated[int, tyro.conf.arg(metavar="N")] = 0
+    """What each has (nvidia.com/gpu)."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.nodes <= MOST_NODES:
+            raise UsageError(f"--nodes {self.nodes} is outside 0..{MOST_NODES}")
+        if not 0 <= self.node_gpus <= 64:
+            raise UsageError(f"--node-gpus {self.node_gpus} is outside 0..64")
+        for flag, amount in (("--node-cpu", self.node_cpu), ("--node-memory", self.node_memory)):
+            try:
+                if parse_quantity(amount, scale=1000) <= 0:
+                    raise ValueError(f"{amount!r} is nothing")
+            except ValueError as error:
+                raise UsageError(f"{flag}: {error}") from None
+
+    def amounts(self) -> dict[str, str]:
+        """What a node has, by the names of Kubernetes."""
+        amounts = {"cpu": self.node_cpu, "memory": self.node_memory, "pods": "110"}
+        return {**amounts, "nvidia.com/gpu": str(self.node_gpus)} if self.node_gpus else amounts
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """Who decides about pods that name no scheduler."""
+
+    scheduler: Annotated[str, tyro.conf.arg(metavar="POLICY")] = "kube"
+    """A rule, `learned`, the path of a run or checkpoint, or file.py:Class."""
+    shadow: Annotated[str, tyro.conf.arg(metavar="POLICY")] = ""
+    """Ask this policy beside it, and record where it would have decided otherwise."""
+    deadline_ms: Annotated[float, tyro.conf.arg(metavar="MS")] = 100.0
+    """How long it may take over one decision before the kube rules decide."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.deadline_ms <= _MOST_MILLISECONDS:
+            raise UsageError(f"--deadline-ms {self.deadline_ms} is outside 0..{_MOST_MILLISECONDS:g}")
+        if not self.scheduler:
+            raise UsageError("--scheduler names no policy")
+
+
+def check_prefix(flag: str, prefix: str) -> None:
+    """Names of nodes are names of hosts."""
+    if not _PREFIX.fullmatch(prefix):
+        raise UsageError(f"{flag} {prefix!r}: nodes are named by small letters, digits, - and .")

@@ -1,0 +1,37 @@
+"""What is sent to an API and how it says no; free of the library that does the asking."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from proreus.model.errors import WorkError
+
+JSON = "application/json"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+class Refused(WorkError):
+    """The API said no; `code` and `reason` say how."""
+
+    def __init__(self, message: str, code: int, reason: str) -> None:
+        super().__init__(message)
+        self.code, self.reason = code, reason
+
+
+class Unreachable(WorkError):
+    """Nobody answers, or no longer."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """What is sent."""
+
+    content: bytes
+    media_type: str = JSON
+
+    @classmethod
+    def of(cls, value: Any, media_type: str = JSON) -> Body:
+        """A value as JSON."""
+        return cls(json.dumps(value).encode(), media_type)

@@ -1,0 +1,164 @@
+"""Where `proreus up` keeps a cluster and how the other verbs find it: a folder with store and kubeconfig."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+import yaml
+
+from proreus.model.errors import InputError, UsageError, WorkError, needs_extra
+from proreus.model.files import write_atomically
+from proreus.reading.tree import Entry
+from proreus.reading.yamltree import read_documents
+
+if TYPE_CHECKING:
+    from proreus.cli.cluster.client import Client
+
+NAME = "proreus"
+"""Of the cluster, the user and the context in the kubeconfig."""
+_PRIVATE = 0o077
+
+
+def state_dir(explicit: Path | None) -> Path:
+    """The folder of the cluster on this machine: --dir, else below the home for state."""
+    if explicit is not None:
+        return explicit
+    named = os.environ.get("XDG_STATE_HOME")
+    try:
+        return (Path(named) if named else Path.home() / ".local" / "state") / "proreus"
+    except RuntimeError:
+        raise UsageError("there is no home to keep the cluster in: name a folder with --dir") from None
+
+
+def make_state_dir(folder: Path) -> Path:
+    """The same, made where it is missing; others may not look into it, for it holds a token."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise WorkError(
+            f"{folder}: the cluster cannot be kept here: {error.strerror}; name another folder with --dir"
+        ) from error
+    return folder
+
+
+def kubeconfig_of(folder: Path) -> Path:
+    """Where the kubeconfig lies in the folder of a cluster."""
+    return folder / "kubeconfig"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where an API answers, and what it wants to be told."""
+
+    server: str
+    token: str = ""
+    authority: str = ""
+    """File of the certificate that signs the server's; "": the system's."""
+    client: tuple[str, str] | None = None
+    """Files of a client's certificate and key."""
+
+
+def write_kubeconfig(path: Path, address: Address) -> None:
+    """A kubeconfig for kubectl, and for the verbs here."""
+    cluster: dict[str, str] = {"server": address.server}
+    if address.authority:
+        cluster["certificate-authority"] = str(Path(address.authority).absolute())
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": NAME, "cluster": cluster}],
+        "users": [{"name": NAME, "user": {"token": address.token} if address.token else {}}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
+        "current-context": NAME,
+    }
+    before = os.umask(_PRIVATE)
+    try:
+        write_atomically(path, yaml.safe_dump(content, sort_keys=False).encode())
+    finally:
+        os.umask(before)
+
+
+def read_kubeconfig(path: Path) -> Address:
+    """The address in the current context of a kubeconfig, as far as the verbs here know it."""
+    config = read_documents(path)[0]
+    context = _named(config, "contexts", config.require("current-context").text()).require("context")
+    cluster = _named(config, "clusters", context.require("cluster").text()).require("cluster")
+    user = context.find("user")
+    who = None if user is None else _named(config, "users", user.text()).find("user")
+
+    def of_user(key: str) -> str:
+        found = None if who is None else who.find(key)
+        return "" if found is None else found.text()
+
+    if of_user("exec.command") or of_user("auth-provider.name"):
+        raise InputError("only tokens and client certificates are understood here", file=path, field="users")
+    certificate, key = of_user("client-certificate"), of_user("client-key")
+    authority = cluster.find("certificate-authority")
+    return Address(
+        cluster.require("server").text(),
+        of_user("token"),
+        _beside(path, "" if authority is None else authority.text()),
+        (_beside(path, certificate), _beside(path, key)) if certificate and key else None,
+    )
+
+
+def _beside(path: Path, file: str) -> str:
+    """A file that a kubeconfig names: relative to it."""
+    return str(path.parent / file) if file else ""
+
+
+def _named(config: Entry, key: str, name: str) -> Entry:
+    for entry in config.children(key):
+        if entry.require("name").text() == name:
+            return entry
+    raise config.fail(f"{key} has no {name!r}")
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which cluster is asked."""
+
+    server: Annotated[str, tyro.conf.arg(aliases=("-s",), metavar="URL")] = ""
+    """The address of its API; by default that of the cluster that `proreus up` started on this machine."""
+    token: str = ""
+    """What it wants to be told; by default PROREUS_TOKEN, or what the kubeconfig says."""
+    kubeconfig: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Take address and token from this kubeconfig."""
+    dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """The folder that `proreus up --dir` was told."""
+    ca: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Over TLS: trust what this certificate signs (PEM)."""
+
+    def open(self) -> Client:
+        """Whoever asks it; a help text needs none, and so no library."""
+        try:
+            from proreus.cli.cluster.client import Client
+        except ModuleNotFoundError as error:
+            raise UsageError(f"asking a cluster {needs_extra('engine')} ({error})") from error
+        return Client(self.address())
+
+    def address(self) -> Address:
+        """What the flags come to."""
+        found = self._known()
+        token = self.token or os.environ.get("PROREUS_TOKEN", "") or found.token
+        authority = found.authority if self.ca is None else str(self.ca)
+        return Address(found.server, token, authority, found.client)
+
+    def _known(self) -> Address:
+        if self.server:
+            if not self.server.startswith(("http://", "https://")):
+                raise UsageError(f"--server {self.server!r} is no address such as http://127.0.0.1:6480")
+            return Address(self.server.rstrip("/"))
+        path = self.kubeconfig or kubeconfig_of(state_dir(self.dir))
+        if self.kubeconfig is None and not path.exists():
+            raise UsageError(
+                f"no cluster is known here ({path} is missing): start one with `proreus up`, or name one "
+                "with --server or --kubeconfig"
+            )
+        return read_kubeconfig(path)

@@ -1,0 +1,95 @@
+"""Tables of the API: on a terminal as wide as it is, in a pipe as wide as they are, with nothing cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What of a table is shown."""
+
+    wide: bool = False
+    namespaces: bool = False
+    prefix: str = ""
+    """Before each name, where several kinds are shown: "pod/"."""
+
+
+@dataclass
+class Columns:
+    """The columns of a table, each as wide as what has been shown in it."""
+
+    names: list[str]
+    places: list[int]
+    widths: list[int] = field(default_factory=list)
+
+
+def columns_of(table: dict[str, Any], shown: Shown) -> Columns:
+    """Those columns that are shown."""
+    kept = [
+        (place, column["name"].upper())
+        for place, column in enumerate(table["columnDefinitions"])
+        if shown.wide or not column.get("priority")
+    ]
+    names = [name for _, name in kept]
+    return Columns(["NAMESPACE", *names] if shown.namespaces else names, [place for place, _ in kept])
+
+
+def rows_of(table: dict[str, Any], columns: Columns, shown: Shown) -> list[list[str]]:
+    """The rows of a table as texts."""
+    rows = []
+    for row in table.get("rows") or ():
+        cells = [_text(row["cells"][place]) for place in columns.places]
+        if shown.prefix and cells:
+            cells[0] = f"{shown.prefix}{cells[0]}"
+        if shown.namespaces:
+            cells.insert(0, ((row.get("object") or {}).get("metadata") or {}).get("namespace", ""))
+        rows.append(cells)
+    return rows
+
+
+def _text(cell: Any) -> str:
+    match cell:
+        case None:
+            return "<none>"
+        case bool():
+            return str(cell).lower()
+        case _:
+            return " ".join(str(cell).split())
+
+
+def print_rows(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """A table with its head; the widths of its columns.
+
+    A terminal folds what does not fit into its columns; elsewhere every row is one line.
+    """
+    widths = [
+        max((cell_len(text) for text in column), default=0) for column in zip(names, *rows, strict=True)
+    ]
+    if console.is_terminal and sum(widths) + _GAP * (len(widths) - 1) > console.width:
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
+        for name in names:
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    else:
+        print_plain(console, [names, *rows], widths)
+    return widths
+
+
+def print_plain(console: Console, rows: Iterable[Sequence[str]], widths: Sequence[int]) -> None:
+    """Rows below each other, one line each."""
+    for row in rows:
+        *cells, last = (
+            text + " " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True)
+        )
+        console.print((" " * _GAP).join((*cells, last.rstrip())), soft_wrap=True, highlight=False)

@@ -1,0 +1,1 @@
+"""Keeping house: dependents without owners, deleted namespaces and old events go; budgets are counted."""

@@ -1,0 +1,243 @@
+"""The shell of the housekeeping: it follows what there is, and does what the parts of this package say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proreus.engine.agents.carrying_out import carry_out
+from proreus.engine.agents.garbage.budgets import reconcile_budget
+from proreus.engine.agents.garbage.collector import GarbageGraph, Reference
+from proreus.engine.agents.garbage.expiry import EVENT_SECONDS, old_events, surplus_pods
+from proreus.engine.agents.garbage.namespaces import empty_out
+from proreus.engine.agents.instructions import Instruction
+from proreus.engine.agents.metadata import (
+    Object,
+    controller_of,
+    deleting,
+    key_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    read_selector,
+    uid_of,
+)
+from proreus.engine.agents.recording import Recorder
+from proreus.engine.agents.shared import SharedInformer
+from proreus.engine.agents.task.replica_sets import replicas_of
+from proreus.engine.objects.errors import NotFound, Refused
+from proreus.engine.objects.kinds import (
+    BUDGET,
+    BY_KIND,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    EVENT,
+    JOB,
+    KINDS,
+    NAMESPACE,
+    POD,
+    REPLICA_SET,
+    SECRET,
+    SERVICE,
+    Kind,
+)
+from proreus.engine.objects.registry import ObjectEvent, Registry
+from proreus.engine.runtimes.timers import Timers
+
+OWNING = (POD, REPLICA_SET, DEPLOYMENT, JOB, CONFIG_MAP, SECRET, SERVICE, BUDGET)
+"""The kinds whose owners are watched over."""
+FOLLOWED = (*OWNING, NAMESPACE)
+_SWEEP_SECONDS = 60.0
+_EMPTYING_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
+_PAGE = 500
+
+
+class Housekeeping:
+    """See the module; `informers` follow at least `FOLLOWED`."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        timers: Timers,
+        informers: Mapping[Kind, SharedInformer],
+        event_seconds: float = EVENT_SECONDS,
+    ) -> None:
+        self._registry, self._timers, self._informers = registry, timers, informers
+        self._event_seconds = event_seconds
+        self._recorder = Recorder(registry, "proreus-housekeeping", timers.wall)
+        self._graph = GarbageGraph()
+        self._budgets: set[tuple[str, str]] = set()
+        self._owners_changed, self._budgets_changed = asyncio.Event(), asyncio.Event()
+        self._namespaces_changed = asyncio.Event()
+        for kind in OWNING:
+            informers[kind].subscribe(self._hearing(kind))
+        informers[NAMESPACE].subscribe(self._namespace_changed)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        for kind in FOLLOWED:
+            await self._informers[kind].synced.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._collect())
+            group.create_task(self._count_budgets())
+            group.create_task(self._empty_namespaces())
+            group.create_task(self._sweep())
+
+    def _hearing(self, kind: Kind) -> Any:
+        def hear(event: ObjectEvent) -> None:
+            if event.type == "DELETED":
+                self._graph.gone(event.object)
+            else:
+                self._graph.seen(kind, event.object)
+            self._owners_changed.set()
+            if kind is BUDGET:
+                self._mark_budget(key_of(event.object))
+            elif kind in (POD, REPLICA_SET, DEPLOYMENT) and self._informers[BUDGET].objects:
+                self._mark_budgets(kind, event.object)
+
+        return hear
+
+    def _namespace_changed(self, event: ObjectEvent) -> None:
+        if event.type != "DELETED" and deleting(event.object):
+            self._namespaces_changed.set()
+
+    async def _collect(self) -> None:
+        while True:
+            await self._owners_changed.wait()
+            self._owners_changed.clear()
+            uids = self._graph.take()
+            absent = await self._absent([ref for uid in uids for ref in self._missing(uid)])
+            judged = [(uid, self._graph.judge(uid, absent)) for uid in uids]
+            instructions = [one for _, many in judged for one in many]
+            if not instructions:
+                continue
+            outcomes = iter(await carry_out(self._registry, self._recorder, instructions))
+            failed = False
+            for uid, many in judged:
+                for outcome in [next(outcomes) for _ in many]:
+                    if isinstance(outcome, Refused) and not isinstance(outcome, NotFound):
+                        self._graph.again(uid)
+                        failed = True
+            if failed:
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._owners_changed.set()
+
+    def _missing(self, uid: str) -> list[tuple[str, Reference]]:
+        return [(self._graph.namespace(uid), ref) for ref in self._graph.missing(uid)]
+
+    async def _absent(self, wanted: Sequence[tuple[str, Reference]]) -> set[str]:
+        """The uids of those that the store does not have; kinds that it knows nothing of are let be."""
+        absent: set[str] = set()
+        asked: set[str] = set()
+        for namespace, ref in wanted:
+            uid = str(ref["uid"])
+            kind = BY_KIND.get((ref.get("apiVersion", ""), ref.get("kind", "")))
+            if kind is None or uid in asked:
+                continue
+            asked.add(uid)
+            try:
+                found = await self._registry.get(kind, namespace if kind.namespaced else "", ref["name"])
+            except NotFound:
+                absent.add(uid)
+            except Refused:
+                continue
+            else:
+                if uid_of(found) != uid:
+                    absent.add(uid)
+        return absent
+
+    def _mark_budget(self, key: tuple[str, str]) -> None:
+        self._budgets.add(key)
+        self._budgets_changed.set()
+
+    def _mark_budgets(self, kind: Kind, obj: Object) -> None:
+        for key, budget in self._informers[BUDGET].objects.items():
+            if key[0] == namespace_of(obj):
+                selector = read_selector(budget["spec"].get("selector"))
+                if kind is not POD or (selector is not None and selector.matches(labels_of(obj))):
+                    self._mark_budget(key)
+
+    async def _count_budgets(self) -> None:
+        while True:
+            await self._budgets_changed.wait()
+            self._budgets_changed.clear()
+            keys, self._budgets = sorted(self._budgets), set()
+            instructions: list[Instruction] = []
+            for key in keys:
+                budget = self._informers[BUDGET].get(*key)
+                if budget is None:
+                    continue
+                plan = reconcile_budget(budget, self._selected(budget), self._scale, self._timers.wall())
+                instructions += plan.instructions
+                if plan.again_in is not None:
+                    when = self._timers.steady() + plan.again_in
+                    self._timers.call_at(when, self._mark_budget, key)
+            if instructions:
+                outcomes = await carry_out(self._registry, self._recorder, instructions)
+                if any(isinstance(one, Refused) and not isinstance(one, NotFound) for one in outcomes):
+                    await asyncio.sleep(_RETRY_SECONDS)
+                    self._budgets.update(keys)
+                    self._budgets_changed.set()
+
+    def _selected(self, budget: Object) -> list[Object]:
+        selector = read_selector(budget["spec"].get("selector"))
+        if selector is None:
+            return []
+        return [
+            pod
+            for (namespace, _), pod in self._informers[POD].objects.items()
+            if namespace == namespace_of(budget) and selector.matches(labels_of(pod))
+        ]
+
+    def _scale(self, pod: Object) -> tuple[str, int] | None:
+        """Its Deployment, or its ReplicaSet where that has none."""
+        owner = controller_of(pod)
+        if owner is None or owner["kind"] != REPLICA_SET.kind:
+            return None
+        replica_set = self._informers[REPLICA_SET].get(namespace_of(pod), owner["name"])
+        if replica_set is None or uid_of(replica_set) != owner["uid"]:
+            return None
+        above = controller_of(replica_set)
+        if above is not None and above["kind"] == DEPLOYMENT.kind:
+            deployment = self._informers[DEPLOYMENT].get(namespace_of(pod), above["name"])
+            if deployment is not None and uid_of(deployment) == above["uid"]:
+                return uid_of(deployment), replicas_of(deployment)
+        return uid_of(replica_set), replicas_of(replica_set)
+
+    async def _empty_namespaces(self) -> None:
+        while True:
+            await self._namespaces_changed.wait()
+            self._namespaces_changed.clear()
+            leaving = [one for one in self._informers[NAMESPACE].objects.values() if deleting(one)]
+            for namespace in leaving:
+                try:
+                    contents = await self._contents(name_of(namespace))
+                except Refused:
+                    continue
+                await carry_out(self._registry, self._recorder, empty_out(namespace, contents))
+            if leaving:
+                self._timers.call_at(self._timers.steady() + _EMPTYING_SECONDS, self._namespaces_changed.set)
+
+    async def _contents(self, namespace: str) -> dict[Kind, list[Object]]:
+        kinds = [kind for kind in KINDS if kind.namespaced]
+        return {kind: (await self._registry.list(kind, namespace)).items for kind in kinds}
+
+    async def _sweep(self) -> None:
+        """Old events page by page, so that a million of them do not hold up the rest."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            after = ""
+            while True:
+                try:
+                    page = await self._registry.list(EVENT, limit=_PAGE, after=after)
+                except Refused:
+                    break
+                old = old_events(page.items, self._timers.wall(), self._event_seconds)
+                await carry_out(self._registry, self._recorder, old)
+                after = page.after
+                if not after:
+                    break
+            surplus = surplus_pods(self._informers[POD].objects.values())
+            await carry_out(self._registry, self._recorder, surplus)

@@ -1,0 +1,89 @@
+"""Events for people: v1 Events, the same one counted instead of written again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proreus.engine.agents.metadata import Object, name_of, namespace_of, uid_of
+from proreus.engine.objects.kinds import EVENT, Kind
+from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.times import timestamp
+from proreus.engine.objects.wants import Want
+
+_REMEMBERED = 4096
+"""Events that are counted on; older ones begin anew."""
+_OUTSIDE = "default"
+"""The namespace of events about objects that have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What happened to an object."""
+
+    kind: Kind
+    about: Object
+    type: str
+    reason: str
+    message: str
+
+
+class Recorder:
+    """Makes events of one component."""
+
+    def __init__(self, registry: Registry, component: str, clock: Callable[[], float]) -> None:
+        self._registry, self._component, self._clock = registry, component, clock
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    async def want(self, told: Told) -> Want:
+        """What writes it down: a new event, or one more of an old one."""
+        moment = timestamp(self._clock())
+        mark = hashlib.blake2b(
+            "\0".join((uid_of(told.about), told.type, told.reason, told.message)).encode(), digest_size=8
+        ).hexdigest()
+        name = f"{name_of(told.about)}.{mark}"
+        namespace = namespace_of(told.about) or _OUTSIDE
+        if name in self._seen:
+            self._seen.move_to_end(name)
+
+            def again(event: Object) -> Object:
+                return {**event, "count": int(event.get("count") or 1) + 1, "lastTimestamp": moment}
+
+            return self._registry.editing(EVENT, namespace, name, again)
+        self._seen[name] = None
+        if len(self._seen) > _REMEMBERED:
+            self._seen.popitem(last=False)
+        return await self._registry.creating(EVENT, self._event(told, namespace, name, moment))
+
+    def forget(self, name: str) -> None:
+        """The event is not there (any more): the next one is new."""
+        self._seen.pop(name, None)
+
+    def _event(self, told: Told, namespace: str, name: str, moment: str) -> Object:
+        about = told.about["metadata"]
+        involved = {
+            "kind": told.kind.kind,
+            "apiVersion": told.kind.api_version,
+            "name": about["name"],
+            "uid": about["uid"],
+            "resourceVersion": about.get("resourceVersion", ""),
+        }
+        if about.get("namespace"):
+            involved["namespace"] = about["namespace"]
+        return {
+            "apiVersion": EVENT.api_version,
+            "kind": EVENT.kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": involved,
+            "reason": told.reason,
+            "message": told.message,
+            "type": told.type,
+            "count": 1,
+            "firstTimestamp": moment,
+            "lastTimestamp": moment,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": "",
+        }

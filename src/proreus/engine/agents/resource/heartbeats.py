@@ -1,0 +1,111 @@
+"""Signs of life of all nodes of a host: leases renewed in few large transactions, nodes put right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from proreus.engine.agents.metadata import Object
+from proreus.engine.agents.resource.nodes import (
+    LEASE_NAMESPACE,
+    LEASE_SECONDS,
+    NodeSpec,
+    new_lease,
+    new_node,
+    node_status,
+    renewed_lease,
+)
+from proreus.engine.objects.errors import AlreadyExists, NotFound, Refused, Unserviceable
+from proreus.engine.objects.kinds import LEASE, NODE
+from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.wants import Change, Want
+from proreus.engine.runtimes.protocol import PodRuntime
+from proreus.engine.runtimes.timers import Timers
+
+RENEW_SECONDS = LEASE_SECONDS / 4
+_BEATS = 4
+"""Each interval is cut into so many beats; a part of the nodes is renewed at each."""
+
+
+@dataclass(frozen=True)
+class Housed:
+    """A node of this host."""
+
+    spec: NodeSpec
+    runtime: PodRuntime
+
+
+class Heartbeats:
+    """Registers nodes and shows that they live; see the module."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        timers: Timers,
+        nodes: Mapping[str, Housed],
+        stands: Callable[[str], bool],
+    ) -> None:
+        self._registry, self._timers, self._nodes, self._stands = registry, timers, nodes, stands
+
+    async def register(self) -> None:
+        """Every node stands in the API, well, with a lease; what stood there before is put right."""
+        now = self._timers.wall()
+        made = [new_node(one.spec, one.runtime.capacity(), now) for one in self._nodes.values()]
+        outcomes = await self._registry.create_many(NODE, made)
+        stood = [name for name, outcome in zip(self._nodes, outcomes, strict=True) if _existed(outcome)]
+        await self.put_right(stood)
+        leases = [new_lease(name, now) for name in self._nodes]
+        outcomes = await self._registry.create_many(LEASE, leases)
+        await self._renew([name for name, out in zip(self._nodes, outcomes, strict=True) if _existed(out)])
+
+    async def run(self) -> None:
+        """Renew for ever, a part of the nodes at each beat."""
+        names = sorted(self._nodes)
+        beat = 0
+        while True:
+            await asyncio.sleep(RENEW_SECONDS / _BEATS)
+            await self._renew(names[beat::_BEATS])
+            beat = (beat + 1) % _BEATS
+
+    async def put_right(self, names: Sequence[str]) -> list[str]:
+        """The API shows these nodes as they are: well. Returns those that the store had no answer for."""
+        wants: list[Want] = [
+            self._registry.editing(NODE, "", name, self._well(name), subresource="status") for name in names
+        ]
+        outcomes = await self._registry.commit_each(wants)
+        return [name for name, out in zip(names, outcomes, strict=True) if isinstance(out, Unserviceable)]
+
+    async def _renew(self, names: Sequence[str]) -> None:
+        wants: list[Want] = [
+            self._registry.editing(LEASE, LEASE_NAMESPACE, name, self._alive(name)) for name in names
+        ]
+        outcomes = await self._registry.commit_each(wants)
+        lost = [name for name, out in zip(names, outcomes, strict=True) if isinstance(out, NotFound)]
+        again = [name for name in lost if self._stands(name)]  # a node that was deleted stays away
+        if again:
+            now = self._timers.wall()
+            await self._registry.create_many(LEASE, [new_lease(name, now) for name in again])
+
+    def _alive(self, name: str) -> Change:
+        use, now = self._nodes[name].runtime.stats(), self._timers.wall()
+
+        def change(lease: Object) -> Object:
+            return renewed_lease(lease, use, now)
+
+        return change
+
+    def _well(self, name: str) -> Change:
+        housed, now = self._nodes[name], self._timers.wall()
+
+        def change(node: Object) -> Object:
+            status = node_status(node, housed.spec, housed.runtime.capacity(), housed.runtime.images(), now)
+            return {**node, "status": status}
+
+        return change
+
+
+def _existed(outcome: dict[str, object] | Refused) -> bool:
+    if isinstance(outcome, Refused) and not isinstance(outcome, AlreadyExists):
+        raise outcome
+    return isinstance(outcome, AlreadyExists)

@@ -1,0 +1,204 @@
+"""A host of resource agents: one watch of pods for all its nodes, one stream of writes back.
+
+A thousand simulated nodes live in one of these as well as the one node of a real machine. Pods are routed by
+the node that they are bound to; what the agents order of their runtimes is done at once, what they have to
+tell is gathered for a moment and written together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+from proreus.engine.agents.metadata import Object, name_of, uid_of
+from proreus.engine.agents.moment import Moment
+from proreus.engine.agents.recording import Recorder
+from proreus.engine.agents.resource.agent import ResourceAgent
+from proreus.engine.agents.resource.heartbeats import Heartbeats, Housed
+from proreus.engine.agents.resource.nodes import looks_well
+from proreus.engine.agents.resource.orders import (
+    FinishDeletion,
+    Note,
+    Order,
+    RemovePod,
+    StartContainer,
+    StartPod,
+    StopPod,
+    WakeAt,
+    WriteStatus,
+)
+from proreus.engine.agents.resource.writing import Writing
+from proreus.engine.agents.shared import SharedInformer
+from proreus.engine.objects.errors import Unserviceable
+from proreus.engine.objects.kinds import NODE, POD, Kind
+from proreus.engine.objects.registry import ObjectEvent, Registry
+from proreus.engine.runtimes.protocol import Executed, LogWanted, PodReport, RuntimeRefused
+from proreus.engine.runtimes.timers import Cancellable, Timers
+
+FOLLOWED = (POD, NODE)
+_RETRY_SECONDS = 1.0
+
+
+class ResourceHost:
+    """See the module; `informers` follow at least `FOLLOWED`, and are run by the host's process."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        timers: Timers,
+        nodes: Iterable[Housed],
+        informers: Mapping[Kind, SharedInformer],
+    ) -> None:
+        pods, seen = informers[POD], informers[NODE]
+        self._timers = timers
+        self._nodes: dict[str, Housed] = {one.spec.name: one for one in nodes}
+        self._agents = {
+            name: ResourceAgent(name, one.runtime.capacity(), one.spec.address)
+            for name, one in self._nodes.items()
+        }
+        self._home: dict[str, str] = {}
+        """The node of each pod that was ever begun here."""
+        self._alarms: dict[str, tuple[float, Cancellable]] = {}
+        self._heartbeats = Heartbeats(registry, timers, self._nodes, lambda name: ("", name) in seen.objects)
+        self._writing = Writing(registry, Recorder(registry, "proreus-resource-agent", timers.wall), timers)
+        self._pods, self._begun = pods, False
+        self._unwell: set[str] = set()
+        self._unwell_seen = asyncio.Event()
+        pods.subscribe(self._pod_changed)
+        seen.subscribe(self._node_changed)
+        for name, one in self._nodes.items():
+            one.runtime.subscribe(self._hearing(name))
+
+    async def run(self) -> None:
+        """Register, adopt what runs, then serve until cancelled."""
+        while not await self._registered():
+            await asyncio.sleep(_RETRY_SECONDS)
+        await self._pods.synced.wait()
+        self._begin()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._heartbeats.run())
+            group.create_task(self._writing.run())
+            group.create_task(self._nurse())
+
+    async def _registered(self) -> bool:
+        try:
+            await self._heartbeats.register()
+        except Unserviceable:
+            return False
+        return True
+
+    def agent(self, node: str) -> ResourceAgent:
+        """The agent of one of its nodes."""
+        return self._agents[node]
+
+    def logs(self, uid: str, wanted: LogWanted) -> AsyncIterator[bytes]:
+        """See `PodLogs`; of whichever node runs the pod."""
+        return self._housed(uid).runtime.logs(uid, wanted)
+
+    async def execute(
+        self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
+    ) -> Executed:
+        """See `PodExec`."""
+        return await self._housed(uid).runtime.execute(uid, container, command, stdin, timeout)
+
+    def _housed(self, uid: str) -> Housed:
+        if uid not in self._home:
+            raise RuntimeRefused("no node of this host runs that pod")
+        return self._nodes[self._home[uid]]
+
+    def _begin(self) -> None:
+        """What the API has on each node meets what its runtime runs."""
+        here: dict[str, list[Object]] = {name: [] for name in self._nodes}
+        for pod in self._pods.objects.values():
+            node = pod["spec"].get("nodeName")
+            if node in here:
+                here[node].append(pod)
+                self._home[uid_of(pod)] = node
+        now = self._now()
+        self._begun = True
+        for name, pods in here.items():
+            reports = self._nodes[name].runtime.adopt(pods)
+            self._do(name, self._agents[name].begin(pods, reports, now))
+
+    def _pod_changed(self, event: ObjectEvent) -> None:
+        node = event.object["spec"].get("nodeName")
+        agent = self._agents.get(node) if node else None
+        if agent is None or not self._begun:
+            return
+        uid = uid_of(event.object)
+        if event.type == "DELETED":
+            self._do(agent.node, agent.gone(uid, self._now()))
+            if uid not in agent.uids():
+                self._home.pop(uid, None)
+        else:
+            self._home[uid] = agent.node
+            self._do(agent.node, agent.pod(event.object, self._now()))
+
+    def _node_changed(self, event: ObjectEvent) -> None:
+        """A node of ours that the API shows as lost is put right; one that was deleted stays away."""
+        name = name_of(event.object)
+        if name in self._nodes and event.type != "DELETED" and not looks_well(event.object):
+            self._unwell.add(name)
+            self._unwell_seen.set()
+
+    async def _nurse(self) -> None:
+        while True:
+            await self._unwell_seen.wait()
+            self._unwell_seen.clear()
+            names, self._unwell = sorted(self._unwell), set()
+            left = await self._heartbeats.put_right(names)
+            if left:
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._unwell.update(left)
+                self._unwell_seen.set()
+
+    def _hearing(self, node: str) -> Hearing:
+        return Hearing(self, node)
+
+    def hear(self, node: str, report: PodReport) -> None:
+        """A runtime reports."""
+        self._do(node, self._agents[node].reported(report, self._now()))
+
+    def _tick(self, node: str) -> None:
+        self._alarms.pop(node, None)
+        self._do(node, self._agents[node].tick(self._now()))
+
+    def _do(self, node: str, orders: Sequence[Order]) -> None:
+        runtime = self._nodes[node].runtime
+        for order in orders:
+            match order:
+                case StartPod(pod, containers):
+                    runtime.start(pod, containers)
+                case StartContainer(uid, container, attempt):
+                    runtime.start_container(uid, container, attempt)
+                case StopPod(uid, grace):
+                    runtime.stop(uid, grace)
+                case RemovePod(uid):
+                    runtime.remove(uid)
+                case WakeAt(steady):
+                    self._wake(node, steady)
+                case WriteStatus() | FinishDeletion() | Note():
+                    self._writing.take(order)
+
+    def _wake(self, node: str, steady: float) -> None:
+        """One alarm a node, at the first of the moments that it waits for."""
+        known = self._alarms.get(node)
+        if known is not None:
+            if known[0] <= steady:
+                return
+            known[1].cancel()
+        self._alarms[node] = (steady, self._timers.call_at(steady, self._tick, node))
+
+    def _now(self) -> Moment:
+        return Moment(self._timers.wall(), self._timers.steady())
+
+
+class Hearing:
+    """Where the runtime of one node reports to."""
+
+    def __init__(self, host: ResourceHost, node: str) -> None:
+        self._host, self._node = host, node
+
+    def __call__(self, report: PodReport) -> None:
+        """Passed on, with the node's name."""
+        self._host.hear(self._node, report)

@@ -1,0 +1,117 @@
+"""A node as its agent tells of it: the Node object, and the Lease that shows that it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proreus.engine.agents.conditions import Condition, holds, with_conditions
+from proreus.engine.agents.metadata import Object, name_of
+from proreus.engine.objects.kinds import LEASE, NODE
+from proreus.engine.objects.times import micro_timestamp, timestamp
+from proreus.engine.runtimes.protocol import Capacity, Image, Use
+
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40
+"""So long a lease is good; its holder renews it every quarter of that."""
+USED_CPU, USED_MEMORY = "proreus.io/used-cpu", "proreus.io/used-memory"
+"""Annotations of the lease: what the node's containers use, as of its renewal."""
+_MOST_IMAGES = 50
+_HEALTHY = (
+    Condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory"),
+    Condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    Condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    Condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """What a node is called and labelled."""
+
+    name: str
+    address: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Mapping[str, str], ...] = ()
+
+
+def new_node(spec: NodeSpec, capacity: Capacity, now: float) -> Object:
+    """The Node object that registers it."""
+    labels = {
+        "kubernetes.io/hostname": spec.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        **spec.labels,
+    }
+    made: dict[str, Any] = {"taints": [dict(taint) for taint in spec.taints]} if spec.taints else {}
+    node = {
+        "apiVersion": NODE.api_version,
+        "kind": NODE.kind,
+        "metadata": {"name": spec.name, "labels": labels},
+        "spec": made,
+    }
+    return {**node, "status": node_status(node, spec, capacity, (), now)}
+
+
+def node_status(
+    standing: Mapping[str, Any], spec: NodeSpec, capacity: Capacity, images: Sequence[Image], now: float
+) -> dict[str, Any]:
+    """The status of a node that is well; conditions of others stay."""
+    before = standing.get("status") or {}
+    moment = timestamp(now)
+    conditions = with_conditions(before.get("conditions") or (), _HEALTHY, now)
+    ours = {condition.type for condition in _HEALTHY}
+    for condition in conditions:
+        if condition["type"] in ours:
+            condition["lastHeartbeatTime"] = moment
+    status = {
+        **before,
+        "capacity": dict(capacity.amounts),
+        "allocatable": dict(capacity.allocatable),
+        "conditions": conditions,
+        "addresses": [
+            {"type": "InternalIP", "address": spec.address},
+            {"type": "Hostname", "address": spec.name},
+        ],
+        "nodeInfo": {"operatingSystem": "linux", "architecture": "amd64", **capacity.info},
+    }
+    if images:
+        largest = sorted(images, key=lambda image: (-image.size, image.names))[:_MOST_IMAGES]
+        status["images"] = [{"names": list(image.names), "sizeBytes": image.size} for image in largest]
+    return status
+
+
+def looks_well(node: Mapping[str, Any]) -> bool:
+    """Whether the API shows it as its agent sees it."""
+    return holds(node, "Ready")
+
+
+def new_lease(node: str, now: float) -> Object:
+    """The first sign of life."""
+    moment = micro_timestamp(now)
+    return {
+        "apiVersion": LEASE.api_version,
+        "kind": LEASE.kind,
+        "metadata": {"name": node, "namespace": LEASE_NAMESPACE},
+        "spec": {
+            "holderIdentity": node,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "acquireTime": moment,
+            "renewTime": moment,
+        },
+    }
+
+
+def renewed_lease(lease: Object, use: Sequence[Use], now: float) -> Object:
+    """A sign of life, and what is used."""
+    annotations = {
+        **(lease["metadata"].get("annotations") or {}),
+        USED_CPU: f"{sum(one.cpu for one in use)}m",
+        USED_MEMORY: str(sum(one.memory for one in use)),
+    }
+    return {
+        **lease,
+        "metadata": {**lease["metadata"], "annotations": annotations},
+        "spec": {**lease["spec"], "renewTime": micro_timestamp(now), "holderIdentity": name_of(lease)},
+    }

@@ -1,0 +1,42 @@
+"""A pod that nobody owns: nobody makes another, unless it asks to be moved when its node is lost.
+
+With the annotation `proreus.io/reschedule: "true"` a pod that was taken from a lost node begins anew, under
+its own name, once its object is gone: so it never runs twice at once. It is lost where the engine ends
+between the two.
+"""
+
+from __future__ import annotations
+
+from proreus.engine.agents.conditions import find_condition
+from proreus.engine.agents.instructions import Create, Plan
+from proreus.engine.agents.metadata import Object, annotations_of, controller_of
+from proreus.engine.agents.nodes.evictions import BY_TAINT
+from proreus.engine.agents.task.pods import phase_of
+from proreus.engine.objects.kinds import POD
+
+RESCHEDULE = "proreus.io/reschedule"
+_OF_ONE_LIFE = (
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+)
+_ANSWER = "proreus.io/decision"
+"""What its scheduler said of the last life."""
+
+
+def begin_anew(pod: Object) -> Plan:
+    """What to do about a pod whose object has gone."""
+    lost = find_condition(pod, "DisruptionTarget")
+    taken = lost is not None and lost["status"] == "True" and lost.get("reason") == BY_TAINT
+    wants = annotations_of(pod).get(RESCHEDULE) == "true" and controller_of(pod) is None
+    if not taken or not wants or phase_of(pod) == "Succeeded":
+        return Plan()
+    metadata = {key: value for key, value in pod["metadata"].items() if key not in _OF_ONE_LIFE}
+    metadata["annotations"] = {k: v for k, v in annotations_of(pod).items() if k != _ANSWER}
+    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    made = {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata, "spec": spec}
+    return Plan((Create(POD, made),))

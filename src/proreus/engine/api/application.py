@@ -1,0 +1,137 @@
+"""The whole of the API as one ASGI application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Mount, Route
+
+from proreus.engine.api.asking import Asked
+from proreus.engine.api.audit import AuditLog
+from proreus.engine.api.discovery import VERSION
+from proreus.engine.api.door import ObjectDoor
+from proreus.engine.api.gate import Endpoint, Gate
+from proreus.engine.api.identities import Doorkeeper
+from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
+from proreus.engine.api.plain.overview import Overview
+from proreus.engine.api.plain.schedulers import Chosen
+from proreus.engine.api.replying import Answer, Reply
+from proreus.engine.api.resources import Resources
+from proreus.engine.api.roles import Action, check
+from proreus.engine.api.schemas.openapi import groups_3, index_3, version_2, version_3
+from proreus.engine.api.schemas.protobuf import encode_document
+from proreus.engine.api.status import MethodNotAllowed
+from proreus.engine.api.subresources import Subresources
+from proreus.engine.api.watches import Watches
+from proreus.engine.objects.errors import NotFound
+from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.protocol import PodExec, PodLogs
+
+_PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_OPENAPI_2 = "proto-openapi.spec.v2"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the door asks besides the registry."""
+
+    logs: PodLogs | None = None
+    commands: PodExec | None = None
+    schedulers: Mapping[str, Chosen] = field(default_factory=dict)
+    """Who decides for whom where nobody has chosen."""
+    extra_routes: Sequence[BaseRoute] = field(default=())
+    """Further routes, such as a page that shows what happens."""
+    ready: Callable[[], bool] = lambda: True
+
+
+def create_app(
+    registry: Registry, options: ApiOptions, surroundings: Surroundings | None = None
+) -> Starlette:
+    """The API over a registry that is prepared; feeds and the audit log end with its lifespan."""
+    around = surroundings or Surroundings()
+    limits = options.limits
+    audit = (
+        None
+        if options.audit is None
+        else AuditLog(options.audit, most_bytes=options.audit_bytes, files=options.audit_files)
+    )
+    gate = Gate(Doorkeeper.of(options.tokens), options.names, limits, audit)
+    watches = Watches(registry, limits)
+    objects = ObjectDoor(
+        Resources(registry, watches),
+        Subresources(registry, around.logs),
+        f"{options.host}:{options.port}",
+    )
+
+    overview = Overview(registry)
+    plain = PlainDoor(
+        registry, overview, gate.counts, watches, PlainDefaults(around.commands, around.schedulers)
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
+        yield
+        await watches.stop()
+        await overview.stop()
+        if audit is not None:
+            audit.close()
+
+    def reading(endpoint: Endpoint) -> Endpoint:
+        async def checked(asked: Asked) -> Answer:
+            if asked.method not in ("GET", "HEAD"):
+                raise MethodNotAllowed(f"{asked.method} is not allowed here")
+            asked.doing = "get"
+            check(asked.identity, Action("get", "/" + asked.path.decode("latin-1").strip("/")))
+            return await endpoint(asked)
+
+        return checked
+
+    async def ready(_: Asked) -> Answer:
+        return (
+            Reply(b"ok", media_type=b"text/plain")
+            if around.ready()
+            else Reply(b"not yet", 503, b"text/plain")
+        )
+
+    async def alive(_: Asked) -> Answer:
+        return Reply(b"ok", media_type=b"text/plain")
+
+    async def version(_: Asked) -> Answer:
+        return Reply.of(VERSION)
+
+    async def elsewhere(_: Asked) -> Answer:
+        raise NotFound("the server could not find the requested resource")
+
+    routes: list[BaseRoute] = [
+        *(Mount(path, app=gate.around(objects.answer)) for path in ("/api", "/apis")),
+        *(Route(path, gate.around(objects.answer)) for path in ("/api", "/apis")),
+        Route("/version", gate.around(reading(version))),
+        Route("/healthz", gate.around(reading(alive))),
+        Route("/livez", gate.around(reading(alive))),
+        Route("/readyz", gate.around(reading(ready))),
+        Mount("/openapi", app=gate.around(reading(_openapi))),
+        Mount("/v1", app=gate.around(plain.answer)),
+        *around.extra_routes,
+        Mount("/", app=gate.around(elsewhere)),
+    ]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+async def _openapi(asked: Asked) -> Answer:
+    """The documents of the objects' API."""
+    path = asked.path.decode("latin-1").strip("/").removeprefix("openapi/")
+    accept = asked.accept.decode("latin-1")
+    if path == "v2":
+        if _OPENAPI_2 in accept:
+            return Reply(encode_document(version_2()), media_type=_PROTOBUF)
+        return Reply.of(version_2())
+    if path == "v3":
+        return Reply.of(index_3())
+    group = path.removeprefix("v3/")
+    if path.startswith("v3/") and group in groups_3():
+        return Reply.of(version_3(group))
+    raise NotFound("the server could not find the requested resource")

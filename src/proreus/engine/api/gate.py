@@ -1,0 +1,174 @@
+"""What every request passes: is it meant for this door, who asks, is there room, and what became of it.
+
+Bare ASGI around everything: refusals become Status objects, changes and refusals go to the audit log.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from proreus.engine.api.asking import Asked, Receive, Scope, Send
+from proreus.engine.api.audit import AuditLog
+from proreus.engine.api.identities import Doorkeeper
+from proreus.engine.api.options import ApiLimits
+from proreus.engine.api.replying import Answer, Header, Reply, Stream, encode, send_reply, send_stream
+from proreus.engine.api.status import (
+    RETRY_SECONDS,
+    TooLarge,
+    TooSlow,
+    Unauthorized,
+    failure,
+    internal_error,
+)
+from proreus.engine.objects.errors import Forbidden, Refused, TooManyRequests, Unserviceable
+from proreus.engine.store.protocol import StoreError
+from proreus.listening.budget import ByteBudget
+from proreus.listening.hosts import is_named
+
+_log = logging.getLogger(__name__)
+_OPEN_PATHS = frozenset({b"/healthz", b"/livez", b"/readyz"})
+_READS = frozenset({"GET", "HEAD"})
+_MOST_AT_ONCE = TooManyRequests("too many requests are under way; try again")
+Endpoint = Callable[[Asked], Awaitable[Answer]]
+
+
+@dataclass
+class Counts:
+    """What the door has done, for its metrics."""
+
+    requests: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """By verb and status."""
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By verb; streams are not in it."""
+    working: int = 0
+    streams: int = 0
+
+
+class Gate:
+    """Runs endpoints behind the checks; shared by every route of the door."""
+
+    def __init__(
+        self, doorkeeper: Doorkeeper, names: frozenset[str] | None, limits: ApiLimits, audit: AuditLog | None
+    ) -> None:
+        self._doorkeeper, self._names, self._limits, self._audit = doorkeeper, names, limits, audit
+        self._budget = ByteBudget(limits.held_bytes, lambda: _MOST_AT_ONCE)
+        self._by_client: Counter[str] = Counter()
+        self.counts = Counts()
+
+    def around(self, endpoint: Endpoint) -> Gated:
+        """The endpoint as an ASGI application."""
+        return Gated(self, endpoint)
+
+    async def run(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        """One exchange."""
+        asked = Asked(scope, receive, self._limits, self._budget)
+        began = time.perf_counter()
+        counted = False
+        try:
+            self._admit(asked)
+            counted = self._enter(asked)
+            answer = await endpoint(asked)
+        except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
+            answer = _failed(error, asked)
+        finally:
+            asked.let_go()
+            if counted:
+                self._leave(asked)
+        await self._finish(asked, answer, began, receive, send)
+
+    async def _finish(self, asked: Asked, answer: Answer, began: float, receive: Receive, send: Send) -> None:
+        verb = asked.doing or asked.method.lower()
+        if isinstance(answer, Stream):
+            self.counts.requests[verb, 200] += 1
+            self.counts.streams += 1
+            try:
+                await send_stream(answer, receive, send)
+            finally:
+                self.counts.streams -= 1
+            return
+        self.counts.requests[verb, answer.status] += 1
+        self.counts.seconds[verb] += time.perf_counter() - began
+        if self._audit is not None and (asked.method not in _READS or answer.status in (401, 403, 429)):
+            self._write_down(self._audit, asked, verb, answer.status, time.perf_counter() - began)
+        if asked.method == "HEAD":
+            answer = Reply(b"", answer.status, answer.media_type, answer.headers)
+        await send_reply(answer, send)
+
+    def _admit(self, asked: Asked) -> None:
+        """Refuse what a web page may have sent, and whoever is not known."""
+        if self._names is not None and (asked.host is None or not is_named(asked.host, self._names)):
+            raise Forbidden(
+                f"{(asked.host or b'').decode('latin-1')[:200]!r} is not a name of this server; "
+                "--allowed-host NAME makes it one"
+            )
+        if asked.site in (b"cross-site", b"same-site"):
+            raise Forbidden("pages of other sites are not answered")
+        if asked.origin is not None and asked.origin.partition(b"://")[2] != asked.host:
+            raise Forbidden("pages of other sites are not answered")
+        if asked.path not in _OPEN_PATHS:
+            asked.identity = self._doorkeeper.identify(asked.authorization, asked.client)
+
+    def _enter(self, asked: Asked) -> bool:
+        limits = self._limits
+        if self.counts.working >= limits.concurrency or self._by_client[asked.client] >= limits.per_client:
+            raise _MOST_AT_ONCE
+        self.counts.working += 1
+        self._by_client[asked.client] += 1
+        return True
+
+    def _leave(self, asked: Asked) -> None:
+        self.counts.working -= 1
+        self._by_client[asked.client] -= 1
+        if not self._by_client[asked.client]:
+            del self._by_client[asked.client]
+
+    @staticmethod
+    def _write_down(audit: AuditLog, asked: Asked, verb: str, status: int, seconds: float) -> None:
+        audit.write(
+            {
+                "user": asked.identity.name if status != 401 else "",
+                "role": asked.identity.role.value if status != 401 else "",
+                "client": asked.client,
+                "agent": asked.agent.decode("latin-1"),
+                "verb": verb,
+                "path": asked.path.decode("latin-1"),
+                "status": status,
+                "milliseconds": round(seconds * 1e3, 3),
+            },
+            time.time(),
+        )
+
+
+class Gated:
+    """An endpoint behind the gate."""
+
+    def __init__(self, gate: Gate, endpoint: Endpoint) -> None:
+        self._gate, self._endpoint = gate, endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One exchange."""
+        await self._gate.run(self._endpoint, scope, receive, send)
+
+
+def _failed(error: Exception, asked: Asked) -> Reply:
+    """What to answer where there is no answer."""
+    if isinstance(error, StoreError):
+        error = Unserviceable(f"the store cannot do it now: {error}")
+    if not isinstance(error, Refused):
+        _log.error("%s %s failed", asked.method, asked.path.decode("latin-1")[:200], exc_info=error)
+        return Reply(encode(internal_error()), 500)
+    headers: tuple[Header, ...] = ()
+    match error:
+        case Unauthorized():
+            headers = ((b"www-authenticate", b'Bearer realm="proreus"'),)
+        case TooManyRequests() | Unserviceable():
+            headers = ((b"retry-after", b"%d" % RETRY_SECONDS),)
+        case TooLarge() | TooSlow():
+            headers = ((b"connection", b"close"),)
+        case _:
+            pass
+    return Reply(encode(failure(error)), error.code, headers=headers)

@@ -1,0 +1,1 @@
+"""Plain REST under /v1: schedulers, policies, images, metrics, decisions, events."""

@@ -1,0 +1,197 @@
+"""The routes under /v1."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from proreus.engine.api.asking import Asked
+from proreus.engine.api.gate import Counts
+from proreus.engine.api.paths import segments
+from proreus.engine.api.plain import metrics, schedulers
+from proreus.engine.api.plain.executing import execute
+from proreus.engine.api.plain.openapi import document
+from proreus.engine.api.plain.overview import Overview
+from proreus.engine.api.replying import Answer, Reply, Stream, encode
+from proreus.engine.api.roles import Action, check
+from proreus.engine.api.status import MethodNotAllowed
+from proreus.engine.api.watches import Watches
+from proreus.engine.objects.errors import BadRequest, NotFound, TooManyRequests
+from proreus.engine.objects.kinds import NODE
+from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.protocol import PodExec
+from proreus.version import __version__
+
+_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "DELETE": "delete"}
+_MOST_FOLLOWERS = 64
+_EVERY_SECONDS = 1.0
+_BEAT_SECONDS = 10.0
+_DECISIONS_AT_FIRST = 100
+
+
+@dataclass(frozen=True)
+class PlainDefaults:
+    """What the process around the door knows."""
+
+    commands: PodExec | None = None
+    """Runs commands in containers."""
+    schedulers: Mapping[str, schedulers.Chosen] = field(default_factory=dict)
+    """Who decides for whom where nobody has chosen."""
+
+
+class PlainDoor:
+    """See the module."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        overview: Overview,
+        counts: Counts,
+        watches: Watches,
+        defaults: PlainDefaults | None = None,
+    ) -> None:
+        self._registry, self._overview, self._counts, self._watches = registry, overview, counts, watches
+        self._defaults = defaults or PlainDefaults()
+        self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._followers = 0
+
+    async def answer(self, asked: Asked) -> Answer:
+        """Whatever is asked of it."""
+        path = segments(asked.path)[1:]
+        verb = _VERBS.get(asked.method, "")
+        asked.doing = verb or asked.method.lower()
+        check(asked.identity, Action(asked.doing, "/v1/" + "/".join(path)))
+        match path, verb:
+            case ["schedulers"], "get":
+                found = await self._chosen()
+                return Reply.of(
+                    {"schedulers": [schedulers.as_json(name, one) for name, one in found.items()]}
+                )
+            case ["schedulers", name], "get" | "update" | "delete":
+                return await self._scheduler(name, verb, asked)
+            case ["policies"], "get":
+                return Reply.of({"policies": _policies()})
+            case ["images"], "get":
+                return Reply.of({"images": await self._images()})
+            case ["decisions"], "get":
+                return await self._decisions(asked)
+            case ["metrics"], "get":
+                return await self._metrics(asked)
+            case ["namespaces", namespace, "pods", name, "exec"], "create":
+                return await execute(self._registry, self._defaults.commands, (namespace, name), asked)
+            case ["namespaces", _, "pods", _, "exec"], _:
+                raise MethodNotAllowed(f"{asked.method} is not allowed here")
+            case ["events"], "get":
+                return await self._events()
+            case ["openapi.json"], "get":
+                return Reply.of(document())
+            case [
+                ("schedulers" | "policies" | "images" | "decisions" | "metrics" | "events" | "openapi.json")
+            ], _:
+                raise MethodNotAllowed(f"{asked.method} is not allowed here")
+            case _:
+                raise NotFound("the server could not find the requested resource")
+
+    async def _scheduler(self, name: str, verb: str, asked: Asked) -> Answer:
+        match verb:
+            case "update":
+                choice = schedulers.read_choice(await asked.document())
+                if not asked.dry_run:
+                    await schedulers.switch(self._registry, name, choice)
+                return Reply.of(schedulers.as_json(name, choice))
+            case "delete":
+                await schedulers.switch(self._registry, name, None)
+                return Reply.of({"name": name})
+            case _:
+                found = await self._chosen()
+                if name not in found:
+                    raise NotFound(f"nothing was chosen for the scheduler {name[:80]!r}")
+                return Reply.of(schedulers.as_json(name, found[name]))
+
+    async def _chosen(self) -> dict[str, schedulers.Chosen]:
+        return {**self._defaults.schedulers, **await schedulers.chosen(self._registry)}
+
+    async def _images(self) -> list[dict[str, Any]]:
+        """What nodes report that they hold."""
+        found: dict[tuple[str, ...], dict[str, Any]] = {}
+        for node in (await self._registry.list(NODE)).items:
+            for image in (node.get("status") or {}).get("images") or ():
+                names = tuple(image.get("names") or ())
+                size = image.get("sizeBytes", 0)
+                told = found.setdefault(names, {"names": list(names), "size_bytes": size, "nodes": []})
+                told["nodes"].append(node["metadata"]["name"])
+        return [found[names] for names in sorted(found)]
+
+    async def _decisions(self, asked: Asked) -> Reply:
+        limit = asked.number("limit")
+        if limit == 0:
+            raise BadRequest("limit: it is a whole number of 1 or more")
+        await self._overview.look()
+        newest = [one.told for one in reversed(self._overview.decisions)]
+        return Reply.of({"decisions": newest[: limit or _DECISIONS_AT_FIRST]})
+
+    async def _metrics(self, asked: Asked) -> Reply:
+        await self._overview.look()
+        found = metrics.families(self._counts, self._watches.open, self._overview)
+        match asked.query.get("format", ""):
+            case "json":
+                return Reply.of(metrics.as_json(found))
+            case "" | "text":
+                return Reply(metrics.as_text(found), media_type=metrics.TEXT)
+            case other:
+                raise BadRequest(f"format: {other[:80]!r} is neither json nor text")
+
+    async def _events(self) -> Stream:
+        if self._followers >= _MOST_FOLLOWERS:
+            raise TooManyRequests("too many follow the events already")
+        await self._overview.look()
+        return Stream(self._told(), b"text/event-stream")
+
+    async def _told(self) -> AsyncGenerator[bytes, None]:
+        """Server-sent events: `status` and `nodes` when they change, `decisions` as they are made."""
+        self._followers += 1
+        overview, seen, decided, quiet = self._overview, -1, -1, 0.0
+        try:
+            while not self._watches.closing:
+                if overview.changes != seen:
+                    nodes, gone = overview.nodes_since(seen)
+                    if nodes or gone or seen < 0:
+                        yield _event("nodes", {"all": seen < 0, "nodes": nodes, "gone": gone})
+                    fresh = [one for one in overview.decisions if one.number > decided]
+                    if fresh:
+                        decided = fresh[-1].number
+                        yield _event(
+                            "decisions", {"decisions": [one.told for one in fresh[-_DECISIONS_AT_FIRST:]]}
+                        )
+                    seen, quiet = overview.changes, 0.0
+                    yield _event("status", await self._status())
+                elif quiet >= _BEAT_SECONDS:
+                    quiet = 0.0
+                    yield b": still here\n\n"
+                await asyncio.sleep(_EVERY_SECONDS)
+                quiet += _EVERY_SECONDS
+        finally:
+            self._followers -= 1
+
+    async def _status(self) -> dict[str, Any]:
+        found = await self._chosen()
+        return {
+            "version": __version__,
+            "started": self._started,
+            "schedulers": [schedulers.as_json(name, one) for name, one in found.items()],
+            **self._overview.summary(),
+        }
+
+
+def _event(name: str, told: dict[str, Any]) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), encode(told))
+
+
+def _policies() -> list[dict[str, str]]:
+    # Loaded when somebody asks: the rules bring their compiled kernels with them.
+    from proreus.worlds.pods.policies.catalogue import POLICIES
+
+    return [{"name": name, "about": about} for name, about in POLICIES.describe()]

@@ -1,0 +1,97 @@
+"""Figures of the door and the cluster, as Prometheus reads them and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from proreus.engine.api.gate import Counts
+from proreus.engine.api.plain.overview import Overview
+
+TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One figure."""
+
+    name: str
+    value: float
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Figures of one name."""
+
+    name: str
+    type: str
+    about: str
+    samples: tuple[Sample, ...]
+
+
+def families(counts: Counts, watches: int, overview: Overview) -> Iterator[Family]:
+    """All figures, now."""
+    yield _family(
+        "proreus_api_requests_total",
+        "counter",
+        "Requests that were answered.",
+        {(("code", str(code)), ("verb", verb)): float(n) for (verb, code), n in counts.requests.items()},
+    )
+    yield _family(
+        "proreus_api_request_seconds_total",
+        "counter",
+        "Seconds that requests took.",
+        {(("verb", verb),): seconds for verb, seconds in counts.seconds.items()},
+    )
+    yield _family("proreus_api_requests", "gauge", "Requests under way.", {(): float(counts.working)})
+    yield _family("proreus_api_watches", "gauge", "Watches under way.", {(): float(watches)})
+    yield _family(
+        "proreus_pods",
+        "gauge",
+        "Pods by phase.",
+        {(("phase", phase),): float(count) for phase, count in overview.phases.items()},
+    )
+    yield _family("proreus_pods_waiting", "gauge", "Pods without a node.", {(): float(overview.waiting)})
+    yield _family(
+        "proreus_nodes",
+        "gauge",
+        "Nodes by state.",
+        {(("state", state),): float(count) for state, count in overview.node_counts().items()},
+    )
+
+
+def _family(name: str, type_: str, about: str, values: dict[tuple[tuple[str, str], ...], float]) -> Family:
+    return Family(
+        name, type_, about, tuple(Sample(name, value, labels) for labels, value in sorted(values.items()))
+    )
+
+
+def as_text(found: Iterator[Family]) -> bytes:
+    """In Prometheus' exposition format."""
+    lines = []
+    for family in found:
+        lines += [f"# HELP {family.name} {family.about}", f"# TYPE {family.name} {family.type}"]
+        for sample in family.samples:
+            labels = ",".join(f'{key}="{_escaped(value)}"' for key, value in sample.labels)
+            lines.append(
+                f"{sample.name}{{{labels}}} {sample.value:g}" if labels else f"{sample.name} {sample.value:g}"
+            )
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def as_json(found: Iterator[Family]) -> dict[str, Any]:
+    """By name: what it is, and its figures."""
+    return {
+        family.name: {
+            "type": family.type,
+            "about": family.about,
+            "samples": [{"labels": dict(one.labels), "value": one.value} for one in family.samples],
+        }
+        for family in found
+    }

@@ -1,0 +1,130 @@
+"""OpenAPI of what stands under /v1."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_SCHEDULER: dict[str, Any] = {
+    "type": "object",
+    "required": ["policy"],
+    "properties": {
+        "policy": {"type": "string", "minLength": 1, "maxLength": 1024},
+        "shadow": {"type": "string", "maxLength": 1024},
+        "deadline_ms": {"type": "number", "exclusiveMinimum": True, "minimum": 0, "maximum": 10000},
+    },
+    "additionalProperties": False,
+}
+_NAMED: dict[str, Any] = {
+    "type": "object",
+    "required": ["name", "policy", "shadow", "deadline_ms"],
+    "properties": {**_SCHEDULER["properties"], "name": _TEXT},
+}
+
+
+def _list_of(name: str, item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": [name],
+        "properties": {name: {"type": "array", "items": item}},
+    }
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": sorted(properties), "properties": properties}
+
+
+def _answer(about: str, schema: dict[str, Any], media_type: str = "application/json") -> dict[str, Any]:
+    refused = {
+        "description": "Refused; a Status object says why.",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}},
+    }
+    return {
+        "200": {"description": about, "content": {media_type: {"schema": schema}}},
+        **dict.fromkeys(("400", "401", "403", "404", "405", "413", "415", "429", "503"), refused),
+    }
+
+
+def _reading(about: str, schema: dict[str, Any], *parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"get": {"summary": about, "parameters": list(parameters), "responses": _answer(about, schema)}}
+
+
+_COMMAND: dict[str, Any] = {
+    "type": "object",
+    "required": ["command"],
+    "properties": {
+        "command": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 4096},
+        "container": _TEXT,
+        "stdin": {"type": "string", "format": "byte"},
+    },
+    "additionalProperties": False,
+}
+_EXECUTED = _object(exitCode={"type": "integer"}, stdout=_TEXT, stderr=_TEXT)
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The whole of it."""
+    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    switch = {
+        "summary": "This policy decides for that scheduler from now on.",
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _SCHEDULER}}},
+        "responses": _answer("What was chosen.", _NAMED),
+    }
+    forget = {
+        "summary": "The default decides for that scheduler again.",
+        "responses": _answer("Its name.", _object(name=_TEXT)),
+    }
+    number = {"type": "integer", "minimum": 0}
+    image = _object(
+        names={"type": "array", "items": _TEXT}, size_bytes=number, nodes={"type": "array", "items": _TEXT}
+    )
+    decision = _object(time=_TEXT, namespace=_TEXT, pod=_TEXT, policy=_TEXT, action=_TEXT, node=_TEXT)
+    limit = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 200}}
+    form = {"name": "format", "in": "query", "schema": {"type": "string", "enum": ["json", "text"]}}
+    figures = _reading("Figures of the API and the cluster.", {"type": "object"}, form)
+    figures["get"]["responses"]["200"]["content"]["text/plain"] = {"schema": _TEXT}
+    events = "Server-sent events: status, nodes, decisions."
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "Proreus", "version": "v1"},
+        "paths": {
+            "/v1/schedulers": _reading("Which policy decides for whom.", _list_of("schedulers", _NAMED)),
+            "/v1/schedulers/{name}": {
+                "parameters": [name],
+                **_reading("Which policy decides for one.", _NAMED),
+                "put": switch,
+                "delete": forget,
+            },
+            "/v1/policies": _reading(
+                "Policies that place pods.", _list_of("policies", _object(name=_TEXT, about=_TEXT))
+            ),
+            "/v1/images": _reading("Images that nodes hold.", _list_of("images", image)),
+            "/v1/decisions": _reading(
+                "The last decisions, newest first.", _list_of("decisions", decision), limit
+            ),
+            "/v1/metrics": figures,
+            "/v1/events": {
+                "get": {"summary": events, "responses": _answer(events, _TEXT, "text/event-stream")}
+            },
+            "/v1/namespaces/{namespace}/pods/{name}/exec": {
+                "parameters": [{**name, "name": "namespace"}, name],
+                "post": {
+                    "summary": "Run a command in a container.",
+                    "requestBody": {"required": True, "content": {"application/json": {"schema": _COMMAND}}},
+                    "responses": _answer("Its exit code, and its output as base64.", _EXECUTED),
+                },
+            },
+            "/v1/openapi.json": _reading("This document.", {"type": "object"}),
+        },
+        "components": {
+            "schemas": {
+                "Status": _object(
+                    kind=_TEXT, status=_TEXT, message=_TEXT, reason=_TEXT, code={"type": "integer"}
+                )
+            },
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}, {}],
+    }

@@ -1,0 +1,81 @@
+"""Answers: whole ones, and streams that go on until somebody ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from proreus.engine.api.asking import Receive, Send
+
+Header = tuple[bytes, bytes]
+_JSON = b"application/json"
+_encoder = msgspec.json.Encoder()
+encode = _encoder.encode
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer."""
+
+    body: bytes
+    status: int = 200
+    media_type: bytes = _JSON
+    headers: tuple[Header, ...] = ()
+
+    @classmethod
+    def of(cls, content: Any, status: int = 200, headers: tuple[Header, ...] = ()) -> Reply:
+        """An object as JSON."""
+        return cls(encode(content), status, _JSON, headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer in pieces, each sent when it is there."""
+
+    pieces: AsyncGenerator[bytes, None]
+    media_type: bytes = _JSON
+
+
+Answer = Reply | Stream
+
+
+async def send_reply(reply: Reply, send: Send) -> None:
+    """All of it."""
+    headers = [(b"content-type", reply.media_type), (b"content-length", b"%d" % len(reply.body))]
+    await send({"type": "http.response.start", "status": reply.status, "headers": [*headers, *reply.headers]})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+async def send_stream(stream: Stream, receive: Receive, send: Send) -> None:
+    """Piece by piece, until it ends or the client has gone."""
+    headers = [(b"content-type", stream.media_type), (b"cache-control", b"no-cache, private")]
+    sending = asyncio.ensure_future(_send_pieces(stream, send, headers))
+    leaving = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        if not sending.done():
+            sending.cancel()
+        with suppress(asyncio.CancelledError):
+            await sending
+
+
+async def _send_pieces(stream: Stream, send: Send, headers: list[Header]) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    # The client learns at once that it is heard, though nothing may happen for long.
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    async with aclosing(stream.pieces) as pieces:
+        async for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

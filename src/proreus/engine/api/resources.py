@@ -1,0 +1,268 @@
+"""Objects over HTTP: read, listed, watched, created, replaced, patched, deleted. Generic over their kinds."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from proreus.engine.api.asking import Asked
+from proreus.engine.api.feeds import Wanted
+from proreus.engine.api.forms import Form, form_of
+from proreus.engine.api.patching import PATCH_TYPES, patched
+from proreus.engine.api.paths import Target
+from proreus.engine.api.replying import Answer, Reply, Stream, encode
+from proreus.engine.api.status import success
+from proreus.engine.api.unknown import field_warnings
+from proreus.engine.api.watches import WatchAsked, Watches
+from proreus.engine.objects.errors import BadRequest, NotFound
+from proreus.engine.objects.kinds import Kind
+from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.selectors import Selection, selection
+
+_AT_A_TIME = 500
+"""Objects that are written before others have their turn."""
+
+
+class Resources:
+    """The verbs of Kubernetes' API."""
+
+    def __init__(self, registry: Registry, watches: Watches) -> None:
+        self._registry, self._watches = registry, watches
+
+    async def get(self, target: Target, asked: Asked) -> Answer:
+        """One object."""
+        form = _form(asked)
+        obj = await self._registry.get(target.kind, target.namespace, target.name)
+        return Reply.of(form.one(target.kind, obj))
+
+    async def list(self, target: Target, asked: Asked) -> Answer:
+        """All objects, or those that were selected; in portions where that is asked for."""
+        form = _form(asked)
+        chosen = _selection(target.kind, asked)
+        limit = asked.number("limit") or 0
+        after, revision = _read_continue(asked.query.get("continue", ""))
+        if not after and asked.query.get("resourceVersionMatch") == "Exact":
+            revision = asked.number("resourceVersion") or 0
+        else:
+            asked.number("resourceVersion")
+        listed = await self._registry.list(
+            target.kind, target.namespace, limit=limit, after=after, revision=revision
+        )
+        items = listed.items if chosen.everything else [one for one in listed.items if chosen.matches(one)]
+        metadata: dict[str, Any] = {"resourceVersion": str(listed.revision)}
+        if listed.after:
+            metadata["continue"] = _continue(listed.after, listed.revision)
+            if chosen.everything:
+                metadata["remainingItemCount"] = listed.remaining
+        if len(items) <= _AT_A_TIME:
+            return Reply.of(form.many(target.kind, items, metadata))
+        return Reply(await _encoded(form, target.kind, items, metadata))
+
+    async def watch(self, target: Target, asked: Asked) -> Answer:
+        """Changes as they come; `name` narrows it to one object."""
+        chosen = _selection(target.kind, asked)
+        version = asked.number("resourceVersion")
+        initial = asked.flag("sendInitialEvents")
+        if initial and asked.query.get("resourceVersionMatch") != "NotOlderThan":
+            raise BadRequest("sendInitialEvents is set: resourceVersionMatch must be NotOlderThan")
+        matches = None if chosen.everything else chosen.matches
+        if target.name:
+            matches = _named(target.name, chosen)
+        watch = WatchAsked(
+            Wanted(target.kind, target.namespace, matches),
+            _form(asked),
+            None if initial or not version else version,
+            self._watches.seconds(asked.number("timeoutSeconds")),
+            asked.flag("allowWatchBookmarks"),
+            initial,
+            asked.client,
+        )
+        self._watches.check_room(asked.client)
+        return Stream(self._watches.lines(watch))
+
+    async def create(self, target: Target, asked: Asked) -> Answer:
+        """A new object."""
+        form = _form(asked)
+        obj = _checked(await asked.document(), target)
+        headers = field_warnings(target.kind, obj, asked.query.get("fieldValidation", ""))
+        created = await self._registry.create(target.kind, obj, dry_run=asked.dry_run)
+        return Reply.of(form.one(target.kind, created), 201, headers)
+
+    async def replace(self, target: Target, asked: Asked) -> Answer:
+        """Another state of an object, or of its status."""
+        form = _form(asked)
+        obj = _checked(await asked.document(), target)
+        headers = field_warnings(target.kind, obj, asked.query.get("fieldValidation", ""))
+        replaced = await self._registry.replace(
+            target.kind,
+            obj,
+            subresource=target.subresource,
+            dry_run=asked.dry_run,
+            manager=asked.manager,
+        )
+        return Reply.of(form.one(target.kind, replaced), 200, headers)
+
+    async def patch(self, target: Target, asked: Asked) -> Answer:
+        """A change of an object, or of its status."""
+        form = _form(asked)
+        patch = await asked.document(*PATCH_TYPES)
+        if asked.content_type != "application/json-patch+json" and not isinstance(patch, dict):
+            raise BadRequest("error decoding patch: it is not an object")
+        state, created, headers = await patched(self._registry, target, asked, patch)
+        return Reply.of(form.one(target.kind, state), 201 if created else 200, headers)
+
+    async def delete(self, target: Target, asked: Asked) -> Answer:
+        """An object goes, or begins to."""
+        options = await deletion_options(asked)
+        left = await self._registry.delete(
+            target.kind, target.namespace, target.name, dry_run=asked.dry_run, **options
+        )
+        return _deleted(target.kind, left)
+
+    async def delete_all(self, target: Target, asked: Asked) -> Answer:
+        """All that were selected go, or begin to."""
+        chosen = _selection(target.kind, asked)
+        options = await deletion_options(asked)
+        listed = await self._registry.list(target.kind, target.namespace)
+        gone = []
+        for obj in listed.items:
+            if not chosen.matches(obj):
+                continue
+            metadata = obj["metadata"]
+            options["uid"] = metadata["uid"]
+            try:
+                gone.append(
+                    await self._registry.delete(
+                        target.kind,
+                        metadata.get("namespace", ""),
+                        metadata["name"],
+                        dry_run=asked.dry_run,
+                        **options,
+                    )
+                )
+            except NotFound:
+                continue  # somebody was faster
+        metadata = {"resourceVersion": str(listed.revision)}
+        return Reply.of(Form().many(target.kind, gone, metadata))
+
+
+def _form(asked: Asked) -> Form:
+    return form_of(asked.accept, asked.query.get("includeObject", ""))
+
+
+def _selection(kind: Kind, asked: Asked) -> Selection:
+    return selection(kind, asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", ""))
+
+
+def _named(name: str, chosen: Selection) -> Any:
+    return lambda obj: obj["metadata"]["name"] == name and chosen.matches(obj)
+
+
+def _checked(obj: Any, target: Target) -> dict[str, Any]:
+    """The body as an object of the target's kind, with the namespace and name of the path."""
+    kind = target.kind
+    if not isinstance(obj, dict):
+        raise BadRequest("the body of the request is not an object")
+    if obj.get("apiVersion", kind.api_version) != kind.api_version or obj.get("kind", kind.kind) != kind.kind:
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {kind.kind}): "
+            f"it says {obj.get('apiVersion')!r:.80}, {obj.get('kind')!r:.80}"
+        )
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        raise BadRequest("metadata: it is not an object")
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    if target.namespace and namespace not in (None, "", target.namespace):
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if target.name and name not in (None, "", target.name):
+        raise BadRequest(
+            f"the name of the object ({name!r:.80}) does not match the name on the URL ({target.name})"
+        )
+    settled = {**metadata}
+    if target.namespace:
+        settled["namespace"] = target.namespace
+    if target.name:
+        settled["name"] = target.name
+    return {**obj, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": settled}
+
+
+async def deletion_options(asked: Asked) -> dict[str, Any]:
+    """The terms of a deletion, from its body (DeleteOptions) and its query, as the registry takes them."""
+    body = await asked.optional_document()
+    if body is None:
+        body = {}
+    if not isinstance(body, dict):
+        raise BadRequest("DeleteOptions is not an object")
+    grace = body.get("gracePeriodSeconds", asked.number("gracePeriodSeconds"))
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool) or abs(grace) > 2**53):
+        raise BadRequest("gracePeriodSeconds is not a whole number")
+    conditions = body.get("preconditions") or {}
+    if not isinstance(conditions, dict):
+        raise BadRequest("preconditions is not an object")
+    propagation = body.get("propagationPolicy") or asked.query.get("propagationPolicy") or "Background"
+    if body.get("orphanDependents") is True or asked.flag("orphanDependents"):
+        propagation = "Orphan"
+    if propagation not in ("Background", "Foreground", "Orphan"):
+        raise BadRequest(f"propagationPolicy: {propagation!r:.80} is none of Background, Foreground, Orphan")
+    return {
+        "uid": _text(conditions, "uid"),
+        "resource_version": _text(conditions, "resourceVersion"),
+        "grace": grace,
+        "propagation": propagation,
+    }
+
+
+def _text(of: dict[str, Any], name: str) -> str:
+    value = of.get(name) or ""
+    if not isinstance(value, str):
+        raise BadRequest(f"{name} is not a string")
+    return value
+
+
+def _deleted(kind: Kind, left: dict[str, Any]) -> Reply:
+    metadata = left["metadata"]
+    if "deletionTimestamp" in metadata and (
+        metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds") or kind.kind == "Pod"
+    ):
+        return Reply.of(left)
+    return Reply.of(success(kind.resource, metadata["name"], uid=metadata.get("uid", "")))
+
+
+def _continue(after: str, revision: int) -> str:
+    told = msgspec.json.encode({"rv": revision, "start": after})
+    return base64.urlsafe_b64encode(told).decode().rstrip("=")
+
+
+def _read_continue(token: str) -> tuple[str, int]:
+    """The key to go on behind, and the revision to go on at."""
+    if not token:
+        return "", 0
+    try:
+        told = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        after, revision = told["start"], told["rv"]
+    except (binascii.Error, ValueError, KeyError, TypeError, msgspec.MsgspecError):
+        raise BadRequest("continue key is not valid") from None
+    if not isinstance(after, str) or type(revision) is not int or not 0 <= revision < 2**62:
+        raise BadRequest("continue key is not valid")
+    return after, revision
+
+
+async def _encoded(form: Form, kind: Kind, items: list[dict[str, Any]], metadata: dict[str, Any]) -> bytes:
+    """A long list, written a portion at a time, so that others have their turn."""
+    whole = form.many(kind, [], metadata)
+    rows = "rows" if "rows" in whole else "items"
+    pieces = []
+    for start in range(0, len(items), _AT_A_TIME):
+        portion = form.many(kind, items[start : start + _AT_A_TIME], metadata)[rows]
+        pieces.append(encode(portion)[1:-1])
+        await asyncio.sleep(0)
+    del whole[rows]
+    return encode(whole)[:-1] + b',"%s":[' % rows.encode() + b",".join(pieces) + b"]}"

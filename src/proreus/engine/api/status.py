@@ -1,0 +1,107 @@
+"""Kubernetes' Status objects: what a request hears that is refused, or that leaves nothing to show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proreus.engine.objects.errors import Refused, TooManyRequests, Unserviceable
+
+RETRY_SECONDS = 1
+
+
+class Unauthorized(Refused):
+    """Nobody knows who asks."""
+
+    code, reason = 401, "Unauthorized"
+
+
+class MethodNotAllowed(Refused):
+    """The path is there, the method is not."""
+
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(Refused):
+    """No form of the answer that the client accepts."""
+
+    code, reason = 406, "NotAcceptable"
+
+
+class TooSlow(Refused):
+    """The body did not come in time."""
+
+    code, reason = 408, "Timeout"
+
+
+class TooLarge(Refused):
+    """The body is too long."""
+
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedType(Refused):
+    """The body is of a type that is not read here."""
+
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class NotImplementedHere(Refused):
+    """Kubernetes has it, this engine has not."""
+
+    code, reason = 501, "NotImplemented"
+
+
+def failure(refused: Refused) -> dict[str, Any]:
+    """The Status of a refusal."""
+    details: dict[str, Any] = {}
+    if refused.name:
+        details["name"] = refused.name
+    if refused.kind:
+        kind, _, group = refused.kind.partition(".")
+        details["kind"] = kind
+        if group:
+            details["group"] = group
+    if refused.causes:
+        details["causes"] = [
+            {"reason": cause.reason, "message": cause.message, "field": cause.field}
+            for cause in refused.causes
+        ]
+    if isinstance(refused, TooManyRequests | Unserviceable):
+        details["retryAfterSeconds"] = RETRY_SECONDS
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": refused.message,
+        "reason": refused.reason,
+        **({"details": details} if details else {}),
+        "code": refused.code,
+    }
+
+
+def internal_error() -> dict[str, Any]:
+    """What a request hears that failed by our fault: no details."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "the engine failed; its log says why",
+        "reason": "InternalError",
+        "code": 500,
+    }
+
+
+def success(kind: str, name: str, *, uid: str = "", code: int = 200) -> dict[str, Any]:
+    """The Status of a request that was done and has nothing to show; kind is a resource ("jobs.batch")."""
+    plural, _, group = kind.partition(".")
+    details = {"name": name, "kind": plural} | ({"group": group} if group else {})
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details | ({"uid": uid} if uid else {}),
+        "code": code,
+    }

@@ -1,0 +1,1 @@
+"""Kubernetes' protobuf, read: Go clients write so. Answers are JSON, which they read, too."""

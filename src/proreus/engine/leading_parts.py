@@ -1,0 +1,82 @@
+"""Agents that only one process runs: they begin where it comes to lead, and end where it no longer does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from proreus.engine.agents.garbage.host import FOLLOWED as OF_HOUSEKEEPING
+from proreus.engine.agents.garbage.host import Housekeeping
+from proreus.engine.agents.leading import Leader
+from proreus.engine.agents.nodes.host import FOLLOWED as OF_NODES
+from proreus.engine.agents.nodes.host import NodeHost
+from proreus.engine.agents.shared import SharedInformer
+from proreus.engine.agents.task.host import FOLLOWED as OF_TASKS
+from proreus.engine.agents.task.host import TaskHost
+from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.timers import Timers
+from proreus.engine.supervising import Part, supervise
+
+LEASE_NAME = "proreus-controllers"
+
+
+class Controllers:
+    """Task agents, the nodes' lifecycle and the housekeeping, while this process leads.
+
+    Whoever comes to lead begins with informers of its own: what was heard before is of no use, for another
+    process has acted on it.
+    """
+
+    def __init__(self, registry: Registry, timers: Timers, identity: str) -> None:
+        self._registry, self._timers = registry, timers
+        self._leader = Leader(registry, LEASE_NAME, identity)
+
+    async def run(self) -> None:
+        """Stand for election, and act while leading, until cancelled."""
+        standing = asyncio.create_task(self._leader.run())
+        try:
+            while True:
+                if self._leader.fence is None:
+                    await self._change()
+                else:
+                    await self._lead()
+        finally:
+            standing.cancel()
+
+    async def resign(self) -> None:
+        """Let another lead at once."""
+        await self._leader.resign()
+
+    async def _lead(self) -> None:
+        lost = asyncio.Event()
+        watching = asyncio.create_task(self._until_lost(lost))
+        try:
+            await supervise(dict(self._parts()), lost)
+        finally:
+            watching.cancel()
+
+    async def _until_lost(self, lost: asyncio.Event) -> None:
+        while self._leader.fence is not None:
+            await self._change()
+        lost.set()
+
+    async def _change(self) -> None:
+        """Until leadership has come or gone, or might have run out."""
+        try:
+            async with asyncio.timeout(1.0):
+                await self._leader.changed.wait()
+        except TimeoutError:
+            return
+        self._leader.changed.clear()
+
+    def _parts(self) -> Iterator[tuple[str, Part]]:
+        registry, timers = self._registry, self._timers
+        kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING))
+        informers = {kind: SharedInformer(registry, kind) for kind in kinds}
+        tasks, nodes = TaskHost(registry, timers, informers), NodeHost(registry, timers, informers)
+        housekeeping = Housekeeping(registry, timers, informers)
+        for kind, informer in informers.items():
+            yield f"the informer of {kind.plural}", informer.run
+        yield "the task agents", tasks.run
+        yield "the nodes' lifecycle", nodes.run
+        yield "the housekeeping", housekeeping.run

@@ -1,0 +1,150 @@
+"""A cluster in one process: store, agents, simulated nodes and the API, opened and closed in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from proreus.engine.agents.resource.heartbeats import Housed
+from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
+from proreus.engine.agents.resource.nodes import NodeSpec
+from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
+from proreus.engine.agents.scheduling.core import SchedulingOptions
+from proreus.engine.agents.scheduling.deciding import Decider
+from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER
+from proreus.engine.agents.shared import SharedInformer
+from proreus.engine.api.application import Surroundings, create_app
+from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.plain.schedulers import Chosen as Shown
+from proreus.engine.api.server import ApiServer
+from proreus.engine.leading_parts import Controllers
+from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.protocol import Capacity
+from proreus.engine.runtimes.simulated.draws import Habits
+from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
+from proreus.engine.runtimes.timers import LoopTimers, Timers
+from proreus.engine.store.opening import open_store
+from proreus.engine.supervising import Part, supervise
+from proreus.version import __version__
+from proreus.web import page_headers, status_page
+
+_INFO = {"containerRuntimeVersion": f"simulated://{__version__}", "kubeletVersion": f"v{__version__}"}
+_SUBNETS = 250
+"""Nodes of one number in the second place of an address."""
+
+
+@dataclass(frozen=True)
+class SimulatedNodes:
+    """The nodes that this process runs."""
+
+    names: tuple[str, ...]
+    amounts: Mapping[str, str]
+    """What each has, by the names of Kubernetes."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Which parts of a cluster run here."""
+
+    store: str
+    """Its address: see `opening.open_store`."""
+    nodes: SimulatedNodes
+    deciding: SchedulingOptions | None = None
+    """None: scheduling and all other agents but those of the nodes run elsewhere."""
+    api: ApiOptions | None = None
+    """None: the API is elsewhere."""
+    identity: str = ""
+    """Among those that stand for election; one that stays the same takes up at once what its last process has
+    left. "": made anew."""
+
+
+class Engine:
+    """One cluster, or the part of it that runs in this process."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self.options = options
+        self.port = 0
+        """Where the API listens, once it does."""
+        self._identity = options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._decider: Decider | None = None
+
+    def load(self) -> None:
+        """Compile what decides, before anybody waits for it; the first time it takes a minute."""
+        chosen = self.options.deciding
+        if chosen is not None:
+            self._decider = Decider(chosen.default, chosen.policies, chosen.seed)
+            self._decider.warm_up()
+
+    async def run(self, ending: asyncio.Event, ready: Callable[[Engine], None]) -> None:
+        """Open everything, say so, and close it again when told to end."""
+        async with AsyncExitStack() as stack:
+            store = await open_store(self.options.store)
+            stack.push_async_callback(store.close)
+            registry = Registry(store)
+            await registry.prepare()
+            timers = LoopTimers()
+            informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
+            host = ResourceHost(registry, timers, _housed(self.options.nodes, timers), informers)
+            parts: dict[str, Part] = {
+                f"the informer of {kind.plural}": informer.run for kind, informer in informers.items()
+            }
+            parts["the nodes"] = host.run
+            if self.options.deciding is not None:
+                parts |= self._deciding(registry, timers, stack, self.options.deciding)
+            if self.options.api is not None:
+                await self._open_api(registry, host, stack, self.options.api)
+            ready(self)
+            await supervise(parts, ending)
+
+    def _deciding(
+        self, registry: Registry, timers: Timers, stack: AsyncExitStack, options: SchedulingOptions
+    ) -> dict[str, Part]:
+        """Agents of which others may wait in other processes; these let them lead when they end."""
+        scheduler = SchedulingAgent(registry, AgentOptions(options, identity=self._identity))
+        if self._decider is not None:
+            scheduler.core.adopt(self._decider)
+        controllers = Controllers(registry, timers, self._identity)
+        stack.push_async_callback(scheduler.resign)
+        stack.push_async_callback(controllers.resign)
+        return {"the scheduling agent": scheduler.run, "the controllers": controllers.run}
+
+    async def _open_api(
+        self, registry: Registry, host: ResourceHost, stack: AsyncExitStack, options: ApiOptions
+    ) -> None:
+        page = Route("/", lambda _: Response(status_page(), headers=dict(page_headers())))
+        around = Surroundings(
+            logs=host, commands=host, schedulers=_schedulers(self.options.deciding), extra_routes=(page,)
+        )
+        app = create_app(registry, options, around)
+        server = ApiServer(app, options)
+        self.port = server.port
+        await server.start()
+        stack.push_async_callback(server.stop)
+
+
+def _schedulers(deciding: SchedulingOptions | None) -> dict[str, Shown]:
+    """Who decides by default, as the API tells of it."""
+    if deciding is None:
+        return {}
+    chosen = deciding.default
+    return {DEFAULT_SCHEDULER: Shown(chosen.policy, chosen.shadow, chosen.deadline * 1000.0)}
+
+
+def _housed(nodes: SimulatedNodes, timers: Timers) -> list[Housed]:
+    capacity = Capacity(dict(nodes.amounts), dict(nodes.amounts), _INFO)
+    habits = Habits(seed=nodes.seed)
+    found = []
+    for place, name in enumerate(nodes.names):
+        high, low = divmod(place, _SUBNETS)
+        runtime = SimulatedRuntime(capacity, timers, habits, f"10.{high + 1}.{low}")
+        found.append(Housed(NodeSpec(name, f"10.0.{high}.{low + 1}"), runtime))
+    return found

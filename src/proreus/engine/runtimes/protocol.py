@@ -1,0 +1,185 @@
+"""What a runtime promises to the agent of a node: it runs pods, tells what becomes of them, and hides how.
+
+A pod is a sandbox (its network, its place on the disk) and containers in it. The agent decides what is to run
+and when something is tried again; the runtime does it. Orders (`start`, `start_container`, `stop`, `remove`)
+return at once, may be given twice, and are answered by reports: the whole state of the pod each time, so that
+a report that was missed does no harm. Everything is called in the event loop of the agent's host; a runtime
+that must block does so elsewhere and reports back in the loop.
+
+Processes, runc, and containerd through its CRI fit behind this as the simulated runtime does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from proreus.model.errors import ProreusError
+
+Pod = Mapping[str, Any]
+"""A v1 Pod in Kubernetes' JSON shape; read only."""
+
+
+class Phase(Enum):
+    """Where a container is in its one life."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    EXITED = "terminated"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerReport:
+    """One attempt at running a container."""
+
+    name: str
+    phase: Phase
+    attempt: int = 0
+    """How often it had been started before."""
+    id: str = ""
+    started: float = 0.0
+    """Seconds of the wall clock; 0: not yet."""
+    finished: float = 0.0
+    exit_code: int = 0
+    reason: str = ""
+    """Why it waits (ContainerCreating, ErrImagePull) or ended (Completed, Error, OOMKilled)."""
+    message: str = ""
+    ready: bool = False
+    """Whether it serves; meant only while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodReport:
+    """Everything that a runtime knows of a pod that it was given."""
+
+    uid: str
+    containers: tuple[ContainerReport, ...] = ()
+    """The last attempt at each container that was ordered."""
+    address: str = ""
+    """The sandbox's; "" until it stands."""
+    failure: str = ""
+    """Why there is no sandbox, where it could not be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a node has: amounts as Kubernetes writes them ("8", "32Gi"), and what it is."""
+
+    amounts: Mapping[str, str]
+    allocatable: Mapping[str, str]
+    """What pods may ask for: the amounts less what the machine keeps for itself."""
+    info: Mapping[str, str] = field(default_factory=dict)
+    """status.nodeInfo: operatingSystem, architecture, containerRuntimeVersion, kernelVersion..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that the node holds."""
+
+    names: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a container uses now."""
+
+    uid: str
+    container: str
+    cpu: int
+    """Thousandths of a core, over the last moments."""
+    memory: int
+    """Bytes of the working set."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogWanted:
+    """Which lines of a container's output."""
+
+    container: str
+    follow: bool = False
+    previous: bool = False
+    """Of the attempt before the last."""
+    tail: int | None = None
+    """The last so many lines that stand already."""
+    since: float | None = None
+    """Only what was written from this moment of the wall clock on."""
+    timestamps: bool = False
+    limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What a command in a container came to."""
+
+    exit_code: int
+    stdout: bytes = b""
+    stderr: bytes = b""
+
+
+class RuntimeRefused(ProreusError):
+    """There is no such pod or container here, or it cannot be done now."""
+
+
+class PodLogs(Protocol):
+    """Who can read what containers wrote; the door asks this."""
+
+    def logs(self, uid: str, wanted: LogWanted) -> AsyncIterator[bytes]:
+        """Lines with their ends, the oldest first; raises `RuntimeRefused`."""
+        ...
+
+
+class PodExec(Protocol):
+    """Who can run a command in a container; the door asks this."""
+
+    async def execute(
+        self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
+    ) -> Executed:
+        """The command's end and output; raises `RuntimeRefused`."""
+        ...
+
+
+class PodRuntime(PodLogs, PodExec, Protocol):
+    """See the module."""
+
+    def subscribe(self, hear: Callable[[PodReport], None]) -> None:
+        """Every report from now on goes there; the one listener is the node's agent."""
+        ...
+
+    def adopt(self, pods: Sequence[Pod]) -> Sequence[PodReport]:
+        """What this runtime runs already, asked once when an agent begins.
+
+        `pods` are those that the API has on this node, with their status. Sandboxes of other pods are told,
+        too, so that the agent can stop them.
+        """
+        ...
+
+    def start(self, pod: Pod, containers: Sequence[str]) -> None:
+        """A sandbox for the pod, and in it the first attempt at these containers."""
+        ...
+
+    def start_container(self, uid: str, container: str, attempt: int) -> None:
+        """One container in a sandbox that stands; an attempt that was begun already is not begun again."""
+        ...
+
+    def stop(self, uid: str, grace: float) -> None:
+        """End all containers: ask, and after `grace` seconds kill; the report tells when all have ended."""
+        ...
+
+    def remove(self, uid: str) -> None:
+        """Forget the pod: sandbox, containers, output. What still runs is killed."""
+        ...
+
+    def capacity(self) -> Capacity:
+        """What this node has."""
+        ...
+
+    def images(self) -> Sequence[Image]:
+        """What this node holds."""
+        ...
+
+    def stats(self) -> Sequence[Use]:
+        """What the running containers use now."""
+        ...

@@ -1,0 +1,368 @@
+"""The simulated runtime: `PodRuntime` without a single process, by timers and draws alone."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from proreus.engine.objects.times import parse_timestamp
+from proreus.engine.runtimes.protocol import (
+    Capacity,
+    ContainerReport,
+    Executed,
+    Image,
+    LogWanted,
+    Phase,
+    Pod,
+    PodReport,
+    RuntimeRefused,
+    Use,
+)
+from proreus.engine.runtimes.simulated.draws import (
+    USUAL,
+    BadAnnotation,
+    Habits,
+    Plan,
+    draw_plan,
+    draw_start,
+    draw_stop,
+)
+from proreus.engine.runtimes.simulated.lines import Author
+from proreus.engine.runtimes.timers import Cancellable, Timers
+
+TERMINATED, KILLED = 143, 137
+"""Exit codes of containers that ended by SIGTERM and by SIGKILL."""
+_LOG_POLL = 0.5
+"""Seconds between looks at a container whose next line cannot be foretold."""
+
+
+@dataclass
+class _Running:
+    """A pod in this runtime."""
+
+    pod: Pod
+    address: str = ""
+    failure: str = ""
+    reports: dict[str, ContainerReport] = field(default_factory=dict)
+    earlier: dict[str, ContainerReport] = field(default_factory=dict)
+    """The attempt before the last, for `logs --previous`."""
+    plans: dict[str, Plan] = field(default_factory=dict)
+    alarms: dict[str, Cancellable] = field(default_factory=dict)
+    stopping: bool = False
+
+
+class SimulatedRuntime:
+    """Runs the pods of one pretended node."""
+
+    def __init__(self, capacity: Capacity, timers: Timers, habits: Habits = USUAL, subnet: str = "10.244.0"):
+        self._capacity, self._timers, self._habits, self._subnet = capacity, timers, habits, subnet
+        self._pods: dict[str, _Running] = {}
+        self._hear: Callable[[PodReport], None] = lambda report: None
+        self._addresses = 1
+        self._images: dict[str, Image] = {}
+
+    def subscribe(self, hear: Callable[[PodReport], None]) -> None:
+        """Reports go there."""
+        self._hear = hear
+
+    def adopt(self, pods: Sequence[Pod]) -> Sequence[PodReport]:
+        """What runs here; a runtime that is new takes up what the status of these pods says was running.
+
+        A pretended machine goes on while its process is away: the draws are the same, so what should have
+        ended meanwhile ends now.
+        """
+        for pod in pods:
+            if pod["metadata"]["uid"] not in self._pods:
+                self._recall(pod)
+        return [self._report(uid) for uid in sorted(self._pods)]
+
+    def start(self, pod: Pod, containers: Sequence[str]) -> None:
+        """After the drawn latency the sandbox stands and these containers run."""
+        uid = str(pod["metadata"]["uid"])
+        if uid in self._pods:
+            return
+        running = self._pods[uid] = _Running(pod)
+        try:
+            latency = draw_start(self._habits, pod)
+        except BadAnnotation as error:
+            running.failure = str(error)
+            latency = 0.0
+        for name in containers:
+            running.reports[name] = ContainerReport(name, Phase.WAITING, reason="ContainerCreating")
+        self._alarm(running, "", latency, self._stand, uid, tuple(containers))
+
+    def start_container(self, uid: str, container: str, attempt: int) -> None:
+        """One container, at once: the sandbox stands and the image is there."""
+        running = self._pods.get(uid)
+        if running is None or running.stopping:
+            return
+        last = running.reports.get(container)
+        if last is not None and last.attempt >= attempt and last.phase is not Phase.WAITING:
+            return
+        if last is not None and last.phase is Phase.EXITED:
+            running.earlier[container] = last
+        running.reports[container] = ContainerReport(container, Phase.WAITING, attempt)
+        self._alarm(running, container, 0.0, self._begin, uid, (container,))
+
+    def stop(self, uid: str, grace: float) -> None:
+        """After the drawn latency, or the grace if that is shorter, nothing runs any more."""
+        running = self._pods.get(uid)
+        if running is None:
+            return
+        asked = draw_stop(self._habits, running.pod)
+        code = TERMINATED if asked < grace else KILLED
+        running.stopping = True
+        self._alarm(running, "", min(asked, grace), self._end_all, uid, code)
+
+    def remove(self, uid: str) -> None:
+        """The pod is forgotten."""
+        running = self._pods.pop(uid, None)
+        if running is not None:
+            for alarm in running.alarms.values():
+                alarm.cancel()
+
+    def capacity(self) -> Capacity:
+        """As it was given."""
+        return self._capacity
+
+    def images(self) -> Sequence[Image]:
+        """Those of the pods that have run here."""
+        return [self._images[name] for name in sorted(self._images)]
+
+    def stats(self) -> Sequence[Use]:
+        """The drawn use of what runs."""
+        return [
+            Use(uid, name, running.plans[name].cpu, running.plans[name].memory)
+            for uid, running in sorted(self._pods.items())
+            for name, report in running.reports.items()
+            if report.phase is Phase.RUNNING
+        ]
+
+    async def logs(self, uid: str, wanted: LogWanted) -> AsyncIterator[bytes]:
+        """Plausible lines; with `follow` until the container ends."""
+        author = self._author(uid, wanted.container, previous=wanted.previous)
+        now = self._timers.wall()
+        line = author.first_since(wanted.since) if wanted.since is not None else 0
+        if wanted.tail is not None:
+            line = max(line, author.count(now) - wanted.tail)
+        left = math.inf if wanted.limit_bytes is None else wanted.limit_bytes
+        while True:
+            for text in author.written(now, after=line, timestamps=wanted.timestamps):
+                yield text[: int(min(left, len(text)))]
+                left -= len(text)
+                line += 1
+                if left <= 0:
+                    return
+            if not wanted.follow or now >= author.ends:
+                return
+            await asyncio.sleep(min(_LOG_POLL, max(0.0, author.moment(line) - now)))
+            try:
+                author = self._author(uid, wanted.container, attempt=author.attempt)
+            except RuntimeRefused:  # it was removed or started again: this attempt writes no more
+                return
+            now = self._timers.wall()
+
+    async def execute(
+        self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
+    ) -> Executed:
+        """Nothing can run here, and that is what it answers."""
+        report = self._last(uid, container)
+        if report.phase is not Phase.RUNNING:
+            raise RuntimeRefused(f"container {container} is not running")
+        told = f"this container is simulated: {' '.join(command)[:200]!r} was not run\n"
+        return Executed(126, stderr=told.encode())
+
+    def _alarm(
+        self, running: _Running, name: str, delay: float, act: Callable[..., None], *given: Any
+    ) -> None:
+        """One alarm for each container, and one ("") for the pod; a new one replaces the old."""
+        old = running.alarms.pop(name, None)
+        if old is not None:
+            old.cancel()
+        if math.isfinite(delay):
+            running.alarms[name] = self._timers.call_at(self._timers.steady() + delay, act, *given)
+
+    def _stand(self, uid: str, containers: tuple[str, ...]) -> None:
+        running = self._pods[uid]
+        if not running.failure:
+            running.address = self._address()
+        self._begin(uid, containers)
+
+    def _begin(self, uid: str, containers: tuple[str, ...]) -> None:
+        """These containers run from now."""
+        running = self._pods[uid]
+        now = self._timers.wall()
+        for name in containers:
+            waiting = running.reports[name]
+            spec = _container(running.pod, name)
+            try:
+                if running.failure:
+                    raise BadAnnotation(running.failure)
+                plan = draw_plan(self._habits, running.pod, spec, waiting.attempt)
+            except (BadAnnotation, ValueError) as error:
+                running.reports[name] = replace(
+                    waiting, reason="CreateContainerConfigError", message=str(error)
+                )
+                continue
+            self._keep_image(spec)
+            started = replace(
+                waiting,
+                phase=Phase.RUNNING,
+                id=f"simulated://{uid}/{name}/{waiting.attempt}",
+                started=now,
+                reason="",
+            )
+            self._run(uid, started, plan, elapsed=0.0)
+        self._tell(uid)
+
+    def _run(self, uid: str, started: ContainerReport, plan: Plan, elapsed: float) -> None:
+        """It has run for `elapsed` seconds; the next of what becomes of it is ready or the end."""
+        running = self._pods[uid]
+        name = started.name
+        running.plans[name] = plan
+        ready = elapsed >= plan.ready_after
+        running.reports[name] = replace(started, ready=ready)
+        if ready or plan.duration <= plan.ready_after:
+            self._alarm(running, name, max(0.0, plan.duration - elapsed), self._end, uid, name)
+        else:
+            self._alarm(running, name, plan.ready_after - elapsed, self._serve, uid, name)
+
+    def _serve(self, uid: str, name: str) -> None:
+        running = self._pods[uid]
+        plan = running.plans[name]
+        self._run(uid, running.reports[name], plan, elapsed=plan.ready_after)
+        self._tell(uid)
+
+    def _end(self, uid: str, name: str) -> None:
+        """It ends by itself."""
+        self._exit(self._pods[uid], name, self._pods[uid].plans[name].exit_code)
+        self._tell(uid)
+
+    def _end_all(self, uid: str, code: int) -> None:
+        """It was stopped."""
+        running = self._pods[uid]
+        for name in running.reports:
+            self._exit(running, name, code)
+        self._tell(uid)
+
+    def _exit(self, running: _Running, name: str, code: int) -> None:
+        report = running.reports[name]
+        if report.phase is Phase.EXITED:
+            return
+        alarm = running.alarms.pop(name, None)
+        if alarm is not None:
+            alarm.cancel()
+        now = self._timers.wall()
+        running.reports[name] = replace(
+            report,
+            phase=Phase.EXITED,
+            started=report.started or now,
+            finished=now,
+            exit_code=code,
+            reason="Completed" if code == 0 else "Error",
+            ready=False,
+        )
+
+    def _recall(self, pod: Pod) -> None:
+        """Take up a pod by its status: what ran runs on, what had ended has ended."""
+        status = pod.get("status") or {}
+        told = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        if not any("running" in one["state"] or "terminated" in one["state"] for one in told):
+            return  # it never started: the agent begins it anew
+        uid = str(pod["metadata"]["uid"])
+        running = self._pods[uid] = _Running(pod, address=status.get("podIP") or self._address())
+        for one in told:
+            report = _recalled(one)
+            running.reports[report.name] = report
+            if report.phase is not Phase.RUNNING:
+                continue
+            try:
+                plan = draw_plan(self._habits, pod, _container(pod, report.name), report.attempt)
+            except (BadAnnotation, ValueError):  # it was changed to nonsense since: let it run as it did
+                plan = Plan(math.inf, 0, 0.0, 0, 0)
+            self._run(uid, report, plan, elapsed=max(0.0, self._timers.wall() - report.started))
+
+    def _tell(self, uid: str) -> None:
+        self._hear(self._report(uid))
+
+    def _report(self, uid: str) -> PodReport:
+        running = self._pods[uid]
+        return PodReport(uid, tuple(running.reports.values()), running.address, running.failure)
+
+    def _address(self) -> str:
+        self._addresses = self._addresses % 254 + 1
+        return f"{self._subnet}.{self._addresses}"
+
+    def _keep_image(self, container: Mapping[str, Any]) -> None:
+        name = str(container.get("image") or "")
+        if name and name not in self._images:
+            # The size is of no consequence but for image locality: a plausible one, the same on all nodes.
+            self._images[name] = Image((name,), 20_000_000 + sum(name.encode()) * 10_000)
+
+    def _last(self, uid: str, container: str) -> ContainerReport:
+        running = self._pods.get(uid)
+        if running is None:
+            raise RuntimeRefused("this node does not run that pod")
+        if container not in running.reports:
+            raise RuntimeRefused(f"container {container} is waiting to start: PodInitializing")
+        return running.reports[container]
+
+    def _author(
+        self, uid: str, container: str, *, previous: bool = False, attempt: int | None = None
+    ) -> Author:
+        report = self._last(uid, container)
+        running = self._pods[uid]
+        if previous:
+            if container not in running.earlier:
+                raise RuntimeRefused(f"previous terminated container {container} not found")
+            report = running.earlier[container]
+        elif attempt is not None and report.attempt != attempt:
+            raise RuntimeRefused(f"attempt {attempt} at {container} is over")
+        if report.phase is Phase.WAITING:
+            raise RuntimeRefused(f"container {container} is waiting to start: {report.reason}")
+        return Author(
+            uid,
+            container,
+            report.attempt,
+            str(_container(running.pod, container).get("image") or "?"),
+            report.started,
+            report.finished if report.phase is Phase.EXITED else math.inf,
+            report.exit_code,
+        )
+
+
+def _container(pod: Pod, name: str) -> Mapping[str, Any]:
+    spec = pod["spec"]
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+        if container["name"] == name:
+            found: Mapping[str, Any] = container
+            return found
+    raise RuntimeRefused(f"container {name} is not valid for pod {pod['metadata']['name']}")
+
+
+def _recalled(status: Mapping[str, Any]) -> ContainerReport:
+    """The report that a container's status was once made of."""
+    name, attempt = status["name"], int(status.get("restartCount") or 0)
+    state = status["state"]
+    if "running" in state:
+        started = parse_timestamp(state["running"]["startedAt"])
+        return ContainerReport(name, Phase.RUNNING, attempt, status.get("containerID") or "", started)
+    if "terminated" in state:
+        ended = state["terminated"]
+        return ContainerReport(
+            name,
+            Phase.EXITED,
+            attempt,
+            ended.get("containerID") or "",
+            parse_timestamp(ended["startedAt"]),
+            parse_timestamp(ended["finishedAt"]),
+            int(ended["exitCode"]),
+            ended.get("reason") or "",
+        )
+    last = (status.get("lastState") or {}).get("terminated")
+    if last is not None:  # it waited for its next attempt
+        return _recalled({**status, "state": {"terminated": last}})
+    return ContainerReport(name, Phase.WAITING, attempt, reason="ContainerCreating")

@@ -1,0 +1,182 @@
+"""The newest changes, read once in a process and handed to all its watches.
+
+A watch that begins within what is held here costs no query; one that begins earlier, or was too slow and lost
+its place, reads the older history from the store (`Older`) until it has reached what is held, and joins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+
+from proreus.engine.store.protocol import Batch, Change, Compacted
+
+PROGRESS_SECONDS = 5.0
+_WAKE_SECONDS = 0.002
+"""Under load every watch is woken so often at most; a change after a quiet time is handed out at once."""
+
+Older = Callable[[str, int], AsyncGenerator[Batch, None]]
+"""The changes under a prefix after a revision, from the store's own history; raises `Compacted`."""
+
+
+class _Follower:
+    """One watch: what it has still to hand out."""
+
+    def __init__(self, prefix: str, after: int) -> None:
+        self.prefix = prefix
+        self.after = after
+        self.pending: list[Change] = []
+        self.lost = False
+        self.compacted = 0
+        self.woken = asyncio.Event()
+
+    def offer(self, changes: Sequence[Change], most: int) -> None:
+        """Take changes; a watch that takes none off for long is sent back to the history."""
+        if not self.lost:
+            self.pending.extend(change for change in changes if change.revision > self.after)
+            if len(self.pending) > most:
+                self.lose()
+
+    def lose(self) -> None:
+        """What follows is not complete: go back to the history."""
+        self.lost = True
+        self.pending.clear()
+        self.woken.set()
+
+
+class Feed:
+    """What was published last, up to `revision`; everything after `floor` is held."""
+
+    def __init__(self, revision: int, most: int) -> None:
+        self.floor = revision
+        self.revision = revision
+        self.heard = True
+        """Whether the source can be heard now; without it no progress is told."""
+        self._most = most
+        self._recent: list[Change] = []
+        self._followers: dict[str, list[_Follower]] = {}
+        self._offered: set[_Follower] = set()
+        self._waking: asyncio.TimerHandle | None = None
+        self._woke = 0.0
+        self._closed = False
+
+    def publish(self, changes: Sequence[Change], revision: int) -> None:
+        """All changes after the last revision up to this one."""
+        self.revision = revision
+        self._recent.extend(changes)
+        if len(self._recent) > 2 * self._most:
+            self._forget(len(self._recent) - self._most)
+        if changes:
+            for prefix, followers in self._followers.items():
+                matching = [change for change in changes if change.key.startswith(prefix)]
+                if matching:
+                    for follower in followers:
+                        follower.offer(matching, self._most)
+                    self._offered.update(followers)
+            self._wake_soon()
+
+    def skip(self, revision: int) -> None:
+        """More has changed than can be held: every watch reads it from the history."""
+        self._recent.clear()
+        self.floor = self.revision = revision
+        for follower in self._all():
+            follower.lose()
+
+    def lose(self, revision: int, compacted: int) -> None:
+        """The changes up to `revision` cannot be had any more: every watch is told so."""
+        for follower in self._all():
+            follower.compacted = compacted
+        self.skip(revision)
+
+    def compact(self, revision: int) -> None:
+        """Forget what was changed up to that revision."""
+        if revision > self.floor:
+            self._forget(bisect.bisect_right(self._recent, revision, key=_revision))
+            self.floor = revision
+
+    def close(self) -> None:
+        """Every watch ends."""
+        self._closed = True
+        for follower in self._all():
+            follower.woken.set()
+
+    async def follow(self, prefix: str, after: int, older: Older) -> AsyncIterator[Batch]:
+        """Every change under the prefix after that revision, for ever."""
+        seen = after
+        while not self._closed:
+            if seen < self.floor:
+                async with aclosing(older(prefix, seen)) as batches:
+                    async for batch in batches:
+                        seen = batch.revision
+                        yield batch
+                        if seen >= self.floor:
+                            break
+                continue
+            follower = self._join(prefix, seen)
+            try:
+                while (held := await self._next(follower)) is not None:
+                    seen = held.revision
+                    yield held
+            finally:
+                self._leave(follower)
+            if follower.compacted:
+                raise Compacted(follower.compacted)
+
+    async def _next(self, follower: _Follower) -> Batch | None:
+        """What the watch hands out next; None where it has lost its place, or the feed has ended."""
+        while not self._closed and not follower.lost:
+            if follower.pending:
+                changes, follower.pending = tuple(follower.pending), []
+                return Batch(changes, max(self.revision, follower.after))
+            follower.woken.clear()
+            try:
+                async with asyncio.timeout(PROGRESS_SECONDS):
+                    await follower.woken.wait()
+            except TimeoutError:
+                if self.heard:
+                    return Batch((), max(self.revision, follower.after))
+        return None
+
+    def _wake_soon(self) -> None:
+        """Now, or a moment after the last time: what comes change by change is handed out together."""
+        loop = asyncio.get_running_loop()
+        delay = self._woke + _WAKE_SECONDS - loop.time()
+        if delay <= 0:
+            self._wake()
+        elif self._waking is None:
+            self._waking = loop.call_later(delay, self._wake)
+
+    def _wake(self) -> None:
+        self._waking, self._woke = None, asyncio.get_running_loop().time()
+        for follower in self._offered:
+            follower.woken.set()
+        self._offered.clear()
+
+    def _join(self, prefix: str, after: int) -> _Follower:
+        follower = _Follower(prefix, after)
+        begin = bisect.bisect_right(self._recent, after, key=_revision)
+        follower.pending = [change for change in self._recent[begin:] if change.key.startswith(prefix)]
+        self._followers.setdefault(prefix, []).append(follower)
+        return follower
+
+    def _leave(self, follower: _Follower) -> None:
+        others = self._followers[follower.prefix]
+        others.remove(follower)
+        if not others:
+            del self._followers[follower.prefix]
+
+    def _forget(self, count: int) -> None:
+        """Drop the oldest changes, whole revisions only."""
+        if count:
+            last = self._recent[count - 1].revision
+            del self._recent[: bisect.bisect_right(self._recent, last, key=_revision)]
+            self.floor = max(self.floor, last)
+
+    def _all(self) -> list[_Follower]:
+        return [follower for followers in self._followers.values() for follower in followers]
+
+
+def _revision(change: Change) -> int:
+    return change.revision

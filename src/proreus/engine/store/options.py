@@ -1,0 +1,22 @@
+"""What can be said about any store when it is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Bounds of a store."""
+
+    history: int = 20_000
+    """`memory` and `sqlite` keep at least so many of the last revisions, for watches and for older lists."""
+    compact_seconds: float = 300.0
+    """`etcd` is asked to forget what is older than this; 0: somebody else compacts it."""
+    timeout: float = 5.0
+    """So long an answer may take before the store counts as unavailable."""
+    held: int = 20_000
+    """So many changes are held in memory for watches; one that lags further reads the history."""
+
+
+DEFAULTS = StoreOptions()

@@ -1,0 +1,422 @@
+"""The embedded store: one SQLite file in WAL mode that outlives the process; processes may share it.
+
+Statements run on the event loop, the sync to disk in a thread. Python hands its lock over at every SQLite
+call, so that a thread of many short statements would wait for a busy loop thousands of times; a statement
+takes about ten microseconds and seldom touches the disk. What is one long call (commit, a large deletion,
+waiting for another process) goes to the thread. All commits that wait meanwhile share the next sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from proreus.engine.store.checking import check_lease, check_seconds, check_transaction, not_reached
+from proreus.engine.store.feed import Feed
+from proreus.engine.store.options import DEFAULTS, StoreOptions
+from proreus.engine.store.protocol import (
+    ABSENT,
+    Batch,
+    Change,
+    Committed,
+    Compacted,
+    Entry,
+    Listing,
+    Operation,
+    StoreError,
+    StoreFull,
+    Unchanged,
+)
+from proreus.engine.store.sqlite_errors import in_protocol_words
+from proreus.engine.store.sqlite_tables import Tables
+
+T = TypeVar("T")
+
+_GROUP_SECONDS = 0.005
+"""So long the loop works on one group of commits before it goes to disk."""
+_POLL_SECONDS = 0.05
+"""So often another process's writing is looked for; it takes some microseconds."""
+_SLICE = 256
+"""So many rows of a list are read in one turn of the loop."""
+_SPAN = 500
+"""So many revisions of the history are read or swept in one go."""
+_READERS = 4
+"""So many connections are kept for lists; more are opened while more are asked for at once."""
+_CHECKED_BYTES = 256 << 20
+"""A larger file is not read through when it is opened."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """One caller's work within the next transaction."""
+
+    work: Callable[[], Any]
+    answer: asyncio.Future[Any]
+    outcome: Any = None
+    alone: bool = False
+    """It is to have a transaction of its own."""
+
+
+_Group = list[_Request]
+
+
+class SQLiteStore:
+    """See `protocol.Store`; made by `open`."""
+
+    _tables: Tables
+    _reader: Tables
+    _feed: Feed
+    _writer: asyncio.Task[None]
+
+    def __init__(
+        self, path: Path, options: StoreOptions = DEFAULTS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path, self._options, self._clock = path, options, clock
+        self._thread = ThreadPoolExecutor(1, "store-sync")
+        self._waiting: deque[_Request] = deque()
+        self._woken = asyncio.Event()
+        self._closing = False
+        self._unpublished: list[Change] = []
+        self._readers: list[Tables] = []
+
+    @classmethod
+    async def open(
+        cls, path: Path, options: StoreOptions = DEFAULTS, clock: Callable[[], float] = time.monotonic
+    ) -> SQLiteStore:
+        """The store in that file, which is made where it is not there."""
+        store = cls(path, options, clock)
+        try:
+            with in_protocol_words(path):
+                await store._in_thread(store._connect)
+        except StoreError:
+            store._thread.shutdown()
+            raise
+        store._writer = asyncio.create_task(store._write(), name=f"store {path.name}")
+        return store
+
+    def _connect(self) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self._path.parent}: {error.strerror}") from error
+        self._tables = Tables(self._path, busy_seconds=self._options.timeout)
+        try:
+            self._tables.prepare()
+            if self._path.stat().st_size <= _CHECKED_BYTES:
+                self._tables.check()
+            self._tables.execute("BEGIN IMMEDIATE")
+            self._tables.rebase_leases(self._clock())
+            self._tables.execute("COMMIT")
+            self._revision = self._tables.number("revision")
+            self._others = self._tables.others()
+            self._compacted = self._tables.number("compacted")
+            self._sweeping = self._tables.number("swept") < self._compacted
+            self._next_end = self._tables.next_end()
+        except BaseException:
+            self._tables.close()
+            raise
+        self._reader = self._new_reader()
+        self._feed = Feed(self._revision, self._options.held)
+
+    def _new_reader(self) -> Tables:
+        return Tables(self._path, busy_seconds=self._options.timeout)
+
+    async def get(self, key: str) -> Entry | None:
+        """What stands under the key now."""
+        self._check_open()
+        with in_protocol_words(self._path):
+            return self._reader.entry(key)
+
+    async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+        """The keys with that prefix, in order."""
+        self._check_open()
+        entries: list[Entry] = []
+        remaining = 0
+        with self._snapshot() as tables:
+            now = tables.number("revision")
+            if revision:
+                _check_revision(tables, revision, now)
+                # To undo what came later is one long step.
+                found = await asyncio.to_thread(tables.standing, prefix, after, limit, revision)
+            else:
+                found = tables.standing(prefix, after, limit)
+            async for part in _in_slices(found):
+                entries += part
+            if limit and len(entries) == limit:
+                remaining = tables.count(prefix, max(after, entries[-1].key), revision)
+        return Listing(tuple(entries), revision or now, remaining)
+
+    async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
+        """The operations, if all conditions hold."""
+        check_transaction(conditions, operations)
+        return await self._request(lambda: self._commit(conditions, operations))
+
+    def watch(self, prefix: str, after: int) -> AsyncIterator[Batch]:
+        """Every change under the prefix after that revision."""
+        self._check_open()
+        return self._feed.follow(prefix, after, self._older)
+
+    async def grant(self, seconds: float) -> int:
+        """A lease that lives so long after each `keep_alive`, by the clock that no one sets."""
+        check_seconds(seconds)
+        return await self._request(lambda: self._tables.grant(seconds, self._clock()))
+
+    async def keep_alive(self, lease: int) -> None:
+        """The lease lives its time from now."""
+        check_lease(lease)
+        await self._request(lambda: self._tables.prolong(lease, self._clock()))
+
+    async def revoke(self, lease: int) -> None:
+        """The lease and its keys go now."""
+        check_lease(lease)
+        await self._request(lambda: self._take(self._tables.end(lease, self._revision + 1)))
+
+    async def compact(self, revision: int) -> None:
+        """Forget the history before that revision; the file's room is used again bit by bit."""
+        await self._request(lambda: self._compact(min(revision, self._revision)))
+
+    async def close(self) -> None:
+        """What was asked for is finished; watches end."""
+        if not self._closing:
+            self._closing = True
+            self._woken.set()
+            await self._writer
+            for tables in (self._tables, self._reader, *self._readers):
+                tables.close()
+            self._thread.shutdown()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise StoreError("the store is closed")
+
+    async def _request(self, work: Callable[[], T]) -> T:
+        self._check_open()
+        if self._writer.done():
+            raise StoreError("the store has stopped")
+        request = _Request(work, asyncio.get_running_loop().create_future())
+        self._waiting.append(request)
+        self._woken.set()
+        return cast(T, await request.answer)
+
+    async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+    # Inside a transaction
+
+    def _commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
+        found = tuple(self._tables.entry(one.key) for one in conditions)
+        for condition, entry in zip(conditions, found, strict=True):
+            if (entry.revision if entry else ABSENT) != condition.revision:
+                return Committed(False, self._revision, found)
+        self._take(self._tables.apply(operations, self._revision + 1))
+        return Committed(True, self._revision)
+
+    def _take(self, changes: Sequence[Change]) -> None:
+        """These changes are the next revision, if they are any."""
+        if changes:
+            self._revision += 1
+            self._unpublished.extend(changes)
+
+    def _compact(self, revision: int) -> None:
+        if revision > self._compacted:
+            self._tables.set_number("compacted", revision)
+            self._compacted = revision
+            self._sweeping = True
+
+    def _hear_others(self) -> None:
+        """Take over what other processes have committed since."""
+        revision = self._tables.number("revision")
+        self._compacted = max(self._compacted, self._tables.number("compacted"))
+        if revision - self._revision > min(_SPAN, self._options.held):
+            self._feed.skip(revision)
+        elif revision > self._revision:
+            self._feed.publish(list(self._tables.changes("", self._revision, revision)), revision)
+        self._revision = revision
+
+    # The writer: the only task that uses `_tables`
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting or not self._closing:
+                if not self._waiting and not self._sweeping:
+                    await self._rest()
+                due = self._next_end is not None and self._next_end <= self._clock()
+                if self._waiting or self._sweeping or due:
+                    await self._turn()
+                elif not self._closing:
+                    self._look()
+        finally:
+            self._feed.close()
+            while self._waiting:
+                _answer(self._waiting.popleft(), StoreError("the store is closed"))
+
+    async def _rest(self) -> None:
+        """Until there is work, a lease runs out, or it is time to look for others' work."""
+        seconds = _POLL_SECONDS
+        if self._next_end is not None:
+            seconds = min(seconds, max(0.0, self._next_end - self._clock()))
+        self._woken.clear()
+        if self._closing:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    def _look(self) -> None:
+        """Whether another process has written."""
+        try:
+            others = self._tables.others()
+            if others != self._others:
+                self._tables.execute("BEGIN")
+                self._hear_others()
+                self._next_end = self._tables.next_end()
+                self._others = others
+            self._feed.heard = True
+        except sqlite3.Error:  # it is looked for again soon; who asks meanwhile is told the error
+            self._feed.heard = False
+        finally:
+            if self._tables.in_transaction:
+                self._tables.execute("ROLLBACK")
+
+    async def _turn(self) -> None:
+        """One transaction with all that waits; answered once it is on disk."""
+        group: _Group = []
+        before = (self._revision, self._compacted, self._sweeping)
+        try:
+            with in_protocol_words(self._path):
+                await self._begin()
+                self._hear_others()
+                before = (self._revision, self._compacted, self._sweeping)
+                self._work(group)
+                if self._sweeping:
+                    self._sweeping = await self._in_thread(self._tables.sweep, _SPAN)
+                if self._revision != before[0]:
+                    self._tables.set_number("revision", self._revision)
+                self._next_end = self._tables.next_end()
+                await self._in_thread(self._tables.execute, "COMMIT")
+        except StoreError as error:
+            if self._tables.in_transaction:
+                self._tables.execute("ROLLBACK")
+            self._revision, self._compacted, self._sweeping = before
+            self._unpublished.clear()
+            await self._after_failure(group, error)
+            return
+        self._feed.publish(self._unpublished, self._revision)
+        self._feed.compact(self._compacted)
+        self._unpublished.clear()
+        for request in group:
+            _answer(request, request.outcome)
+
+    async def _after_failure(self, group: _Group, error: StoreError) -> None:
+        """Who asked is told; where there was no room for all, there may be for each, or some."""
+        if not group:  # it could not begin, or it was sweeping or a lease: again, but not at once
+            group.extend(self._waiting)
+            self._waiting.clear()
+            await asyncio.sleep(_POLL_SECONDS)
+        if not group:
+            return
+        if isinstance(error, StoreFull) and not group[0].alone:
+            await self._in_thread(self._tables.give_back_log)
+            self._waiting.extendleft(replace(request, alone=True) for request in reversed(group))
+        else:
+            for request in group:
+                _answer(request, error)
+
+    async def _begin(self) -> None:
+        self._tables.patience(0)
+        try:
+            self._tables.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            self._tables.patience(self._options.timeout)
+            await self._in_thread(self._tables.execute, "BEGIN IMMEDIATE")
+
+    def _work(self, group: _Group) -> None:
+        """Do what waits, for as long as the loop can be kept."""
+        for lease in self._tables.ended(self._clock()):
+            self._take(self._tables.end(lease, self._revision + 1))
+        until = time.perf_counter() + _GROUP_SECONDS
+        while self._waiting and time.perf_counter() < until:
+            if group and self._waiting[0].alone:
+                break
+            request = self._waiting.popleft()
+            group.append(request)
+            try:
+                request.outcome = request.work()
+            except StoreError as refusal:
+                request.outcome = refusal
+            if request.alone:
+                break
+        if self._revision - self._compacted > self._options.history * 5 // 4:
+            self._compact(self._revision - self._options.history)
+
+    # Readers
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Tables]:
+        """A connection that sees one state of the store however long it is read."""
+        with in_protocol_words(self._path):
+            tables = self._readers.pop() if self._readers else self._new_reader()
+            try:
+                tables.execute("BEGIN")
+                yield tables
+            finally:
+                if tables.in_transaction:
+                    tables.execute("ROLLBACK")
+                if self._closing or len(self._readers) >= _READERS:
+                    tables.close()
+                else:
+                    self._readers.append(tables)
+
+    async def _older(self, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
+        """The history in the file, a span of revisions at a time; a slow watch keeps no snapshot open."""
+        while True:
+            with self._snapshot() as tables:
+                now, compacted = tables.number("revision"), tables.number("compacted")
+                if after < compacted:
+                    raise Compacted(compacted)
+                upto = min(now, after + _SPAN)
+                changes = tuple(tables.changes(prefix, after, upto))
+            if changes or upto == now:
+                yield Batch(changes, upto)
+            if upto == now:
+                return
+            after = upto
+            await asyncio.sleep(0)
+
+
+def _check_revision(tables: Tables, revision: int, now: int) -> None:
+    if revision < tables.number("compacted"):
+        raise Compacted(tables.number("compacted"))
+    if revision > now:
+        raise not_reached(revision, now)
+
+
+async def _in_slices(rows: Iterator[T]) -> AsyncIterator[list[T]]:
+    """Rows, some at a time, with the loop free in between."""
+    while True:
+        part = list(islice(rows, _SLICE))
+        if part:
+            yield part
+        if len(part) < _SLICE:
+            return
+        await asyncio.sleep(0)
+
+
+def _answer(request: _Request, outcome: Any) -> None:
+    if request.answer.done():  # the caller has gone
+        return
+    if isinstance(outcome, StoreError):
+        request.answer.set_exception(outcome)
+    else:
+        request.answer.set_result(outcome)
