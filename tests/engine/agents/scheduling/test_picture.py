@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from proreus.engine.agents.scheduling.core import SchedulingCore
-from proreus.engine.agents.scheduling.values import Bind, BindFailed, Gone, Preempt, Seen
+from proreus.engine.agents.scheduling.values import Bind, Gone, NotDone, Preempt, Seen
 from tests.engine.agents.scheduling.objects import Object, node, on, pod
 
 STAMP = "2026-01-01T00:00:00Z"
@@ -48,7 +48,7 @@ class Life:
             case Bind(pod=ref, node=where):
                 obj = self.pods.get(ref.key)
                 if obj is None or where not in self.nodes or self.rng.random() < 0.1:
-                    self.core.handle(BindFailed(ref, "lost"), self.now)
+                    self.core.handle(NotDone(ref, "lost"), self.now)
                 else:
                     self.pods[ref.key] = on(obj, where)
                     self.check_room(where)

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import assert_never
 
 from proreus.engine.agents.scheduling.deciding import Answer, Decider, Stuck
@@ -40,14 +41,15 @@ from proreus.engine.agents.scheduling.telling import (
 )
 from proreus.engine.agents.scheduling.values import (
     Bind,
-    BindFailed,
     Delay,
     Instruction,
+    NotDone,
     Preempt,
     Reject,
 )
 from proreus.engine.agents.scheduling.watching import Watching
 from proreus.model import decision as model
+from proreus.model.errors import ProreusError
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
 from proreus.worlds.pods.state.observation import PodObservation
 
@@ -58,6 +60,8 @@ class SchedulingOptions:
 
     default: Chosen = field(default_factory=lambda: Chosen(RULE))
     """For `default-scheduler`, where no ConfigMap says otherwise."""
+    models: Path | None = None
+    """A folder of checkpoints and training runs whose names stand for themselves: "ddqn", "ppo"."""
     policies: PolicyOptions = field(default_factory=PolicyOptions)
     seed: int = 0
 
@@ -67,7 +71,7 @@ class SchedulingCore(Watching):
 
     def __init__(self, options: SchedulingOptions | None = None) -> None:
         self.options = options or SchedulingOptions()
-        super().__init__(Picture(), Queue(), self.options.default)
+        super().__init__(Picture(), Queue(), Schedulers({}, self.options.default, self.options.models))
         self.differences: dict[str, Differences] = {}
         """By schedulerName, where there is a shadow."""
         self.counts: Counter[str] = Counter()
@@ -118,13 +122,15 @@ class SchedulingCore(Watching):
             instructions.append(self._one(self.picture.pods[key], now))
         return instructions
 
-    def bind_failed(self, event: BindFailed, now: float) -> None:
+    def not_done(self, event: NotDone, now: float) -> None:
         """The pod waits again; it backs off, since what failed may fail again."""
         known = self.picture.pods.get(event.pod.key)
-        if known is None or known.ref != event.pod or not known.assumed:
+        if known is None or known.ref != event.pod or not (known.assumed or known.nominated):
             return
-        self.counts["bind failed"] += 1
-        self._off_its_node(known, now)
+        self.counts["not done"] += 1
+        if known.assumed:
+            self._off_its_node(known, now)
+        self.picture.nominate(known, "")
         self.queue.put(known.key, known.priority, now)
         self.queue.back_off(known.key, now)
 
@@ -136,7 +142,10 @@ class SchedulingCore(Watching):
             return self._to_wait(known, now, "no nodes available to schedule pods")
         chosen = self.schedulers.named(known.scheduler)
         assert chosen is not None, "others' pods are not queued"
-        decider = self.decider(chosen)
+        try:
+            decider = self.decider(chosen)
+        except (ProreusError, ImportError) as error:  # a checkpoint that cannot be read, an extra not there
+            return self._to_wait(known, now, f"policy {chosen.policy}: {error}")
         with self._others_first(known):
             return self._decided(known, decider, now)
 
