@@ -102,20 +102,19 @@ def next_state(
     counted = kind in _WITH_GENERATION and subresource not in ("status", "binding")
     if counted and state.get("spec") != old.get("spec"):
         state["metadata"]["generation"] = before.get("generation", 0) + 1
-    if state == {**old, "metadata": {k: v for k, v in before.items() if k != "resourceVersion"}}:
+    renamed = any(stated.get(key) not in (None, "", before.get(key, "")) for key in ("name", "namespace"))
+    if not renamed and state == {
+        **old,
+        "metadata": {k: v for k, v in before.items() if k != "resourceVersion"},
+    }:
         return None
     if not known and (subresource != "status" or kind is NODE):
-        causes = causes_against_update(
-            kind, old, {**state, "metadata": {**state["metadata"], **_named(stated)}}
-        )
+        names = {key: stated[key] for key in ("name", "namespace") if stated.get(key)}
+        meant = {**state, "metadata": {**state["metadata"], **names}}
+        causes = causes_against_update(kind, old, meant)
         if causes:
             raise invalid(kind, before["name"], causes)
     return state
-
-
-def _named(stated: dict[str, Any]) -> dict[str, Any]:
-    """The name that was asked for, to be held against the one that stands."""
-    return {key: stated[key] for key in ("name", "namespace") if stated.get(key)}
 
 
 def _with_priority(before: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:

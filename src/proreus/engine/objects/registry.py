@@ -40,7 +40,7 @@ from proreus.engine.objects.wants import (
 )
 from proreus.engine.store.protocol import Store, Unchanged
 
-__all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "PatchType", "Registry"]
+__all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "Outcomes", "PatchType", "Registry"]
 
 OWN_NAME = "proreus"
 """The field manager of writers that state none."""
