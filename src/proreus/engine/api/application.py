@@ -17,7 +17,6 @@ from proreus.engine.api.gate import Endpoint, Gate
 from proreus.engine.api.identities import Doorkeeper
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.plain.door import PlainDoor
-from proreus.engine.api.plain.overview import Overview
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.resources import Resources
 from proreus.engine.api.roles import Action, check
@@ -28,7 +27,7 @@ from proreus.engine.api.subresources import Subresources
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
-from proreus.engine.runtimes.protocol import PodLogs
+from proreus.engine.runtimes.protocol import PodExec, PodLogs
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OPENAPI_2 = "proto-openapi.spec.v2"
@@ -39,6 +38,7 @@ class Surroundings:
     """What the door asks besides the registry."""
 
     logs: PodLogs | None = None
+    commands: PodExec | None = None
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens."""
     ready: Callable[[], bool] = lambda: True
@@ -63,14 +63,13 @@ def create_app(
         f"{options.host}:{options.port}",
     )
 
-    overview = Overview(registry)
-    plain = PlainDoor(registry, overview, gate.counts, watches)
+    plain = PlainDoor(registry, around.commands, gate.counts, watches)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
         yield
         await watches.stop()
-        await overview.stop()
+        await plain.stop()
         if audit is not None:
             audit.close()
 

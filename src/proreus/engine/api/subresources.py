@@ -99,7 +99,7 @@ class Subresources:
             raise NotImplementedHere("no runtime of this engine keeps logs")
         pod = await self._registry.get(POD, target.namespace, target.name)
         wanted = LogWanted(
-            _container(pod, asked.query.get("container", "")),
+            container_of(pod, asked.query.get("container", "")),
             follow=asked.flag("follow"),
             previous=asked.flag("previous"),
             tail=asked.number("tailLines"),
@@ -145,7 +145,8 @@ async def _from(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerat
         await rest.aclose()
 
 
-def _container(pod: Mapping[str, Any], name: str) -> str:
+def container_of(pod: Mapping[str, Any], name: str) -> str:
+    """The container that is meant: by name, or the only one."""
     spec = pod["spec"]
     names = [one["name"] for one in (*spec.get("initContainers", ()), *spec.get("containers", ()))]
     if name:

@@ -11,6 +11,7 @@ from proreus.engine.api.asking import Asked
 from proreus.engine.api.gate import Counts
 from proreus.engine.api.paths import segments
 from proreus.engine.api.plain import metrics, schedulers
+from proreus.engine.api.plain.commands import Commands
 from proreus.engine.api.plain.openapi import document
 from proreus.engine.api.plain.overview import Overview
 from proreus.engine.api.replying import Answer, Reply, Stream, encode
@@ -20,6 +21,7 @@ from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import BadRequest, NotFound, TooManyRequests
 from proreus.engine.objects.kinds import NODE
 from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.protocol import PodExec
 from proreus.version import __version__
 
 _MOST_FOLLOWERS = 64
@@ -31,14 +33,23 @@ _DECISIONS_AT_FIRST = 100
 class PlainDoor:
     """See the module."""
 
-    def __init__(self, registry: Registry, overview: Overview, counts: Counts, watches: Watches) -> None:
-        self._registry, self._overview, self._counts, self._watches = registry, overview, counts, watches
+    def __init__(self, registry: Registry, runs: PodExec | None, counts: Counts, watches: Watches) -> None:
+        self._registry, self._counts, self._watches = registry, counts, watches
+        self._overview = Overview(registry)
+        self._commands = Commands(registry, runs)
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._followers = 0
+
+    async def stop(self) -> None:
+        """Watch no more."""
+        await self._overview.stop()
 
     async def answer(self, asked: Asked) -> Answer:
         """Whatever is asked of it."""
         path = segments(asked.path)[1:]
+        match path, asked.method:
+            case ["namespaces", namespace, "pods", name, "exec"], "POST":
+                return await self._commands.run(namespace, name, asked)
         verb = {"GET": "get", "HEAD": "get", "PUT": "update", "DELETE": "delete"}.get(asked.method, "")
         asked.doing = verb or asked.method.lower()
         check(asked.identity, Action(asked.doing, "/v1/" + "/".join(path)))

@@ -16,6 +16,12 @@ _SCHEDULER: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
+_NAME: dict[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 63,
+    "pattern": "^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$",
+}
 _NAMED: dict[str, Any] = {
     "type": "object",
     "required": ["name", "policy", "shadow", "deadline_ms"],
@@ -50,10 +56,33 @@ def _reading(about: str, schema: dict[str, Any], *parameters: dict[str, Any]) ->
     return {"get": {"summary": about, "parameters": list(parameters), "responses": _answer(about, schema)}}
 
 
+def _execution() -> dict[str, Any]:
+    text = {"type": "string", "format": "byte"}
+    command = {
+        "type": "object",
+        "required": ["command"],
+        "additionalProperties": False,
+        "properties": {
+            "command": {"type": "array", "minItems": 1, "maxItems": 1024, "items": _TEXT},
+            "container": _TEXT,
+            "stdin": text,
+            "timeout_seconds": {"type": "number", "exclusiveMinimum": True, "minimum": 0, "maximum": 300},
+        },
+    }
+    return {
+        "summary": "Runs a command in a container; what is printed comes in base64.",
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": _NAME} for name in ("namespace", "name")
+        ],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": command}}},
+        "responses": _answer("Its end.", _object(exitCode={"type": "integer"}, stdout=text, stderr=text)),
+    }
+
+
 @cache
 def document() -> dict[str, Any]:
     """The whole of it."""
-    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    name = {"name": "name", "in": "path", "required": True, "schema": _NAME}
     switch = {
         "summary": "This policy decides for that scheduler from now on.",
         "requestBody": {"required": True, "content": {"application/json": {"schema": _SCHEDULER}}},
@@ -95,6 +124,7 @@ def document() -> dict[str, Any]:
             "/v1/events": {
                 "get": {"summary": events, "responses": _answer(events, _TEXT, "text/event-stream")}
             },
+            "/v1/namespaces/{namespace}/pods/{name}/exec": {"post": _execution()},
             "/v1/openapi.json": _reading("This document.", {"type": "object"}),
         },
         "components": {
