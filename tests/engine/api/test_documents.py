@@ -72,7 +72,6 @@ def test_paths_are_read(path: str, found: Target) -> None:
         "/api/v1/things",
         "/api/v1/namespaces/a/nodes",
         "/apis/apps/v2/deployments",
-        "/api/v1/pods//",
     ],
 )
 def test_paths_to_nothing_are_not_found(path: str) -> None:

@@ -178,9 +178,11 @@ def test_no_request_over_objects_fails_by_our_fault() -> None:
             assert answer.json()["kind"] == "Status"
             assert answer.json()["message"]
 
-    ask()
-    loop.run_until_complete(client.aclose())
-    loop.close()
+    try:
+        ask()
+    finally:
+        loop.run_until_complete(client.aclose())
+        loop.close()
 
 
 def test_the_plain_paths_keep_to_their_document() -> None:
