@@ -1,4 +1,4 @@
-"""The simulated runtime: what is stated is done, what is drawn is drawn again alike, what it cannot do it says."""
+"""The simulated runtime: what is stated is done, what is drawn is drawn again, what it cannot do it says."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -16,7 +16,9 @@ from proreus.engine.api.door import ObjectDoor
 from proreus.engine.api.gate import Endpoint, Gate
 from proreus.engine.api.identities import Doorkeeper
 from proreus.engine.api.options import ApiOptions
-from proreus.engine.api.plain.door import PlainDoor
+from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
+from proreus.engine.api.plain.overview import Overview
+from proreus.engine.api.plain.schedulers import Chosen
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.resources import Resources
 from proreus.engine.api.roles import Action, check
@@ -39,6 +41,8 @@ class Surroundings:
 
     logs: PodLogs | None = None
     commands: PodExec | None = None
+    schedulers: Mapping[str, Chosen] = field(default_factory=dict)
+    """Who decides for whom where nobody has chosen."""
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens."""
     ready: Callable[[], bool] = lambda: True
@@ -63,7 +67,10 @@ def create_app(
         f"{options.host}:{options.port}",
     )
 
-    plain = PlainDoor(registry, around.commands, gate.counts, watches)
+    overview = Overview(registry)
+    plain = PlainDoor(
+        registry, overview, gate.counts, watches, PlainDefaults(around.commands, around.schedulers)
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:

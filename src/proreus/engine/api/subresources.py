@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -97,11 +98,13 @@ class Subresources:
         if self._logs is None:
             raise BadRequest("no runtime of this engine keeps logs")
         pod = await self._registry.get(POD, target.namespace, target.name)
+        since = asked.number("sinceSeconds")
         wanted = LogWanted(
             container_of(pod, asked.query.get("container", "")),
             follow=asked.flag("follow"),
             previous=asked.flag("previous"),
             tail=asked.number("tailLines"),
+            since=None if since is None else time.time() - since,
             timestamps=asked.flag("timestamps"),
             limit_bytes=asked.number("limitBytes"),
         )
@@ -145,7 +148,7 @@ async def _from(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerat
 
 
 def container_of(pod: Mapping[str, Any], name: str) -> str:
-    """The container that is meant: by name, or the only one."""
+    """The container of that name, or the only one; `BadRequest` where there is none or a choice."""
     spec = pod["spec"]
     names = [one["name"] for one in (*spec.get("initContainers", ()), *spec.get("containers", ()))]
     if name:

@@ -27,6 +27,7 @@ from proreus.engine.agents.scheduling.deciding import Decider
 from proreus.engine.agents.scheduling.schedulers import NAME, NAMESPACE, read_schedulers
 from proreus.engine.agents.scheduling.telling import DECISION
 from proreus.engine.agents.scheduling.values import Bind, Event, Gone, Instruction, Seen
+from proreus.engine.agents.scheduling.warming import warm_up_scheduling
 from proreus.engine.objects.errors import Refused
 from proreus.engine.objects.kinds import (
     BUDGET,
@@ -93,6 +94,8 @@ class SchedulingAgent:
 
     async def run(self) -> None:
         """Follow, stand for election, and decide while leading, until cancelled."""
+        await asyncio.to_thread(warm_up_scheduling)
+        await asyncio.to_thread(self.core.decider, self._options.scheduling.default)
         async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())

@@ -132,7 +132,7 @@ class SchedulingCore(Watching):
         """Steps 2 to 6 for one pod."""
         if known.trouble:
             return self._to_wait(known, now, known.trouble)
-        if not self.picture.node_names():
+        if not self.picture.has_nodes():
             return self._to_wait(known, now, "no nodes available to schedule pods")
         chosen = self.schedulers.named(known.scheduler)
         assert chosen is not None, "others' pods are not queued"
@@ -259,8 +259,7 @@ class SchedulingCore(Watching):
             return Delay(
                 known.ref, f"{refusals.feasible}/{len(refusals.codes)} nodes are available: the policy waits."
             )
-        may_preempt = known.template.spec.may_preempt
-        told = without_victims(refusals, may_preempt=may_preempt, terminating=terminating)
+        told = without_victims(observation, refusals, terminating=terminating)
         return self._to_wait(known, now, f"{unavailable(refusals)} {told}", keep=terminating)
 
     def _to_wait(self, known: Known, now: float, told: str, *, keep: bool = False) -> Instruction:

@@ -65,9 +65,9 @@ class Picture:
         self._homeless: dict[str, set[str]] = {}
         """Pods whose node is not there, by its name."""
 
-    def node_names(self) -> list[str]:
-        """In the order in which they came."""
-        return list(self._nodes)
+    def has_nodes(self) -> bool:
+        """Whether there is any node."""
+        return bool(self._nodes)
 
     def set_node(self, node: Node) -> bool:
         """A node is there, or is now like this; whether that is news."""

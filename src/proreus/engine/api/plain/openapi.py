@@ -56,27 +56,17 @@ def _reading(about: str, schema: dict[str, Any], *parameters: dict[str, Any]) ->
     return {"get": {"summary": about, "parameters": list(parameters), "responses": _answer(about, schema)}}
 
 
-def _execution() -> dict[str, Any]:
-    text = {"type": "string", "format": "byte"}
-    command = {
-        "type": "object",
-        "required": ["command"],
-        "additionalProperties": False,
-        "properties": {
-            "command": {"type": "array", "minItems": 1, "maxItems": 1024, "items": _TEXT},
-            "container": _TEXT,
-            "stdin": text,
-            "timeout_seconds": {"type": "number", "exclusiveMinimum": True, "minimum": 0, "maximum": 300},
-        },
-    }
-    return {
-        "summary": "Runs a command in a container; what is printed comes in base64.",
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": _NAME} for name in ("namespace", "name")
-        ],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": command}}},
-        "responses": _answer("Its end.", _object(exitCode={"type": "integer"}, stdout=text, stderr=text)),
-    }
+_COMMAND: dict[str, Any] = {
+    "type": "object",
+    "required": ["command"],
+    "properties": {
+        "command": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 4096},
+        "container": _TEXT,
+        "stdin": {"type": "string", "format": "byte"},
+    },
+    "additionalProperties": False,
+}
+_EXECUTED = _object(exitCode={"type": "integer"}, stdout=_TEXT, stderr=_TEXT)
 
 
 @cache
@@ -124,7 +114,14 @@ def document() -> dict[str, Any]:
             "/v1/events": {
                 "get": {"summary": events, "responses": _answer(events, _TEXT, "text/event-stream")}
             },
-            "/v1/namespaces/{namespace}/pods/{name}/exec": {"post": _execution()},
+            "/v1/namespaces/{namespace}/pods/{name}/exec": {
+                "parameters": [{**name, "name": "namespace"}, name],
+                "post": {
+                    "summary": "Run a command in a container.",
+                    "requestBody": {"required": True, "content": {"application/json": {"schema": _COMMAND}}},
+                    "responses": _answer("Its exit code, and its output as base64.", _EXECUTED),
+                },
+            },
             "/v1/openapi.json": _reading("This document.", {"type": "object"}),
         },
         "components": {
