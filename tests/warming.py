@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import proreus
+from proreus.engine.agents.scheduling.warming import warm_up_scheduling
 from proreus.worlds import world
 from proreus.worlds.pods.state.open_warming import warm_up_open
 
@@ -51,6 +52,7 @@ def warm_up(half: str) -> None:
                 proreus.simulate(name, chosen, policy, record=policy in ("kube", "first_fit"))
     if half == "pods":
         warm_up_open()
+        warm_up_scheduling()
     if half == "others":
         for policy in ("greedy_fragment", "hotspot", "random", "best_fit", "search"):
             proreus.simulate("rebalance", "snapshot@6", policy)

@@ -67,7 +67,7 @@ def _options(arguments: AgentArguments, name: str) -> EngineOptions:
     try:
         from proreus.cli.cluster.options import deciding_options, node_options
         from proreus.engine.running import EngineOptions
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise UsageError(f"agent {needs_extra('engine')} ({error})") from error
     return EngineOptions(
         store=arguments.store,

@@ -99,7 +99,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     try:
         from proreus.cli.cluster.options import api_options, deciding_options, node_options
         from proreus.engine.running import EngineOptions
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise UsageError(f"up {needs_extra('engine')} ({error})") from error
     return EngineOptions(
         store=_store(arguments, folder),

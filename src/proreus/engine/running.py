@@ -14,17 +14,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proreus.engine.agents.resource.heartbeats import Housed
-from proreus.engine.agents.resource.host import ResourceHost
+from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
 from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.agents.scheduling.deciding import Decider
+from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.plain.schedulers import Chosen as Shown
 from proreus.engine.api.server import ApiServer
 from proreus.engine.leading_parts import Controllers
-from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.protocol import Capacity
 from proreus.engine.runtimes.simulated.draws import Habits
@@ -91,10 +92,8 @@ class Engine:
             registry = Registry(store)
             await registry.prepare()
             timers = LoopTimers()
-            informers = {kind: SharedInformer(registry, kind) for kind in (POD, NODE)}
-            host = ResourceHost(
-                registry, timers, _housed(self.options.nodes, timers), informers[POD], informers[NODE]
-            )
+            informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
+            host = ResourceHost(registry, timers, _housed(self.options.nodes, timers), informers)
             parts: dict[str, Part] = {
                 f"the informer of {kind.plural}": informer.run for kind, informer in informers.items()
             }
@@ -122,11 +121,22 @@ class Engine:
         self, registry: Registry, host: ResourceHost, stack: AsyncExitStack, options: ApiOptions
     ) -> None:
         page = Route("/", lambda _: Response(status_page(), headers=dict(page_headers())))
-        app = create_app(registry, options, Surroundings(logs=host, extra_routes=(page,)))
+        around = Surroundings(
+            logs=host, commands=host, schedulers=_schedulers(self.options.deciding), extra_routes=(page,)
+        )
+        app = create_app(registry, options, around)
         server = ApiServer(app, options)
         self.port = server.port
         await server.start()
         stack.push_async_callback(server.stop)
+
+
+def _schedulers(deciding: SchedulingOptions | None) -> dict[str, Shown]:
+    """Who decides by default, as the API tells of it."""
+    if deciding is None:
+        return {}
+    chosen = deciding.default
+    return {DEFAULT_SCHEDULER: Shown(chosen.policy, chosen.shadow, chosen.deadline * 1000.0)}
 
 
 def _housed(nodes: SimulatedNodes, timers: Timers) -> list[Housed]:

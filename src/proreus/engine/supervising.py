@@ -45,11 +45,6 @@ def _ended(name: str, error: BaseException | None) -> ProreusError:
 
 async def _end(name: str, task: asyncio.Task[None]) -> None:
     task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError:
-        current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            raise
-    except Exception as error:  # noqa: BLE001 - the others must end whatever this one makes of it
+    await asyncio.wait([task])  # unlike awaiting it, this raises nothing of what the part makes of its end
+    if not task.cancelled() and (error := task.exception()) is not None:
         _log.warning("%s: while it ended: %s", name, error)

@@ -134,6 +134,7 @@ def etcd_cluster(
         Member(f"m{number}", folder / f"m{number}", ports[2 * number], ports[2 * number + 1], scheme)
         for number in range(count)
     ]
+    folder.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(members, flags)
     try:
         cluster.start()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 
+from proreus.engine.store.checking import MOST_BYTES
 from proreus.engine.store.protocol import (
     ABSENT,
     Batch,
@@ -111,7 +113,16 @@ def test_a_transaction_takes_one_revision_for_all_its_keys(opening: Opener) -> N
     run(opening, scenario)
 
 
-@pytest.mark.parametrize("operations", [[Put("a", b"1"), Delete("a")], [Put("", b"1")], [Put("\ud800", b"")]])
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [Put("a", b"1"), Delete("a")],
+        [Put("", b"1")],
+        [Put("\ud800", b"")],
+        [Put("a", b""), Put("b", bytes(MOST_BYTES + 1))],
+        [Put("a", cast(bytes, "text"))],
+    ],
+)
 def test_what_cannot_be_meant_is_refused(opening: Opener, operations: list[Put | Delete]) -> None:
     async def scenario(store: Store) -> None:
         with pytest.raises(ValueError):
@@ -313,9 +324,10 @@ def test_a_lease_takes_its_keys_with_it(opening: Opener) -> None:
         gone = await changes(store, "x/", before, 2)
         assert [(change.key, change.entry) for change in gone] == [("x/a", None), ("x/b", None)]
         assert {change.revision for change in gone} == {before + 1}
-        for use in (store.keep_alive(lease), store.revoke(lease), put(store, "x/a", b"", lease)):
-            with pytest.raises(NoSuchLease):
-                await use
+        for unknown in (lease, -1, 1 << 70):
+            for use in (store.keep_alive(unknown), store.revoke(unknown), put(store, "x/a", b"", unknown)):
+                with pytest.raises(NoSuchLease):
+                    await use
 
     run(opening, scenario)
 

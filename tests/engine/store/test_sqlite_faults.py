@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from proreus.engine.store.options import StoreOptions
-from proreus.engine.store.protocol import Compacted, Put, StoreError, StoreFull, Unchanged
+from proreus.engine.store.protocol import Compacted, Put, StoreError, StoreFull, Unavailable, Unchanged
 from proreus.engine.store.sqlite import SQLiteStore
 from tests.engine.store.killing import kill_often
 from tests.engine.store.stores import changes, opened, put, watching
@@ -81,6 +81,27 @@ def test_what_fits_is_written_though_another_does_not(tmp_path: Path) -> None:
             assert [change.revision for change in await changes(store, "", 1, 1)] == [small]
             store._tables.execute("PRAGMA max_page_count = 100000")
             await put(store, "large", bytes(1 << 20))
+
+    asyncio.run(story())
+
+
+def test_a_process_that_holds_the_file_makes_writes_unavailable_and_nothing_else(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = tmp_path / "store.db"
+        async with opened(lambda: SQLiteStore.open(path, StoreOptions(timeout=0.3))) as store:
+            await put(store, "a", b"1")
+            other = sqlite3.connect(path, isolation_level=None)
+            other.execute("BEGIN IMMEDIATE")
+            writes = [asyncio.create_task(put(store, "a", b"2")) for _ in range(3)]
+            await asyncio.sleep(0.05)
+            async with asyncio.timeout(0.1):  # the loop is free
+                assert (await store.list("")).entries
+            for write in writes:
+                with pytest.raises(Unavailable):
+                    await write
+            other.execute("ROLLBACK")
+            other.close()
+            assert await put(store, "a", b"3") > 0
 
     asyncio.run(story())
 

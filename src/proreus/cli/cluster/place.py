@@ -139,7 +139,7 @@ class Where:
         """Whoever asks it; a help text needs none, and so no library."""
         try:
             from proreus.cli.cluster.client import Client
-        except ImportError as error:
+        except ModuleNotFoundError as error:
             raise UsageError(f"asking a cluster {needs_extra('engine')} ({error})") from error
         return Client(self.address())
 

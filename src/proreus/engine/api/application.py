@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -16,8 +16,9 @@ from proreus.engine.api.door import ObjectDoor
 from proreus.engine.api.gate import Endpoint, Gate
 from proreus.engine.api.identities import Doorkeeper
 from proreus.engine.api.options import ApiOptions
-from proreus.engine.api.plain.door import PlainDoor
+from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
 from proreus.engine.api.plain.overview import Overview
+from proreus.engine.api.plain.schedulers import Chosen
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.resources import Resources
 from proreus.engine.api.roles import Action, check
@@ -28,7 +29,7 @@ from proreus.engine.api.subresources import Subresources
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
-from proreus.engine.runtimes.protocol import PodLogs
+from proreus.engine.runtimes.protocol import PodExec, PodLogs
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OPENAPI_2 = "proto-openapi.spec.v2"
@@ -39,6 +40,9 @@ class Surroundings:
     """What the door asks besides the registry."""
 
     logs: PodLogs | None = None
+    commands: PodExec | None = None
+    schedulers: Mapping[str, Chosen] = field(default_factory=dict)
+    """Who decides for whom where nobody has chosen."""
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens."""
     ready: Callable[[], bool] = lambda: True
@@ -64,13 +68,15 @@ def create_app(
     )
 
     overview = Overview(registry)
-    plain = PlainDoor(registry, overview, gate.counts, watches)
+    plain = PlainDoor(
+        registry, overview, gate.counts, watches, PlainDefaults(around.commands, around.schedulers)
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
         yield
         await watches.stop()
-        await overview.stop()
+        await plain.stop()
         if audit is not None:
             audit.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -9,7 +10,6 @@ from proreus.engine.api.asking import Asked
 from proreus.engine.api.patching import PATCH_TYPES
 from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Answer, Reply, Stream
-from proreus.engine.api.status import NotImplementedHere
 from proreus.engine.objects.errors import BadRequest, Cause, Conflict, Invalid
 from proreus.engine.objects.kinds import POD, Kind
 from proreus.engine.objects.patch.json_patch import json_patched
@@ -96,13 +96,15 @@ class Subresources:
     async def log(self, target: Target, asked: Asked) -> Answer:
         """What a container has written."""
         if self._logs is None:
-            raise NotImplementedHere("no runtime of this engine keeps logs")
+            raise BadRequest("no runtime of this engine keeps logs")
         pod = await self._registry.get(POD, target.namespace, target.name)
+        since = asked.number("sinceSeconds")
         wanted = LogWanted(
-            _container(pod, asked.query.get("container", "")),
+            container_of(pod, asked.query.get("container", "")),
             follow=asked.flag("follow"),
             previous=asked.flag("previous"),
             tail=asked.number("tailLines"),
+            since=None if since is None else time.time() - since,
             timestamps=asked.flag("timestamps"),
             limit_bytes=asked.number("limitBytes"),
         )
@@ -145,7 +147,8 @@ async def _from(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerat
         await rest.aclose()
 
 
-def _container(pod: Mapping[str, Any], name: str) -> str:
+def container_of(pod: Mapping[str, Any], name: str) -> str:
+    """The container of that name, or the only one; `BadRequest` where there is none or a choice."""
     spec = pod["spec"]
     names = [one["name"] for one in (*spec.get("initContainers", ()), *spec.get("containers", ()))]
     if name:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proreus.engine.store.protocol import Operation, StoreError, Unchanged
+from proreus.engine.store.protocol import NoSuchLease, Operation, Put, StoreError, Unchanged
+
+MOST_BYTES = 64 << 20
+"""No store takes a larger value; etcd's own limit is about 1.5 MiB a transaction."""
+_MOST_LEASE = 1 << 63
 
 
 def check_transaction(conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> None:
@@ -14,10 +18,27 @@ def check_transaction(conditions: Sequence[Unchanged], operations: Sequence[Oper
         if operation.key in written:
             raise ValueError(f"the key {operation.key!r} stands twice in one transaction")
         written.add(operation.key)
+        if isinstance(operation, Put):
+            _check_put(operation)
     for key in (*written, *(condition.key for condition in conditions)):
         if not key:
             raise ValueError("a key is empty")
         key.encode()  # a lone surrogate has no UTF-8
+
+
+def _check_put(put: Put) -> None:
+    if not isinstance(put.value, bytes):
+        raise ValueError(f"the value of {put.key!r} is no bytes")
+    if len(put.value) > MOST_BYTES:
+        raise ValueError(f"the value of {put.key!r} has {len(put.value)} bytes; at most {MOST_BYTES}")
+    if put.lease:
+        check_lease(put.lease)
+
+
+def check_lease(lease: int) -> None:
+    """Raise `NoSuchLease` for a number that no store grants."""
+    if not 0 < lease < _MOST_LEASE:
+        raise NoSuchLease(f"there is no lease {lease}")
 
 
 def check_seconds(seconds: float) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 from aetcd import rpc
 
-from proreus.engine.store.checking import check_seconds, check_transaction, not_reached
+from proreus.engine.store.checking import check_lease, check_seconds, check_transaction, not_reached
 from proreus.engine.store.etcd_address import EtcdAddress
 from proreus.engine.store.etcd_connection import EtcdConnection, EtcdError
 from proreus.engine.store.feed import PROGRESS_SECONDS, Feed
@@ -135,6 +135,7 @@ class EtcdStore:
 
     async def keep_alive(self, lease: int) -> None:
         """The lease lives its time from now."""
+        check_lease(lease)
         self._check_open()
         failure = Unavailable("etcd: the lease was not kept alive in time")
         try:
@@ -159,6 +160,7 @@ class EtcdStore:
 
     async def revoke(self, lease: int) -> None:
         """The lease and its keys go now."""
+        check_lease(lease)
         self._check_open()
         await self._connection.call("Lease.LeaseRevoke", rpc.LeaseRevokeRequest(ID=lease), repeatable=False)
 

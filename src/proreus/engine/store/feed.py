@@ -14,6 +14,10 @@ from contextlib import aclosing
 from proreus.engine.store.protocol import Batch, Change, Compacted
 
 PROGRESS_SECONDS = 5.0
+_WAKE_SECONDS = 0.002
+_WAKE_SECONDS_EACH = 0.0001
+"""Under load watches are woken so often at most, so that waking many takes a small part of the loop's time; a
+change after a quiet time is handed out at once."""
 
 Older = Callable[[str, int], AsyncGenerator[Batch, None]]
 """The changes under a prefix after a revision, from the store's own history; raises `Compacted`."""
@@ -32,12 +36,10 @@ class _Follower:
 
     def offer(self, changes: Sequence[Change], most: int) -> None:
         """Take changes; a watch that takes none off for long is sent back to the history."""
-        if self.lost:
-            return
-        self.pending.extend(change for change in changes if change.revision > self.after)
-        if len(self.pending) > most:
-            self.lose()
-        self.woken.set()
+        if not self.lost:
+            self.pending.extend(change for change in changes if change.revision > self.after)
+            if len(self.pending) > most:
+                self.lose()
 
     def lose(self) -> None:
         """What follows is not complete: go back to the history."""
@@ -57,6 +59,9 @@ class Feed:
         self._most = most
         self._recent: list[Change] = []
         self._followers: dict[str, list[_Follower]] = {}
+        self._offered: set[_Follower] = set()
+        self._waking: asyncio.TimerHandle | None = None
+        self._woke = 0.0
         self._closed = False
 
     def publish(self, changes: Sequence[Change], revision: int) -> None:
@@ -71,6 +76,8 @@ class Feed:
                 if matching:
                     for follower in followers:
                         follower.offer(matching, self._most)
+                    self._offered.update(followers)
+            self._wake_soon()
 
     def skip(self, revision: int) -> None:
         """More has changed than can be held: every watch reads it from the history."""
@@ -133,6 +140,22 @@ class Feed:
                 if self.heard:
                     return Batch((), max(self.revision, follower.after))
         return None
+
+    def _wake_soon(self) -> None:
+        """Now, or a moment after the last time: what comes change by change is handed out together."""
+        loop = asyncio.get_running_loop()
+        pause = max(_WAKE_SECONDS, _WAKE_SECONDS_EACH * len(self._offered))
+        delay = self._woke + pause - loop.time()
+        if delay <= 0:
+            self._wake()
+        elif self._waking is None:
+            self._waking = loop.call_later(delay, self._wake)
+
+    def _wake(self) -> None:
+        self._waking, self._woke = None, asyncio.get_running_loop().time()
+        for follower in self._offered:
+            follower.woken.set()
+        self._offered.clear()
 
     def _join(self, prefix: str, after: int) -> _Follower:
         follower = _Follower(prefix, after)

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from proreus.engine.store.checking import check_seconds, check_transaction, not_reached
+from proreus.engine.store.checking import check_lease, check_seconds, check_transaction, not_reached
 from proreus.engine.store.feed import Feed
 from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
@@ -34,10 +34,10 @@ from proreus.engine.store.protocol import (
     Operation,
     StoreError,
     StoreFull,
-    Unavailable,
     Unchanged,
 )
-from proreus.engine.store.sqlite_tables import Damaged, Tables
+from proreus.engine.store.sqlite_errors import in_protocol_words
+from proreus.engine.store.sqlite_tables import Tables
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class SQLiteStore:
         """The store in that file, which is made where it is not there."""
         store = cls(path, options, clock)
         try:
-            with _in_protocol_words(path):
+            with in_protocol_words(path):
                 await store._in_thread(store._connect)
         except StoreError:
             store._thread.shutdown()
@@ -133,7 +133,7 @@ class SQLiteStore:
     async def get(self, key: str) -> Entry | None:
         """What stands under the key now."""
         self._check_open()
-        with _in_protocol_words(self._path):
+        with in_protocol_words(self._path):
             return self._reader.entry(key)
 
     async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
@@ -172,10 +172,12 @@ class SQLiteStore:
 
     async def keep_alive(self, lease: int) -> None:
         """The lease lives its time from now."""
+        check_lease(lease)
         await self._request(lambda: self._tables.prolong(lease, self._clock()))
 
     async def revoke(self, lease: int) -> None:
         """The lease and its keys go now."""
+        check_lease(lease)
         await self._request(lambda: self._take(self._tables.end(lease, self._revision + 1)))
 
     async def compact(self, revision: int) -> None:
@@ -188,7 +190,6 @@ class SQLiteStore:
             self._closing = True
             self._woken.set()
             await self._writer
-            self._feed.close()
             for tables in (self._tables, self._reader, *self._readers):
                 tables.close()
             self._thread.shutdown()
@@ -254,6 +255,7 @@ class SQLiteStore:
                 elif not self._closing:
                     self._look()
         finally:
+            self._feed.close()
             while self._waiting:
                 _answer(self._waiting.popleft(), StoreError("the store is closed"))
 
@@ -292,7 +294,7 @@ class SQLiteStore:
         group: _Group = []
         before = (self._revision, self._compacted, self._sweeping)
         try:
-            with _in_protocol_words(self._path):
+            with in_protocol_words(self._path):
                 await self._begin()
                 self._hear_others()
                 before = (self._revision, self._compacted, self._sweeping)
@@ -318,9 +320,13 @@ class SQLiteStore:
 
     async def _after_failure(self, group: _Group, error: StoreError) -> None:
         """Who asked is told; where there was no room for all, there may be for each, or some."""
+        if not group:  # it could not begin, or it was sweeping or a lease: again, but not at once
+            group.extend(self._waiting)
+            self._waiting.clear()
+            await asyncio.sleep(_POLL_SECONDS)
         if not group:
-            await asyncio.sleep(_POLL_SECONDS)  # it was sweeping or a lease: again, but not at once
-        elif isinstance(error, StoreFull) and not group[0].alone:
+            return
+        if isinstance(error, StoreFull) and not group[0].alone:
             await self._in_thread(self._tables.give_back_log)
             self._waiting.extendleft(replace(request, alone=True) for request in reversed(group))
         else:
@@ -359,7 +365,7 @@ class SQLiteStore:
     @contextmanager
     def _snapshot(self) -> Iterator[Tables]:
         """A connection that sees one state of the store however long it is read."""
-        with _in_protocol_words(self._path):
+        with in_protocol_words(self._path):
             tables = self._readers.pop() if self._readers else self._new_reader()
             try:
                 tables.execute("BEGIN")
@@ -414,23 +420,3 @@ def _answer(request: _Request, outcome: Any) -> None:
         request.answer.set_exception(outcome)
     else:
         request.answer.set_result(outcome)
-
-
-@contextmanager
-def _in_protocol_words(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _translated(path, error) from error
-
-
-def _translated(path: Path, error: sqlite3.Error) -> StoreError:
-    # The low byte is the kind of error; the rest says more exactly where.
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
-        case sqlite3.SQLITE_FULL:
-            return StoreFull(f"{path}: no room to write: {error}")
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return Damaged(f"{path}: not a store, or damaged: {error}")
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_IOERR:
-            return Unavailable(f"{path}: {error}")
-    return StoreError(f"{path}: {error}")

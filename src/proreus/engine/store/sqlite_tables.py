@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proreus.engine.store.protocol import Change, Delete, Entry, NoSuchLease, Operation, Put, StoreError
+from proreus.engine.store.sqlite_errors import Damaged
 
 PLACES = 1 << 20
 """More changes than one transaction has; `place = revision * PLACES + position`."""
@@ -67,10 +68,6 @@ SELECT c.key, c.value, c.created, c.place, c.lease, p.value, p.created, p.place,
 FROM changes c LEFT JOIN changes p ON p.place = c.previous
 WHERE c.place >= :place AND c.place < :end_place AND c.key >= :begin AND c.key < :end ORDER BY c.place
 """
-
-
-class Damaged(StoreError):
-    """The file is no store, or not whole."""
 
 
 class Tables:

@@ -21,13 +21,13 @@ def seconds_kept(
 ) -> float | None:
     """How long the pod tolerates these NoExecute taints, from the first on; None: for ever.
 
-    Where it says nothing of a node that is not ready or not reachable, it stays `unstated` seconds, as if the
-    API had added the tolerations that it adds by default.
+    Where it says nothing of a node that is not ready or not reachable, it stays `unstated` seconds. What the
+    API adds by default counts as saying nothing: it cannot be told from a pod that states just that.
     """
     stated = pod["spec"].get("tolerations") or ()
     limits: list[float] = []
     for taint in taints:
-        covering = [one for one in stated if _toleration(one).tolerates(taint)]
+        covering = [one for one in stated if _toleration(one).tolerates(taint) and not _by_default(one)]
         if not covering:
             if taint.key not in (NOT_READY, UNREACHABLE):
                 return 0.0
@@ -56,6 +56,12 @@ def marked(pod: Object, now: float) -> Object:
     status = pod.get("status") or {}
     conditions = with_conditions(status.get("conditions") or (), [told], now)
     return {**pod, "status": {**status, "conditions": conditions}}
+
+
+def _by_default(stated: Mapping[str, Any]) -> bool:
+    """Whether the API adds just this to pods that say nothing."""
+    added = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": DEFAULT_SECONDS}
+    return stated.get("key") in (NOT_READY, UNREACHABLE) and {**stated, **added} == stated
 
 
 def _toleration(stated: Mapping[str, Any]) -> Toleration:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import assert_never, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.policies.deadline import Guard, TooSlow
 from proreus.policies.protocol import Doubts
-from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
 from proreus.worlds.pods.policies.explaining import Bids, PodPolicy
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.open import OpenCluster
@@ -27,6 +27,7 @@ from proreus.worlds.pods.state.open_warming import warm_up_open
 _LONGEST_REST = 4096
 """Decisions for which a policy that was too slow again and again is not asked."""
 _WARM_UP_SECONDS = 30.0
+"""For a policy from elsewhere, which may do whatever it likes."""
 _NOBODY = np.zeros(0, dtype=np.int64)
 _NOTHING = np.zeros(0)
 _log = logging.getLogger(__name__)
@@ -61,9 +62,13 @@ class Asked:
     _guard: Guard = field(default_factory=Guard, init=False)
     _rest: int = field(default=0, init=False)
     _rests: int = field(default=0, init=False)
+    _bids: bool = field(default=False, init=False)
+    _doubts: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.policy = make_policy(self.name, self.options, self.seed)
+        # Asked once: to look through a class for methods takes longer than to decide.
+        self._bids, self._doubts = isinstance(self.policy, Bids), isinstance(self.policy, Doubts)
 
     def warm_up(self) -> None:
         """Compile, and learn how long it takes, before a pod waits for it."""
@@ -73,11 +78,24 @@ class Asked:
         cluster.add_pod(Pod("there", PodSpec(Resources(cpu=100))), "node")
         observation = cluster.observe(Pod("pod", PodSpec(Resources(cpu=100))))
         policy = self.policy.fresh(self.seed)
+        if self.name in POLICIES.names:  # compiles for as long as it takes, and ends
+            self._compute(policy, observation)
+            self._guard.learn_pace(lambda: self._compute(policy, observation))
+            return
         try:
             for _ in range(2):  # the first time it compiles
-                self._guard.run(lambda: _compute(policy, observation), _WARM_UP_SECONDS)
+                self._guard.run(lambda: self._compute(policy, observation), _WARM_UP_SECONDS)
         except Exception as error:  # noqa: BLE001 - the first decision will show it too, and count it
             _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
+
+    def doubt(self, observation: PodObservation) -> str:
+        """Why this is beyond what the policy was made for; "": it is not."""
+        return cast("Doubts[PodObservation]", self.policy).unsure(observation) if self._doubts else ""
+
+    def _compute(self, policy: PodPolicy, observation: PodObservation) -> tuple[object, I64, F64]:
+        """(what the policy decides, nodes it looks at, their scores)."""
+        nodes, scores = cast("Bids", policy).bids(observation) if self._bids else (_NOBODY, _NOTHING)
+        return policy.decide(observation), nodes, scores
 
     def resting(self) -> bool:
         """Whether it is left alone this time."""
@@ -87,11 +105,11 @@ class Asked:
     def ask(self, observation: PodObservation) -> Answer:
         """Its answer; raises `Stuck` where it is too slow, and whatever else it does wrong."""
         if self.deadline == math.inf:
-            made, nodes, scores = _compute(self.policy, observation)
+            made, nodes, scores = self._compute(self.policy, observation)
         else:
             try:
                 made, nodes, scores = self._guard.run(
-                    lambda: _compute(self.policy, observation), self.deadline
+                    lambda: self._compute(self.policy, observation), self.deadline
                 )
             except TooSlow as error:
                 self._rests = min(2 * self._rests + 1, _LONGEST_REST)
@@ -127,7 +145,7 @@ class Decider:
             reason = "resting"
         else:
             try:
-                doubt = _doubt(self.policy.policy, observation)
+                doubt = self.policy.doubt(observation)
                 if not doubt:
                     return self.policy.ask(observation), ""
                 reason = "unsure"
@@ -182,13 +200,3 @@ def checked(decision: Decision, observation: PodObservation, bids: tuple[I64, F6
             return Answer(decision, (), *bids)
         case _:
             assert_never(decision)
-
-
-def _compute(policy: PodPolicy, observation: PodObservation) -> tuple[object, I64, F64]:
-    """(what the policy decides, nodes it looks at, their scores)."""
-    nodes, scores = policy.bids(observation) if isinstance(policy, Bids) else (_NOBODY, _NOTHING)
-    return policy.decide(observation), nodes, scores
-
-
-def _doubt(policy: PodPolicy, observation: PodObservation) -> str:
-    return policy.unsure(observation) if isinstance(policy, Doubts) else ""

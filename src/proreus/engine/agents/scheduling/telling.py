@@ -37,7 +37,9 @@ from proreus.worlds.pods.state.filters import (
     TAINTS,
     VOLUME_CLAIM,
 )
+from proreus.worlds.pods.state.legality import related_refusal
 from proreus.worlds.pods.state.observation import PodObservation
+from proreus.worlds.pods.state.victims import fill_free_without_lower
 
 DECISION = "proreus.io/decision"
 DEVICES = "proreus.io/gpu-devices"
@@ -111,14 +113,13 @@ def unavailable(refusals: Refusals) -> str:
     return f"0/{nodes} nodes are available: {told}."
 
 
-def without_victims(refusals: Refusals, *, may_preempt: bool, terminating: bool) -> str:
-    """What follows where nobody is evicted for the pod."""
-    if not may_preempt:
+def without_victims(observation: PodObservation, refusals: Refusals, *, terminating: bool) -> str:
+    """What follows where nobody is evicted for the pod; terminating: it waits for some that are leaving."""
+    if not observation.cluster.classes.may_preempt[observation.pod_class]:
         return "preemption: not eligible due to preemptionPolicy=Never."
     if terminating:
         return "preemption: not eligible due to a terminating pod on the nominated node."
-    curable = int(np.count_nonzero(np.array(CURABLE)[refusals.codes]))
-    counts = {_UNHELPFUL: len(refusals.codes) - curable, _NO_VICTIMS: curable}
+    counts = _unhelped(observation, refusals)
     told = ", ".join(sorted(f"{count} {why}" for why, count in counts.items() if count))
     return f"preemption: 0/{len(refusals.codes)} nodes are available: {told}."
 
@@ -195,23 +196,50 @@ def _own_avoidance(observation: PodObservation) -> Bool:
     return found
 
 
+def _unhelped(observation: PodObservation, refusals: Refusals) -> Counter[str]:
+    """Why eviction does not help on which nodes: what is wrong with them once all lower pods are gone."""
+    cluster, state, c = observation.cluster, observation.state, observation.pod_class
+    free = np.empty(state.free.shape, dtype=np.int64)
+    lower = np.empty(len(free), dtype=np.bool_)
+    fill_free_without_lower(cluster, state, c, free, lower)
+    curable = np.array(CURABLE)[refusals.codes]
+    counts: Counter[str] = Counter(
+        {_UNHELPFUL: int((~curable).sum()), _NO_VICTIMS: int((curable & ~lower).sum())}
+    )
+    emptied = curable & lower
+    short = emptied & ((cluster.classes.request[c] > free) & (cluster.classes.request[c] > 0)).any(axis=1)
+    counts.update(_lacking(observation, free[short]))
+    for n in np.flatnonzero(emptied & ~short).tolist():
+        code = int(refusals.codes[n])
+        if code == RESOURCES:  # there would be room; `refusals` has prepared for this look at other nodes
+            code = related_refusal(cluster, state, c, n, observation.scratch)
+        counts[
+            _EXISTING if code == POD_ANTI_AFFINITY else _WORDS.get(code, f"Insufficient {GPU_RESOURCE}")
+        ] += 1
+    return counts
+
+
+def _lacking(observation: PodObservation, free: I64) -> dict[str, int]:
+    """free: int64[.., R]; resource by resource, how many of these nodes have too little of it."""
+    need: I64 = observation.cluster.classes.request[observation.pod_class]
+    columns = observation.compiled.columns
+    return {
+        "Too many pods" if r == COL_PODS else f"Insufficient {columns[r]}": int(count)
+        for r, count in enumerate(((need > free) & (need > 0)).sum(axis=0).tolist())
+        if count
+    }
+
+
 def _shortages(observation: PodObservation, short: Bool) -> dict[str, int]:
     """Resource by resource, how many of the nodes that lack something lack it."""
     cluster, state, c = observation.cluster, observation.state, observation.pod_class
     nodes = np.flatnonzero(short)
-    need: I64 = cluster.classes.request[c]
-    lacking = (need > state.free[nodes]) & (need > 0)
-    columns = observation.compiled.columns
-    found = {
-        "Too many pods" if r == COL_PODS else f"Insufficient {columns[r]}": int(count)
-        for r, count in enumerate(lacking.sum(axis=0).tolist())
-        if count
-    }
+    found = _lacking(observation, state.free[nodes])
     num, milli = int(cluster.classes.gpu_num[c]), int(cluster.classes.gpu_milli[c])
     if num and milli == GPU_WHOLE:
-        lacking_devices = sum(
+        lacking = sum(
             not devices_fit(state.gpu_left[n], cluster.nodes.gpu_count[n], num, milli) for n in nodes.tolist()
         )
-        if lacking_devices:
-            found[f"Insufficient {GPU_RESOURCE}"] = lacking_devices
+        if lacking:
+            found[f"Insufficient {GPU_RESOURCE}"] = lacking
     return found

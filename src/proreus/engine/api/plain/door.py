@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from proreus.engine.api.asking import Asked
 from proreus.engine.api.gate import Counts
 from proreus.engine.api.paths import segments
 from proreus.engine.api.plain import metrics, schedulers
+from proreus.engine.api.plain.executing import execute
 from proreus.engine.api.plain.openapi import document
 from proreus.engine.api.plain.overview import Overview
 from proreus.engine.api.replying import Answer, Reply, Stream, encode
@@ -20,35 +22,59 @@ from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import BadRequest, NotFound, TooManyRequests
 from proreus.engine.objects.kinds import NODE
 from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.protocol import PodExec
 from proreus.version import __version__
 
+_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "DELETE": "delete"}
 _MOST_FOLLOWERS = 64
 _EVERY_SECONDS = 1.0
 _BEAT_SECONDS = 10.0
 _DECISIONS_AT_FIRST = 100
 
 
+@dataclass(frozen=True)
+class PlainDefaults:
+    """What the process around the door knows."""
+
+    commands: PodExec | None = None
+    """Runs commands in containers."""
+    schedulers: Mapping[str, schedulers.Chosen] = field(default_factory=dict)
+    """Who decides for whom where nobody has chosen."""
+
+
 class PlainDoor:
     """See the module."""
 
-    def __init__(self, registry: Registry, overview: Overview, counts: Counts, watches: Watches) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        overview: Overview,
+        counts: Counts,
+        watches: Watches,
+        defaults: PlainDefaults | None = None,
+    ) -> None:
         self._registry, self._overview, self._counts, self._watches = registry, overview, counts, watches
+        self._defaults = defaults or PlainDefaults()
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._followers = 0
+
+    async def stop(self) -> None:
+        """Watch no more."""
+        await self._overview.stop()
 
     async def answer(self, asked: Asked) -> Answer:
         """Whatever is asked of it."""
         path = segments(asked.path)[1:]
-        verb = {"GET": "get", "HEAD": "get", "PUT": "update", "DELETE": "delete"}.get(asked.method, "")
+        verb = _VERBS.get(asked.method, "")
         asked.doing = verb or asked.method.lower()
         check(asked.identity, Action(asked.doing, "/v1/" + "/".join(path)))
         match path, verb:
             case ["schedulers"], "get":
-                found = await schedulers.chosen(self._registry)
+                found = await self._chosen()
                 return Reply.of(
                     {"schedulers": [schedulers.as_json(name, one) for name, one in found.items()]}
                 )
-            case ["schedulers", name], _ if verb:
+            case ["schedulers", name], "get" | "update" | "delete":
                 return await self._scheduler(name, verb, asked)
             case ["policies"], "get":
                 return Reply.of({"policies": _policies()})
@@ -58,6 +84,10 @@ class PlainDoor:
                 return await self._decisions(asked)
             case ["metrics"], "get":
                 return await self._metrics(asked)
+            case ["namespaces", namespace, "pods", name, "exec"], "create":
+                return await execute(self._registry, self._defaults.commands, (namespace, name), asked)
+            case ["namespaces", _, "pods", _, "exec"], _:
+                raise MethodNotAllowed(f"{asked.method} is not allowed here")
             case ["events"], "get":
                 return await self._events()
             case ["openapi.json"], "get":
@@ -80,10 +110,13 @@ class PlainDoor:
                 await schedulers.switch(self._registry, name, None)
                 return Reply.of({"name": name})
             case _:
-                found = await schedulers.chosen(self._registry)
+                found = await self._chosen()
                 if name not in found:
                     raise NotFound(f"nothing was chosen for the scheduler {name[:80]!r}")
                 return Reply.of(schedulers.as_json(name, found[name]))
+
+    async def _chosen(self) -> dict[str, schedulers.Chosen]:
+        return {**self._defaults.schedulers, **await schedulers.chosen(self._registry)}
 
     async def _images(self) -> list[dict[str, Any]]:
         """What nodes report that they hold."""
@@ -148,7 +181,7 @@ class PlainDoor:
             self._followers -= 1
 
     async def _status(self) -> dict[str, Any]:
-        found = await schedulers.chosen(self._registry)
+        found = await self._chosen()
         return {
             "version": __version__,
             "started": self._started,

@@ -16,6 +16,12 @@ _SCHEDULER: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
+_NAME: dict[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 63,
+    "pattern": "^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$",
+}
 _NAMED: dict[str, Any] = {
     "type": "object",
     "required": ["name", "policy", "shadow", "deadline_ms"],
@@ -50,10 +56,23 @@ def _reading(about: str, schema: dict[str, Any], *parameters: dict[str, Any]) ->
     return {"get": {"summary": about, "parameters": list(parameters), "responses": _answer(about, schema)}}
 
 
+_COMMAND: dict[str, Any] = {
+    "type": "object",
+    "required": ["command"],
+    "properties": {
+        "command": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 4096},
+        "container": _TEXT,
+        "stdin": {"type": "string", "format": "byte"},
+    },
+    "additionalProperties": False,
+}
+_EXECUTED = _object(exitCode={"type": "integer"}, stdout=_TEXT, stderr=_TEXT)
+
+
 @cache
 def document() -> dict[str, Any]:
     """The whole of it."""
-    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    name = {"name": "name", "in": "path", "required": True, "schema": _NAME}
     switch = {
         "summary": "This policy decides for that scheduler from now on.",
         "requestBody": {"required": True, "content": {"application/json": {"schema": _SCHEDULER}}},
@@ -94,6 +113,14 @@ def document() -> dict[str, Any]:
             "/v1/metrics": figures,
             "/v1/events": {
                 "get": {"summary": events, "responses": _answer(events, _TEXT, "text/event-stream")}
+            },
+            "/v1/namespaces/{namespace}/pods/{name}/exec": {
+                "parameters": [{**name, "name": "namespace"}, name],
+                "post": {
+                    "summary": "Run a command in a container.",
+                    "requestBody": {"required": True, "content": {"application/json": {"schema": _COMMAND}}},
+                    "responses": _answer("Its exit code, and its output as base64.", _EXECUTED),
+                },
             },
             "/v1/openapi.json": _reading("This document.", {"type": "object"}),
         },

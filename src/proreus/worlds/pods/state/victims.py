@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proreus.kernels.arrays import I64, Bool
 from proreus.kernels.compiled import compiled
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.filters import OK
@@ -124,6 +125,22 @@ def room_by_eviction(cluster: Cluster, state: State, c: int, n: int) -> bool:
         if free < need and need > 0:
             return False
     return True
+
+
+@compiled
+def fill_free_without_lower(cluster: Cluster, state: State, c: int, free: I64, lower: Bool) -> None:
+    """free: int64[N, R], what nodes have without pods of lower priority than c; lower: bool[N], if any."""
+    classes = cluster.classes
+    for n in range(free.shape[0]):
+        free[n] = state.free[n]
+        lower[n] = False
+        pod = state.first[n]
+        while pod >= 0:
+            other = cluster.pod_class[pod]
+            if classes.priority[other] < classes.priority[c]:
+                lower[n] = True
+                free[n] += classes.request[other]
+            pod = state.following[pod]
 
 
 @compiled

@@ -1,0 +1,202 @@
+"""The agent of a node without I/O: pods and reports go in, orders come out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proreus.engine.agents.moment import Moment
+from proreus.engine.agents.resource.agent import ResourceAgent
+from proreus.engine.agents.resource.orders import (
+    FinishDeletion,
+    Order,
+    RemovePod,
+    StartContainer,
+    StartPod,
+    StopPod,
+    WakeAt,
+    WriteStatus,
+)
+from proreus.engine.objects.times import timestamp
+from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Phase, PodReport
+
+WALL = 1_800_000_000.0
+ROOM = {"cpu": "2", "memory": "4Gi", "pods": "3"}
+
+
+def at(seconds: float) -> Moment:
+    return Moment(WALL + seconds, seconds)
+
+
+def agent() -> ResourceAgent:
+    return ResourceAgent("n1", Capacity(ROOM, ROOM), "10.0.0.1")
+
+
+def pod(uid: str = "u1", cpu: str = "500m", **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "metadata": {"name": uid, "namespace": "default", "uid": uid},
+        "spec": {"nodeName": "n1", "containers": [container], **spec},
+        "status": {"phase": "Pending"},
+    }
+
+
+def leaving(one: dict[str, Any], grace: int = 30) -> dict[str, Any]:
+    marks = {"deletionTimestamp": timestamp(WALL + grace), "deletionGracePeriodSeconds": grace}
+    return {**one, "metadata": {**one["metadata"], **marks}}
+
+
+def running(name: str = "main", attempt: int = 0) -> ContainerReport:
+    return ContainerReport(name, Phase.RUNNING, attempt, started=WALL, ready=True)
+
+
+def ended(code: int, name: str = "main", attempt: int = 0) -> ContainerReport:
+    return ContainerReport(name, Phase.EXITED, attempt, started=WALL, finished=WALL, exit_code=code)
+
+
+def told(*containers: ContainerReport, uid: str = "u1") -> PodReport:
+    return PodReport(uid, containers, "10.1.0.1")
+
+
+def status(orders: list[Order]) -> dict[str, Any]:
+    return [one.status for one in orders if isinstance(one, WriteStatus)][-1]
+
+
+def of(kind: type, orders: list[Order]) -> list[Any]:
+    return [one for one in orders if isinstance(one, kind)]
+
+
+def test_a_pod_is_started_once_and_told_to_run() -> None:
+    node = agent()
+    orders = node.pod(pod(), at(0))
+    assert of(StartPod, orders)[0].containers == ("main",)
+    assert status(orders)["phase"] == "Pending" and of(WriteStatus, orders)[0].lazy
+    assert not of(StartPod, node.pod(pod(), at(1)))
+    orders = node.reported(told(running()), at(2))
+    shown = status(orders)
+    assert shown["phase"] == "Running" and shown["podIP"] == "10.1.0.1"
+    assert {one.type: one.status for one in shown["conditions"]}["Ready"] == "True"
+    assert not of(WriteStatus, orders)[0].lazy
+
+
+def test_what_does_not_fit_is_refused_in_the_nodes_words_and_takes_no_room() -> None:
+    node = agent()
+    node.pod(pod("u1", "1500m"), at(0))
+    orders = node.pod(pod("u2", "600m"), at(0))
+    assert not of(StartPod, orders)
+    assert (status(orders)["phase"], status(orders)["reason"]) == ("Failed", "OutOfcpu")
+    assert "requested: 600, used: 1500, capacity: 2000" in status(orders)["message"]
+    assert of(StartPod, node.pod(pod("u3", "500m"), at(0)))
+
+
+def test_room_is_free_again_when_a_pod_has_ended() -> None:
+    node = agent()
+    node.pod(pod("u1", "2", restartPolicy="Never"), at(0))
+    assert status(node.reported(told(ended(0)), at(5)))["phase"] == "Succeeded"
+    assert of(StartPod, node.pod(pod("u2", "2"), at(6)))
+
+
+def test_crashes_are_tried_again_at_once_then_after_pauses_that_double() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    now, pauses = 1.0, []
+    for attempt in range(8):
+        node.reported(told(running(attempt=attempt)), at(now))
+        orders = node.reported(told(ended(1, attempt=attempt)), at(now))
+        begun = now
+        while not of(StartContainer, orders):
+            assert status(orders)["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+            now = of(WakeAt, orders)[0].steady
+            assert not of(StartContainer, node.tick(at(now - 0.01)))
+            orders = node.tick(at(now))
+        assert of(StartContainer, orders) == [StartContainer("u1", "main", attempt + 1)]
+        pauses.append(now - begun)
+    assert pauses == [0, 10, 20, 40, 80, 160, 300, 300]
+
+
+def test_after_a_long_calm_the_pauses_begin_anew() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    node.reported(told(ended(1)), at(1))
+    assert not of(StartContainer, node.reported(told(ended(1, attempt=1)), at(2)))
+    node.tick(at(12))
+    assert of(StartContainer, node.reported(told(ended(1, attempt=2)), at(2000)))
+
+
+def test_policies_say_what_runs_again_and_what_a_pod_came_to() -> None:
+    cases = [
+        ("Never", 0, "Succeeded", False),
+        ("Never", 1, "Failed", False),
+        ("OnFailure", 0, "Succeeded", False),
+        ("OnFailure", 1, "Running", True),
+        ("Always", 0, "Running", True),
+    ]
+    for policy, code, phase, again in cases:
+        node = agent()
+        node.pod(pod(restartPolicy=policy), at(0))
+        orders = node.reported(told(ended(code)), at(1))
+        assert (status(orders)["phase"], bool(of(StartContainer, orders))) == (phase, again), policy
+
+
+def test_init_containers_come_one_after_the_other_and_first() -> None:
+    node = agent()
+    inits = [{"name": "one", "image": "i"}, {"name": "side", "image": "i", "restartPolicy": "Always"}]
+    orders = node.pod(pod(initContainers=inits), at(0))
+    assert of(StartPod, orders)[0].containers == ("one",)
+    assert not of(StartContainer, node.reported(told(running("one")), at(1)))
+    orders = node.reported(told(ended(0, "one")), at(2))
+    assert of(StartContainer, orders) == [StartContainer("u1", "side", 0)]
+    assert status(orders)["phase"] == "Pending"
+    orders = node.reported(told(ended(0, "one"), running("side")), at(3))
+    assert of(StartContainer, orders) == [StartContainer("u1", "main", 0)]
+    orders = node.reported(told(ended(0, "one"), running("side"), running()), at(4))
+    assert status(orders)["phase"] == "Running"
+
+
+def test_a_deleted_pod_is_stopped_with_its_grace_and_goes_when_it_has_ended() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    node.reported(told(running()), at(1))
+    orders = node.pod(leaving(pod()), at(2))
+    assert of(StopPod, orders) == [StopPod("u1", 30.0)] and not of(FinishDeletion, orders)
+    assert not of(StopPod, node.pod(leaving(pod()), at(3)))
+    assert of(StopPod, node.pod(leaving(pod(), 5), at(4))) == [StopPod("u1", 5.0)]
+    assert of(FinishDeletion, node.reported(told(ended(143)), at(6)))
+    assert node.gone("u1", at(7)) == [RemovePod("u1")] and node.uids() == []
+
+
+def test_a_pod_that_left_the_api_by_force_is_killed_then_forgotten() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    node.reported(told(running()), at(1))
+    assert node.gone("u1", at(2)) == [StopPod("u1", 0.0)]
+    assert node.reported(told(ended(137)), at(3)) == [RemovePod("u1")]
+
+
+def test_a_pod_deleted_before_it_was_seen_only_lets_go() -> None:
+    assert agent().pod(leaving(pod()), at(0)) == [FinishDeletion(leaving(pod()))]
+
+
+def test_a_pod_that_is_active_too_long_fails() -> None:
+    node = agent()
+    orders = node.pod(pod(activeDeadlineSeconds=60), at(0))
+    assert of(WakeAt, orders)[0].steady == 60
+    node.reported(told(running()), at(1))
+    orders = node.tick(at(60))
+    assert of(StopPod, orders)
+    orders = node.reported(told(ended(143)), at(61))
+    assert (status(orders)["phase"], status(orders)["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+def test_an_agent_that_begins_adopts_what_runs_and_ends_what_nobody_knows() -> None:
+    node = agent()
+    orders = node.begin([pod("u1"), pod("u2")], [told(running()), told(running(), uid="x")], at(0))
+    assert [one.pod["metadata"]["uid"] for one in of(StartPod, orders)] == ["u2"]
+    assert (of(StopPod, orders), of(RemovePod, orders)) == ([StopPod("x", 0.0)], [RemovePod("x")])
+    assert of(WriteStatus, orders)[0].status["phase"] == "Running"
+    assert sorted(node.uids()) == ["u1", "u2"]
+
+
+def test_an_adopted_crash_loop_goes_on_where_it_was() -> None:
+    node = agent()
+    orders = node.begin([pod("u1")], [told(ended(1, attempt=3))], at(0))
+    assert of(WakeAt, orders)[0].steady == 40 and not of(StartContainer, orders)

@@ -1,0 +1,76 @@
+"""Doors that tests share: one with agents behind it, for kubectl and the official client."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine.api.live import Live, live
+
+_CONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{{name: here, cluster: {{server: "{url}"}}}}]
+contexts: [{{name: here, context: {{cluster: here, user: me}}}}]
+users: [{{name: me, user: {{}}}}]
+current-context: here
+"""
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[Live]:
+    with live(agents=True) as door:
+        yield door
+
+
+class Kubectl:
+    """The command, against one API."""
+
+    def __init__(self, program: str, home: Path, url: str) -> None:
+        self._program = program
+        self._environment = {"HOME": str(home), "KUBECONFIG": str(home / "config"), "PATH": "/usr/bin:/bin"}
+        (home / "config").write_text(_CONFIG.format(url=url))
+
+    def __call__(self, *arguments: str, text: str = "", fails: bool = False, timeout: float = 30) -> str:
+        done = subprocess.run(
+            [self._program, *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=self._environment,
+            check=False,
+        )
+        told = done.stdout + done.stderr
+        assert (done.returncode != 0) == fails, told
+        return told
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """A command that goes on."""
+        return subprocess.Popen(
+            [self._program, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self._environment,
+        )
+
+
+def _programs() -> list[str]:
+    """`kubectl` of the path, and the ones that PROREUS_KUBECTL names, with colons between."""
+    told = os.environ.get("PROREUS_KUBECTL", "").split(":")
+    return [one for one in dict.fromkeys([*told, shutil.which("kubectl") or ""]) if one]
+
+
+@pytest.fixture(scope="package", params=_programs() or [""], ids=lambda one: one or "none")
+def kubectl(
+    request: pytest.FixtureRequest, cluster: Live, tmp_path_factory: pytest.TempPathFactory
+) -> Kubectl:
+    if not request.param:
+        pytest.skip("there is no kubectl: install Debian's kubernetes-client, or name one by PROREUS_KUBECTL")
+    return Kubectl(request.param, tmp_path_factory.mktemp("kubectl"), cluster.url)

@@ -1,0 +1,146 @@
+"""A small cluster behind its API, in a thread: two simulated nodes, task agents, and a simple binder."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import httpx
+
+from proreus.engine.agents.garbage.host import FOLLOWED as SWEPT
+from proreus.engine.agents.garbage.host import Housekeeping
+from proreus.engine.agents.resource.heartbeats import Housed
+from proreus.engine.agents.resource.host import ResourceHost
+from proreus.engine.agents.resource.nodes import NodeSpec
+from proreus.engine.agents.shared import SharedInformer
+from proreus.engine.agents.task.host import FOLLOWED, TaskHost
+from proreus.engine.api.application import Surroundings, create_app
+from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.server import ApiServer
+from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.kinds import NODE, POD
+from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.protocol import Capacity
+from proreus.engine.runtimes.simulated.draws import Habits
+from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
+from proreus.engine.runtimes.timers import LoopTimers
+from proreus.engine.store.memory import MemoryStore
+
+_NODES = ("node-1", "node-2")
+_AMOUNTS = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+_QUICK = Habits(start_latency=0.02, stop_latency=0.02, duration=0.05, start_spread=0.0, duration_spread=0.0)
+
+
+@dataclass
+class Live:
+    """A door that is open."""
+
+    port: int
+    registry: Registry
+    loop: asyncio.AbstractEventLoop
+    options: ApiOptions
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self, **headers: str) -> httpx.Client:
+        """Talks to it."""
+        return httpx.Client(base_url=self.url, headers=headers, timeout=10.0)
+
+
+@contextmanager
+def live(options: ApiOptions | None = None, *, agents: bool = False) -> Iterator[Live]:
+    """An API over a store in memory; with agents, pods run."""
+    told = options or ApiOptions()
+    started: list[Live] = []
+    ready, failures = threading.Event(), list[BaseException]()
+    ending: list[asyncio.Event] = []
+
+    async def main() -> None:
+        registry = Registry(MemoryStore())
+        await registry.prepare()
+        ending.append(asyncio.Event())
+        tasks, host = _agents(registry) if agents else ([], None)
+        server = ApiServer(create_app(registry, told, Surroundings(logs=host, commands=host)), told)
+        await server.start()
+        started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
+        ready.set()
+        await ending[0].wait()
+        await server.stop()
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def run() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # noqa: BLE001 - told to the test
+            failures.append(error)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=run, name="api under test")
+    thread.start()
+    try:
+        assert ready.wait(20)
+        if failures:
+            raise failures[0]
+        yield started[0]
+    finally:
+        if started:
+            started[0].loop.call_soon_threadsafe(ending[0].set)
+        thread.join(20)
+    assert not failures, failures
+
+
+def _agents(registry: Registry) -> tuple[list[asyncio.Task[None]], ResourceHost]:
+    timers = LoopTimers()
+    informers = {kind: SharedInformer(registry, kind) for kind in {*FOLLOWED, *SWEPT, NODE, POD}}
+    capacity = Capacity(_AMOUNTS, _AMOUNTS)
+    housed = [
+        Housed(NodeSpec(name, f"10.0.0.{place}"), SimulatedRuntime(capacity, timers, _QUICK))
+        for place, name in enumerate(_NODES, start=1)
+    ]
+    host = ResourceHost(registry, timers, housed, informers)
+    task_host = TaskHost(registry, timers, informers)
+    housekeeping = Housekeeping(registry, timers, informers)
+    binder = _Binder(registry, informers[POD], informers[NODE])
+    runs = [*(one.run() for one in informers.values())]
+    runs += [host.run(), task_host.run(), housekeeping.run(), binder.run()]
+    return [asyncio.ensure_future(one) for one in runs], host
+
+
+class _Binder:
+    """Binds every pod to the next node that takes pods."""
+
+    def __init__(self, registry: Registry, pods: SharedInformer, nodes: SharedInformer) -> None:
+        self._registry, self._pods, self._nodes = registry, pods, nodes
+        self._turn = 0
+
+    async def run(self) -> None:
+        """Again and again."""
+        while True:
+            await asyncio.sleep(0.02)
+            for pod in tuple(self._pods.objects.values()):
+                await self._bind(pod["metadata"]["namespace"], pod["metadata"]["name"], pod)
+
+    async def _bind(self, namespace: str, name: str, pod: dict[str, object]) -> None:
+        spec = pod["spec"]
+        assert isinstance(spec, dict)
+        open_nodes = sorted(
+            node["metadata"]["name"]
+            for node in self._nodes.objects.values()
+            if not node.get("spec", {}).get("unschedulable")
+        )
+        if spec.get("nodeName") or spec.get("schedulerName") == "nobody" or not open_nodes:
+            return
+        self._turn += 1
+        with suppress(Refused):
+            await self._registry.bind(namespace, name, open_nodes[self._turn % len(open_nodes)])

@@ -1,0 +1,279 @@
+"""kubectl, unchanged, against the API: a test for each of its verbs. Pods run on simulated nodes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.engine.api.conftest import Kubectl
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def name() -> str:
+    """Of this test's own objects."""
+    return f"t{next(_numbers)}"
+
+
+def _pod(name: str, **spec: object) -> str:
+    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {"containers": [container], **spec},
+        }
+    )
+
+
+def _deployment(name: str, image: str = "nginx:1", replicas: int = 2) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [{"name": "c", "image": image}]},
+                },
+            },
+        }
+    )
+
+
+@pytest.fixture
+def pod(kubectl: Kubectl, name: str) -> Iterator[str]:
+    """A pod that runs."""
+    kubectl("apply", "-f", "-", text=_pod(name))
+    kubectl("wait", "pod", name, "--for=condition=Ready", "--timeout=20s")
+    yield name
+    kubectl("delete", "pod", name, "--ignore-not-found", "--grace-period=0", "--force", "--wait=false")
+
+
+@pytest.fixture
+def deployment(kubectl: Kubectl, name: str) -> Iterator[str]:
+    """A Deployment that is rolled out."""
+    kubectl("apply", "-f", "-", text=_deployment(name))
+    kubectl("rollout", "status", f"deployment/{name}", "--timeout=20s")
+    yield name
+    kubectl("delete", "deployment", name, "--ignore-not-found", "--wait=false")
+
+
+def test_get_prints_every_form(kubectl: Kubectl, pod: str) -> None:
+    assert kubectl("get", "pod", pod).splitlines()[0].split() == [
+        "NAME",
+        "READY",
+        "STATUS",
+        "RESTARTS",
+        "AGE",
+    ]
+    assert "node-" in kubectl("get", "pod", pod, "-o", "wide")
+    assert json.loads(kubectl("get", "pod", pod, "-o", "json"))["status"]["phase"] == "Running"
+    assert f"name: {pod}" in kubectl("get", "pod", pod, "-o", "yaml")
+    assert kubectl("get", "pod", pod, "-o", "name").strip() == f"pod/{pod}"
+    assert kubectl("get", "pod", pod, "-o", "jsonpath={.status.phase}") == "Running"
+    assert (
+        kubectl("get", "pod", pod, "--no-headers", "-o", "custom-columns=P:.status.phase").strip()
+        == "Running"
+    )
+    assert pod in kubectl("get", "pods", "-A", "-l", f"app={pod}", "--show-labels")
+    assert "No resources found" in kubectl("get", "pods", "-l", "app=none")
+    assert pod in kubectl("get", "pods", "--field-selector", "status.phase=Running", "--chunk-size=1")
+    assert "NotFound" in kubectl("get", "pod", "missing", fails=True)
+    assert "Ready" in kubectl("get", "nodes")
+
+
+def test_get_all_lists_the_category(kubectl: Kubectl, deployment: str) -> None:
+    told = kubectl("get", "all")
+    assert f"deployment.apps/{deployment}" in told
+    assert f"replicaset.apps/{deployment}-" in told
+    assert f"pod/{deployment}-" in told
+
+
+def test_describe_tells_of_pods_nodes_and_deployments(kubectl: Kubectl, deployment: str) -> None:
+    told = kubectl("describe", "pods", "-l", f"app={deployment}")
+    assert "Status:" in told and "Running" in told
+    assert "Allocated resources" in kubectl("describe", "node", "node-1")
+    assert "2 desired | 2 updated | 2 total | 2 available" in kubectl("describe", "deployment", deployment)
+
+
+def test_apply_creates_changes_and_leaves_alone(kubectl: Kubectl, name: str) -> None:
+    assert "created" in kubectl("apply", "-f", "-", text=_deployment(name, replicas=1))
+    assert "unchanged" in kubectl("apply", "-f", "-", text=_deployment(name, replicas=1))
+    assert "configured" in kubectl("apply", "-f", "-", text=_deployment(name, "nginx:2", replicas=1))
+    images = "jsonpath={.spec.template.spec.containers[*].image}"
+    assert kubectl("get", "deployment", name, "-o", images) == "nginx:2"
+    kubectl("delete", "deployment", name)
+
+
+def test_apply_on_the_server_knows_whose_a_field_is(kubectl: Kubectl, name: str) -> None:
+    apply = ("apply", "--server-side", "-f", "-")
+    assert "serverside-applied" in kubectl(*apply, text=_deployment(name, replicas=1))
+    told = kubectl(*apply, "--field-manager=other", text=_deployment(name, replicas=3), fails=True)
+    assert "conflict" in told and ".spec.replicas" in told
+    kubectl(*apply, "--field-manager=other", "--force-conflicts", text=_deployment(name, replicas=3))
+    assert kubectl("get", "deployment", name, "-o", "jsonpath={.spec.replicas}") == "3"
+    kubectl("delete", "deployment", name)
+
+
+def test_a_field_that_is_unknown_is_refused(kubectl: Kubectl, name: str) -> None:
+    told = kubectl("apply", "-f", "-", text=_pod(name, containrs=[]), fails=True)
+    assert "containrs" in told
+    told = kubectl("apply", "-f", "-", text=_pod(name, restartPolicy="Sometimes"), fails=True)
+    assert "restartPolicy" in told
+
+
+def test_dry_run_changes_nothing(kubectl: Kubectl, name: str) -> None:
+    kubectl("apply", "--dry-run=server", "-f", "-", text=_pod(name))
+    assert "NotFound" in kubectl("get", "pod", name, fails=True)
+
+
+def test_create_makes_objects_of_every_sort(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", "namespace", name)
+    kubectl("create", "-n", name, "configmap", "c", "--from-literal=a=b")
+    kubectl("create", "-n", name, "secret", "generic", "s", "--from-literal=a=b")
+    kubectl("create", "-n", name, "deployment", "d", "--image=nginx")
+    kubectl("create", "-n", name, "job", "j", "--image=busybox", "--", "true")
+    assert kubectl("get", "-n", name, "secret", "s", "-o", "jsonpath={.data.a}") == "Yg=="
+    kubectl("wait", "-n", name, "job/j", "--for=condition=complete", "--timeout=20s")
+    kubectl("delete", "namespace", name, "--timeout=30s")
+    assert "NotFound" in kubectl("get", "namespace", name, fails=True)
+
+
+def test_scale_changes_the_number(kubectl: Kubectl, deployment: str) -> None:
+    assert "scaled" in kubectl("scale", "deployment", deployment, "--replicas=3")
+    kubectl("rollout", "status", f"deployment/{deployment}", "--timeout=20s")
+    pods = kubectl(
+        "get", "pods", "-l", f"app={deployment}", "-o", "name", "--field-selector=status.phase=Running"
+    )
+    assert len(pods.split()) == 3
+
+
+def test_rollout_goes_on_back_and_pauses(kubectl: Kubectl, deployment: str) -> None:
+    what = f"deployment/{deployment}"
+    image = ("get", what, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+    kubectl("set", "image", what, "c=nginx:2")
+    assert "successfully rolled out" in kubectl("rollout", "status", what, "--timeout=20s")
+    assert "2" in kubectl("rollout", "history", what)
+    kubectl("rollout", "undo", what)
+    kubectl("rollout", "status", what, "--timeout=20s")
+    assert kubectl(*image) == "nginx:1"
+    kubectl("rollout", "pause", what)
+    assert kubectl("get", what, "-o", "jsonpath={.spec.paused}") == "true"
+    kubectl("rollout", "resume", what)
+    kubectl("rollout", "restart", what)
+    kubectl("rollout", "status", what, "--timeout=20s")
+
+
+def test_cordon_and_drain_empty_a_node(kubectl: Kubectl, deployment: str) -> None:
+    try:
+        assert "cordoned" in kubectl("cordon", "node-2")
+        assert "SchedulingDisabled" in kubectl("get", "node", "node-2")
+        told = kubectl("drain", "node-2", "--ignore-daemonsets", "--force", "--timeout=20s")
+        assert "drained" in told or "evicted" in told
+        kubectl("rollout", "status", f"deployment/{deployment}", "--timeout=20s")
+        assert "No resources" in kubectl("get", "pods", "-A", "--field-selector=spec.nodeName=node-2")
+    finally:
+        assert "uncordoned" in kubectl("uncordon", "node-2")
+
+
+def test_delete_waits_until_it_is_gone(kubectl: Kubectl, pod: str) -> None:
+    assert "deleted" in kubectl("delete", "pod", pod, "--timeout=20s")
+    assert "NotFound" in kubectl("get", "pod", pod, fails=True)
+
+
+def test_delete_takes_what_is_owned_along(kubectl: Kubectl, deployment: str) -> None:
+    kubectl("delete", "deployment", deployment, "--cascade=foreground", "--timeout=20s")
+    assert "No resources" in kubectl("get", "replicasets,pods", "-l", f"app={deployment}")
+
+
+def test_wait_for_a_condition_and_for_the_end(kubectl: Kubectl, pod: str) -> None:
+    assert "condition met" in kubectl("wait", "pod", pod, "--for=condition=Ready", "--timeout=5s")
+    waiting = kubectl.start("wait", "pod", pod, "--for=delete", "--timeout=20s")
+    time.sleep(1.0)  # older kubectl do not wait for what has gone already
+    kubectl("delete", "pod", pod, "--wait=false")
+    told, _ = waiting.communicate(timeout=20)
+    assert (waiting.returncode, "condition met" in told) == (0, True), told
+
+
+def test_watch_prints_changes_as_they_come(kubectl: Kubectl, name: str) -> None:
+    watching = kubectl.start("get", "configmaps", "-w", "--output-watch-events", "-l", f"mine={name}")
+    try:
+        assert watching.stdout is not None
+        kubectl("create", "configmap", name, "--from-literal=a=b")
+        kubectl("label", "configmap", name, f"mine={name}")
+        header, added = watching.stdout.readline(), watching.stdout.readline()
+        assert header.split()[:2] == ["EVENT", "NAME"]
+        assert added.split()[:2] == ["ADDED", name]
+        kubectl("delete", "configmap", name)
+        assert watching.stdout.readline().split()[:2] == ["DELETED", name]
+    finally:
+        watching.kill()
+        watching.communicate()
+
+
+def test_label_and_annotate(kubectl: Kubectl, pod: str) -> None:
+    assert "labeled" in kubectl("label", "pod", pod, "colour=red")
+    assert "annotated" in kubectl("annotate", "pod", pod, "note=1")
+    kubectl("label", "pod", pod, "colour=blue", fails=True)
+    kubectl("label", "pod", pod, "colour=blue", "--overwrite")
+    kubectl("label", "pod", pod, "colour-")
+    told = json.loads(kubectl("get", "pod", pod, "-o", "json"))["metadata"]
+    assert told["labels"] == {"app": pod}
+    assert told["annotations"]["note"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("how", "patch"),
+    [
+        ("strategic", {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "new"}]}}}}),
+        ("merge", {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "new"}]}}}}),
+        ("json", [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "new"}]),
+    ],
+)
+def test_patch_of_three_types(kubectl: Kubectl, name: str, how: str, patch: object) -> None:
+    kubectl("apply", "-f", "-", text=_deployment(name, replicas=0))
+    assert "patched" in kubectl("patch", "deployment", name, "--type", how, "-p", json.dumps(patch))
+    image = kubectl("get", "deployment", name, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+    assert image == "new"
+    kubectl("delete", "deployment", name)
+
+
+def test_explain_tells_of_fields(kubectl: Kubectl) -> None:
+    told = kubectl("explain", "deployment.spec.template.spec.containers")
+    assert "image" in told and "The containers, side by side." in told
+    assert "preferredDuringScheduling" in kubectl("explain", "pod.spec.affinity", "--recursive")
+    assert "does not exist" in kubectl("explain", "pod.spec.nothing", fails=True)
+
+
+def test_api_resources_and_versions(kubectl: Kubectl) -> None:
+    told = kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    assert {"pods", "nodes", "deployments.apps", "jobs.batch", "leases.coordination.k8s.io"} <= set(told)
+    assert "policy/v1" in kubectl("api-versions").split()
+
+
+def test_auth_can_i(kubectl: Kubectl) -> None:
+    assert kubectl("auth", "can-i", "create", "deployments").strip() == "yes"
+    assert "*.*" in kubectl("auth", "can-i", "--list")
+
+
+def test_logs_of_a_pod(kubectl: Kubectl, pod: str) -> None:
+    kubectl("logs", pod)
+    assert "not valid" in kubectl("logs", pod, "-c", "other", fails=True)
+
+
+def test_replace_and_edit_conflicts(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", "configmap", name, "--from-literal=a=b")
+    old = json.loads(kubectl("get", "configmap", name, "-o", "json"))
+    kubectl("replace", "-f", "-", text=json.dumps({**old, "data": {"a": "c"}}))
+    assert "Conflict" in kubectl("replace", "-f", "-", text=json.dumps(old), fails=True)
+    kubectl("delete", "configmap", name)
