@@ -11,7 +11,7 @@ from proreus.engine.agents.scheduling.values import Gone, Object, Seen
 
 @cache
 def warm_up_scheduling() -> None:
-    """Once a process: a small life of a cluster of one node: a pod is bound, others wait, evict, and are woken."""
+    """Once a process, a small life of one node: a pod is bound, others wait, evict, and are woken."""
     core = SchedulingCore()
     core.handle(Seen("Node", _node("0")), 0.0)
     low, high, apart = _pod("low"), _pod("high", priority=9), _pod("apart", affinity=_APART)
