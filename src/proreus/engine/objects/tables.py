@@ -1,4 +1,4 @@
-"""`meta.k8s.io/v1 Table`: the columns and cells that `kubectl get` prints, per kind as the API server does."""
+"""`meta.k8s.io/v1 Table`: the columns and cells that `kubectl get` prints, as the API server makes them."""
 
 from __future__ import annotations
 
