@@ -238,6 +238,8 @@ def test_delay_backs_off_and_reject_is_for_good() -> None:
     assert not core.cycle(1000.0)
     see(core, pod("web", "2"), now=1001.0)
     assert isinstance(only(core.cycle(1001.0)), Reject), "it has changed"
+    see(core, choices(default_scheduler="kube"), now=1002.0)
+    assert isinstance(only(core.cycle(1002.0)), Bind), "others are asked"
 
 
 def choices(**data: str) -> Object:

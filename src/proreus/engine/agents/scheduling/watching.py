@@ -250,6 +250,9 @@ class Watching:
         waiting = [known.object for known in self.picture.pods.values() if not known.node]
         for pod in [*waiting, *self._others.values()]:
             self._pod_seen(pod, now)
+        for known in self.picture.pods.values():
+            if not known.node and known.key not in self.queue:  # rejected by whoever decided before
+                self.queue.put(known.key, known.priority, now)
         self._wake_all(now)
 
     def check(self, schedulers: Schedulers) -> None:
