@@ -20,7 +20,7 @@ from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.api.live import live
 
-_EXAMPLES = int(os.environ.get("PROREUS_FUZZ_EXAMPLES", "400"))
+_EXAMPLES = int(os.environ.get("PROREUS_FUZZ", "400"))
 _JSON = st.recursive(
     st.none()
     | st.booleans()
