@@ -123,7 +123,7 @@ async def _together(*running: Any) -> None:
 async def _bind_in_turn(made: Cluster) -> None:
     """Every unbound pod goes to the untainted node with the fewest pods."""
     while True:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.25)
         nodes = made.informers[NODE].objects.values()
         load = {one["metadata"]["name"]: 0 for one in nodes if not one["spec"].get("taints")}
         pods = list(made.informers[POD].objects.values())

@@ -186,7 +186,7 @@ def _counted(budget: dict[str, Any], pods: list[dict[str, Any]], scale: int | No
 
 def test_budgets_are_counted_as_the_disruption_controller_counts() -> None:
     pods = [_pod("a"), _pod("b"), _pod("c", ready=False), _pod("d", owned=False)]
-    cases = [
+    cases: list[tuple[dict[str, Any], tuple[int, ...]]] = [
         ({"minAvailable": 2}, (4, 2, 3, 1)),  # an absolute number: of the pods that there are
         ({"minAvailable": "50%"}, (5, 3, 3, 0)),  # a share: of what their owners ask for, rounded up
         ({"maxUnavailable": 3}, (5, 2, 3, 1)),

@@ -252,7 +252,12 @@ def test_a_job_is_suspended_resumed_and_ended_at_its_deadline() -> None:
 def test_an_indexed_job_completes_each_index_once() -> None:
     async def main() -> None:
         async with cluster() as made:
-            spec = {"completionMode": "Indexed", "completions": 4, "parallelism": 3, "backoffLimit": 50}
+            spec: dict[str, Any] = {
+                "completionMode": "Indexed",
+                "completions": 4,
+                "parallelism": 3,
+                "backoffLimit": 50,
+            }
             await made.registry.create(JOB, job(annotations={"proreus.io/failure-rate": "0.4"}, **spec))
             ended = await job_end(made)
             assert (ended["status"]["succeeded"], ended["status"]["completedIndexes"]) == (4, "0-3")
@@ -277,7 +282,7 @@ def test_pods_of_a_lost_node_are_moved_within_the_stated_time(toleration: float)
             async def moved() -> bool:
                 pods = await live_pods(made)
                 elsewhere = [pod for pod in pods if pod["spec"].get("nodeName") not in (None, "node-2")]
-                return sum(pod["status"]["phase"] == "Running" for pod in elsewhere) == 8
+                return bool(sum(pod["status"]["phase"] == "Running" for pod in elsewhere) == 8)
 
             await made.until(moved, 2000)
             # The grace from the last sign of life (at most 10 s before), the toleration, and a few seconds.
@@ -294,7 +299,7 @@ def test_pods_of_a_lost_node_are_moved_within_the_stated_time(toleration: float)
 
 async def _well(made: Cluster, name: str) -> bool:
     node = await made.registry.get(NODE, "", name)
-    return find_condition(node, "Ready")["status"] == "True" and not node["spec"].get("taints")  # type: ignore[index]
+    return bool(find_condition(node, "Ready")["status"] == "True" and not node["spec"].get("taints"))  # type: ignore[index]
 
 
 async def _none_leaving(made: Cluster) -> bool:

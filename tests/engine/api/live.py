@@ -67,7 +67,7 @@ def live(options: ApiOptions | None = None, *, agents: bool = False) -> Iterator
         await registry.prepare()
         ending.append(asyncio.Event())
         tasks, host = _agents(registry) if agents else ([], None)
-        server = ApiServer(create_app(registry, told, Surroundings(logs=host)), told)
+        server = ApiServer(create_app(registry, told, Surroundings(logs=host, commands=host)), told)
         await server.start()
         started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
         ready.set()
@@ -108,7 +108,7 @@ def _agents(registry: Registry) -> tuple[list[asyncio.Task[None]], ResourceHost]
         Housed(NodeSpec(name, f"10.0.0.{place}"), SimulatedRuntime(capacity, timers, _QUICK))
         for place, name in enumerate(_NODES, start=1)
     ]
-    host = ResourceHost(registry, timers, housed, informers[POD], informers[NODE])
+    host = ResourceHost(registry, timers, housed, informers)
     task_host = TaskHost(registry, timers, informers)
     housekeeping = Housekeeping(registry, timers, informers)
     binder = _Binder(registry, informers[POD], informers[NODE])

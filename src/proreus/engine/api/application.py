@@ -76,7 +76,7 @@ def create_app(
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
         yield
         await watches.stop()
-        await overview.stop()
+        await plain.stop()
         if audit is not None:
             audit.close()
 

@@ -157,9 +157,7 @@ class Asked:
         """Who is said to have set the fields: as the request says, or what the client calls itself."""
         stated = self.query.get("fieldManager", "")
         if len(stated) > _LONGEST_MANAGER or not stated.isprintable():
-            raise BadRequest(
-                f"fieldManager: it has at most {_LONGEST_MANAGER} characters, all printable"
-            )
+            raise BadRequest(f"fieldManager: it has at most {_LONGEST_MANAGER} characters, all printable")
         return stated or self.agent.decode("latin-1").partition("/")[0][:_LONGEST_MANAGER] or "unknown"
 
     @property

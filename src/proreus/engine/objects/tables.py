@@ -1,4 +1,4 @@
-"""`meta.k8s.io/v1 Table`: the columns and cells that `kubectl get` prints, per kind as the API server does."""
+"""`meta.k8s.io/v1 Table`: the columns and cells that `kubectl get` prints, as the API server makes them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def table(
 ) -> dict[str, Any]:
     """The objects as a table; the list's own metadata is the caller's to add."""
     layout = _LAYOUTS.get(kind, _PLAIN)
-    rows = [
-        {"cells": layout.cells(obj, now), "object": _included(obj, include)} for obj in objects
-    ]
+    rows = [{"cells": layout.cells(obj, now), "object": _included(obj, include)} for obj in objects]
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

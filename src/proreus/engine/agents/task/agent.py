@@ -41,6 +41,8 @@ class TaskAgent:
     """Why the last attempt at making something was refused."""
     refusals: int = 0
     """How many attempts in a row were."""
+    not_before: float = 0.0
+    """It need not look again before this moment of the steady clock."""
     must_see: dict[Kind, int] = field(default_factory=dict)
     """The revision of its own last write, by kind: it looks only at what is as new."""
 

@@ -4,7 +4,10 @@ the agents say, the instructions of all of them in one go."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
+import logging
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,8 +34,12 @@ from proreus.engine.runtimes.timers import Timers
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, JOB)
 FOLLOWED = (*WORKLOADS, POD)
 _Key = tuple[Kind, str, str]
+_PODS_A_SECOND, _LONGEST_REST = 20_000, 0.5
+"""After a look at many pods an agent rests, so that looking takes a small share of the time."""
 _SHORTEST_WAIT = 0.01
 """Seconds; moments that are written down in whole seconds would else be waited for again and again."""
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
+_log = logging.getLogger(__name__)
 _BY_NAME = {kind.kind: kind for kind in WORKLOADS}
 
 
@@ -45,6 +52,7 @@ class TaskHost:
         self._agents: dict[_Key, TaskAgent] = {}
         self._dirty: dict[_Key, None] = {}
         self._later: list[tuple[float, int, _Key]] = []
+        self._due: dict[_Key, float] = {}
         self._count = 0
         self._anew: list[Object] = []
         self._pods, self._sets = OwnedIndex(), OwnedIndex()
@@ -64,19 +72,22 @@ class TaskHost:
     async def _wait(self) -> None:
         """Until something changes, or a moment comes that an agent waits for."""
         patience = self._later[0][0] - self._timers.steady() if self._later else None
-        try:
+        with contextlib.suppress(TimeoutError):  # then the moment has come
             async with asyncio.timeout(None if patience is None else max(0.0, patience)):
                 await self._something.wait()
-        except TimeoutError:
-            now = self._timers.steady()
-            while self._later and self._later[0][0] <= now:
-                self._dirty[heapq.heappop(self._later)[2]] = None
         self._something.clear()
+        now = self._timers.steady()
+        while self._later and self._later[0][0] <= now:
+            when, _, key = heapq.heappop(self._later)
+            if self._due.get(key) == when:  # else it has looked since
+                del self._due[key]
+                self._dirty[key] = None
 
     async def _round(self) -> None:
         """Everyone whose workload changed looks once; what they say is done together."""
         revisions = {kind: self._informers[kind].revision for kind in FOLLOWED}
         plans: list[tuple[_Key, Object, Plan]] = []
+        now = self._timers.steady()
         waiting: dict[_Key, None] = {}
         for key in self._dirty:
             kind, namespace, name = key
@@ -88,9 +99,16 @@ class TaskHost:
             if not agent.can_see(revisions):
                 waiting[key] = None  # the change that it has made itself will wake it
                 continue
-            plans.append(
-                (key, workload, agent.look(workload, self._around(kind, workload), self._timers.wall()))
-            )
+            if agent.not_before > now:
+                self._look_at(key, agent.not_before)
+                continue
+            around = self._around(kind, workload)
+            agent.not_before = now + min(_LONGEST_REST, len(around.pods) / _PODS_A_SECOND)
+            try:
+                plans.append((key, workload, agent.look(workload, around, self._timers.wall())))
+            except _UNREADABLE:
+                # One workload that should never have been stored must not stop all the others.
+                _log.exception("%s %s/%s cannot be worked on", kind.kind, namespace, name)
         self._dirty = waiting
         lost, self._anew = self._anew, []
         both = [one for _, _, plan in plans for one in plan.instructions]
@@ -110,9 +128,13 @@ class TaskHost:
         agent = self._agents[key]
         pauses = [one for one in (plan.again_in, agent.pause) if one is not None]
         if pauses:
+            self._look_at(key, self._timers.steady() + max(_SHORTEST_WAIT, min(pauses)))
+
+    def _look_at(self, key: _Key, when: float) -> None:
+        if when < self._due.get(key, math.inf):
+            self._due[key] = when
             self._count += 1
-            wait = max(_SHORTEST_WAIT, min(pauses))
-            heapq.heappush(self._later, (self._timers.steady() + wait, self._count, key))
+            heapq.heappush(self._later, (when, self._count, key))
 
     def _around(self, kind: Kind, workload: Object) -> Surroundings:
         uid, namespace = uid_of(workload), namespace_of(workload)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from proreus.engine.agents.conditions import find_condition
+from proreus.engine.agents.conditions import find_condition, holds
 from proreus.engine.agents.instructions import Instruction, Update
 from proreus.engine.agents.metadata import (
     Object,
@@ -94,10 +94,10 @@ def ready_since(pod: Mapping[str, Any]) -> float | None:
 
 def seconds_to_available(pod: Mapping[str, Any], min_ready: float, now: float) -> float | None:
     """How long until it has served long enough to be relied on: 0 now, None as long as it does not serve."""
+    if not min_ready:
+        return 0.0 if holds(pod, "Ready") else None
     since = ready_since(pod)
-    if since is None:
-        return None
-    return max(0.0, since + min_ready - now) if min_ready else 0.0
+    return None if since is None else max(0.0, since + min_ready - now)
 
 
 def first_to_go(pods: Sequence[Object]) -> list[Object]:

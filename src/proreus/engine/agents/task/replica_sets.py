@@ -13,7 +13,6 @@ from proreus.engine.agents.task.pods import (
     claim,
     first_to_go,
     pod_from,
-    ready_since,
     seconds_to_available,
 )
 from proreus.engine.objects.kinds import POD, REPLICA_SET
@@ -42,7 +41,7 @@ def reconcile_replica_set(replica_set: Object, pods: Iterable[Object], now: floa
                 instructions.append(Note(REPLICA_SET, replica_set, "Normal", "SuccessfulDelete", told))
     min_ready = float(spec.get("minReadySeconds") or 0)
     waits = [seconds_to_available(pod, min_ready, now) for pod in living]
-    status = _status(replica_set, living, sum(wait == 0 for wait in waits))
+    status = _status(replica_set, living, waits)
     conditions = _conditions(replica_set, failure if missing > 0 else "", now)
     if conditions:
         status["conditions"] = conditions
@@ -57,12 +56,12 @@ def replicas_of(obj: Object) -> int:
     return 1 if stated is None else int(stated)
 
 
-def _status(replica_set: Object, living: list[Object], available: int) -> dict[str, Any]:
+def _status(replica_set: Object, living: list[Object], waits: list[float | None]) -> dict[str, Any]:
     labels = (replica_set["spec"]["template"].get("metadata") or {}).get("labels") or {}
     told = {
         "fullyLabeledReplicas": sum(labels.items() <= labels_of(pod).items() for pod in living),
-        "readyReplicas": sum(ready_since(pod) is not None for pod in living),
-        "availableReplicas": available,
+        "readyReplicas": sum(wait is not None for wait in waits),
+        "availableReplicas": sum(wait == 0 for wait in waits),
     }
     return {
         "replicas": len(living),

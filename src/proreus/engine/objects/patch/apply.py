@@ -17,12 +17,13 @@ from proreus.engine.objects.patch.owned import (
     Leaves,
     Path,
     as_fields,
+    atomic,
     elements,
     inner_field,
+    is_key,
     leaves,
     paths_of,
     shown,
-    whole,
 )
 from proreus.engine.objects.times import timestamp
 
@@ -67,8 +68,8 @@ def applied(kind: Kind, live: _Map | None, stated: _Map, writer: Writer) -> _Map
     others = [one for one in owners if one is not mine]
     _settle_conflicts(leaves(kind, live, writer.subresource), asked, others, writer)
     merged = _merged(Type(kind.kind), live, _mergeable(stated))
-    for path in sorted((mine.paths if mine else set()) - set(asked), reverse=True):
-        if not any(_holds(owner.paths, path) for owner in others):
+    for path in sorted((mine.paths if mine else set()) - set(asked)):  # an element before its fields
+        if not is_key(path) and not any(_holds(owner.paths, path) for owner in others):
             merged = _without(Type(kind.kind), merged, path)
     if mine is None or mine.paths != set(asked):
         mine = _Owner(_entry(kind, writer, "Apply", set(asked)), set(asked))
@@ -165,12 +166,7 @@ def _merged(type_: Type, live: _Map, stated: _Map) -> _Map:
     result = dict(live)
     for key, value in stated.items():
         field, present = inner_field(type_, key), result.get(key)
-        if (
-            present is None
-            or type(present) is not type(value)
-            or whole(field, value)
-            or whole(field, present)
-        ):
+        if present is None or type(present) is not type(value) or atomic(field, value):
             result[key] = value
         elif isinstance(value, dict):
             result[key] = _merged(field.type, present, value)

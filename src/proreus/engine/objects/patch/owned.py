@@ -77,7 +77,12 @@ def _collect(field: Field, value: Any, path: Path, found: Leaves) -> None:
 
 def whole(field: Field, value: Any) -> bool:
     """Whether it is owned as one: a scalar, something empty, or what the table calls atomic."""
-    if not value or field.map == "atomic":
+    return not value or atomic(field, value)
+
+
+def atomic(field: Field, value: Any) -> bool:
+    """Whether it is replaced as one: a scalar, or what the table calls atomic."""
+    if field.map == "atomic":
         return True
     if isinstance(value, dict):
         definition = definitions().get(field.type.definition) if field.type.definition else None
@@ -100,6 +105,11 @@ def elements(field: Field, value: list[Any]) -> Iterator[tuple[str, Any]]:
             )
         stated = {key: keys[key] for key in sorted(keys) if keys[key] is not None}
         yield "k:" + msgspec.json.encode(stated).decode(), one
+
+
+def is_key(path: Path) -> bool:
+    """Whether it is a field by which its element is known: it goes with the element only."""
+    return len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in msgspec.json.decode(path[-2][2:])
 
 
 def inner_field(type_: Type, key: str) -> Field:

@@ -1,0 +1,232 @@
+"""Who may do what, and what hostile clients get."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from proreus.engine.api.audit import AuditLog
+from proreus.engine.api.identities import Role, read_tokens
+from proreus.engine.api.options import ApiLimits, ApiOptions
+from proreus.engine.api.roles import Action, allowed
+from proreus.model.errors import InputError, UsageError
+from tests.engine.api.live import Live, live
+
+_TOKENS = {role: f"{role.value}-0123456789abcdef" for role in Role}
+_POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def _token_file(folder: Path, text: str | None = None) -> Path:
+    path = folder / "tokens"
+    path.write_text(
+        text or "".join(f"{token},{role.value}-1,{role.value}\n" for role, token in _TOKENS.items())
+    )
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    folder = tmp_path_factory.mktemp("guarded")
+    limits = ApiLimits(body_seconds=0.5, idle_seconds=1.0, write_seconds=1.0, per_client=64)
+    options = ApiOptions(tokens=read_tokens(_token_file(folder)), audit=folder / "audit.jsonl", limits=limits)
+    with live(options) as door:
+        yield door
+
+
+def _as(door: Live, role: Role) -> httpx.Client:
+    return door.client(authorization=f"Bearer {_TOKENS[role]}")
+
+
+def test_beyond_this_machine_tokens_are_needed() -> None:
+    with pytest.raises(UsageError, match="--token-file"):
+        ApiOptions(host="0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("short,me,admin\n", "16 to 1024"),
+        ("0123456789abcdef,me,king\n", "none of admin, agent, viewer"),
+        ("0123456789abcdef,me\n", "token,name,role"),
+        ("0123456789abcdef,me,admin\n0123456789abcdef,you,admin\n", "twice"),
+        ("# nobody\n", "no token"),
+    ],
+)
+def test_a_bad_token_file_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        read_tokens(_token_file(tmp_path, text))
+
+
+def test_a_token_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    path = _token_file(tmp_path)
+    path.chmod(0o640)
+    with pytest.raises(InputError, match="chmod 600"):
+        read_tokens(path)
+
+
+def test_nobody_without_a_token_gets_further_than_health(guarded: Live) -> None:
+    with guarded.client() as client:
+        assert client.get("/healthz").text == "ok"
+        for method, path in (("GET", "/api"), ("GET", "/v1/metrics"), ("GET", "/openapi/v2"), ("GET", "/x")):
+            answer = client.request(method, path)
+            assert (answer.status_code, answer.json()["reason"]) == (401, "Unauthorized")
+        assert client.post("/api/v1/namespaces/default/pods", json=_POD).status_code == 401
+
+
+def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(guarded: Live) -> None:
+    with guarded.client(authorization="Bearer wrong-0123456789abcdef") as client:
+        assert 429 in [client.get("/api").status_code for _ in range(40)]
+    with _as(guarded, Role.VIEWER) as client:
+        assert client.get("/api").status_code == 200
+
+
+def test_a_viewer_reads_all_but_secrets_and_changes_nothing(guarded: Live) -> None:
+    with _as(guarded, Role.VIEWER) as client:
+        assert client.get("/api/v1/pods").status_code == 200
+        for path in ("/api/v1/secrets", "/api/v1/namespaces/default/secrets/x", "/api/v1/secrets?watch=1"):
+            assert client.get(path).status_code == 403
+        told = client.post("/api/v1/namespaces/default/pods", json=_POD).json()
+        assert "cannot create resource" in told["message"]
+        assert client.delete("/api/v1/namespaces/default/pods").status_code == 403
+        assert client.put("/v1/schedulers/x", json={"policy": "kube"}).status_code == 403
+        review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "secrets"}}}
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        assert client.post(path, json=review).json()["status"]["allowed"] is False
+
+
+def test_an_agent_may_what_agents_need(guarded: Live) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    with _as(guarded, Role.AGENT) as client:
+        assert client.post(pods, json=_POD).status_code == 201
+        target = {"target": {"kind": "Node", "name": "n"}}
+        assert client.post(f"{pods}/p/binding", json=target).status_code == 201
+        assert client.get("/api/v1/secrets").status_code == 403
+        assert client.post("/api/v1/namespaces", json={"metadata": {"name": "x"}}).status_code == 403
+        body = {"metadata": {"name": "proreus-schedulers"}}
+        assert client.post("/api/v1/namespaces/kube-system/configmaps", json=body).status_code == 403
+    with _as(guarded, Role.ADMIN) as client:
+        assert client.delete(f"{pods}/p?gracePeriodSeconds=0").status_code == 200
+
+
+@pytest.mark.parametrize("verb", ["create", "update", "patch", "delete", "deletecollection"])
+@pytest.mark.parametrize("resource", ["secrets", "namespaces", "configmaps", "services"])
+def test_no_agent_changes_what_admins_keep(verb: str, resource: str) -> None:
+    assert not allowed(Role.AGENT, Action(verb, resource))
+    assert allowed(Role.ADMIN, Action(verb, resource))
+
+
+def test_pages_of_other_sites_and_other_names_are_refused(guarded: Live) -> None:
+    with _as(guarded, Role.ADMIN) as client:
+        assert client.get("/api", headers={"host": "evil.example"}).status_code == 403
+        assert client.get("/api", headers={"origin": "http://evil.example"}).status_code == 403
+        assert client.get("/api", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+        own = f"http://127.0.0.1:{guarded.port}"
+        assert client.get("/api", headers={"origin": own}).status_code == 200
+        page = {"user-agent": "Mozilla/5.0"}
+        plain = client.post("/api/v1/namespaces/default/pods", content=b"{}", headers=page)
+        assert plain.status_code == 415
+
+
+def test_bodies_are_bounded_in_size_depth_and_time(guarded: Live) -> None:
+    pods = "/api/v1/namespaces/default/pods"
+    with _as(guarded, Role.ADMIN) as client:
+        typed = {"content-type": "application/json"}
+        large = b'{"a":"' + b"x" * (3 * 1024 * 1024) + b'"}'
+        assert client.post(pods, content=large, headers=typed).status_code == 413
+        for deep in (b'{"a":' * 100 + b"1" + b"}" * 100, b"[" * 100_000, b'{"a":' * 2000):
+            assert client.post(pods, content=deep, headers=typed).status_code == 400
+        bomb = b"a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
+        path = f"{pods}/p?fieldManager=m"
+        answer = client.patch(path, content=bomb, headers={"content-type": "application/apply-patch+yaml"})
+        assert answer.status_code == 400
+    head = _head("POST", pods, "content-type: application/json", "content-length: 100")
+    told, seconds = _raw(guarded, head + b'{"a"')
+    assert b"408" in told.splitlines()[0]
+    assert seconds < 5
+
+
+def _head(method: str, path: str, *headers: str) -> bytes:
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "host: localhost",
+        f"authorization: Bearer {_TOKENS[Role.ADMIN]}",
+        *headers,
+    ]
+    return "\r\n".join((*lines, "", "")).encode()
+
+
+def _raw(door: Live, *pieces: bytes) -> tuple[bytes, float]:
+    """What comes back until the server closes, and how long that took."""
+    began, heard = time.monotonic(), b""
+    with socket.create_connection(("127.0.0.1", door.port), timeout=15) as connection:
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+            while piece := connection.recv(65536):
+                heard += piece
+        except ConnectionError:
+            pass
+    return heard, time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: "],
+        [b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", b"\r\n"],
+        [b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n" + b"x: y\r\n" * 200 + b"\r\n"],
+        [b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 200_000],
+        [
+            b"GET /healthz HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
+            b"x: y\r\n" * 50_000,
+        ],
+        [b"\x00\x01\x02 nonsense\r\n\r\n"],
+    ],
+    ids=["half a head", "a line too many", "many headers", "a long head", "trailers", "no HTTP"],
+)
+def test_connections_that_dawdle_or_flood_are_closed(guarded: Live, pieces: list[bytes]) -> None:
+    _, seconds = _raw(guarded, *pieces)
+    assert seconds < 8
+
+
+def test_answers_that_nobody_takes_end_the_connection(guarded: Live) -> None:
+    ask = _head("GET", "/openapi/v2")
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=20) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with pytest.raises(ConnectionError):
+            for _ in range(200):
+                connection.sendall(ask)
+                time.sleep(0.05)
+    with _as(guarded, Role.ADMIN) as client:
+        assert client.get("/healthz").status_code == 200
+
+
+def test_what_was_changed_and_refused_is_written_down(guarded: Live) -> None:
+    with _as(guarded, Role.ADMIN) as client:
+        client.post("/api/v1/namespaces/default/configmaps", json={"metadata": {"name": "noted"}})
+    with guarded.client() as client:
+        client.get("/api/v1/pods")
+    assert guarded.options.audit is not None
+    assert guarded.options.audit.stat().st_mode & 0o077 == 0
+    entries = [json.loads(line) for line in guarded.options.audit.read_text().splitlines()]
+    mine = [one for one in entries if one["path"].endswith("/configmaps")][-1]
+    assert (mine["user"], mine["role"], mine["verb"], mine["status"]) == ("admin-1", "admin", "create", 201)
+    assert any(one["status"] in (401, 429) for one in entries)
+    assert not any(token in guarded.options.audit.read_text() for token in _TOKENS.values())
+
+
+def test_the_audit_log_turns_over(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit", most_bytes=1000, files=2)
+    for number in range(100):
+        log.write({"number": number}, 0.0)
+    log.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit", "audit.1", "audit.2"]
+    assert all(path.stat().st_size <= 1000 for path in tmp_path.iterdir())
+    assert json.loads((tmp_path / "audit").read_text().splitlines()[-1])["number"] == 99

@@ -1,0 +1,116 @@
+"""Label and field selectors: what they choose, and what cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proreus.engine.objects.errors import BadRequest
+from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, NODE, POD
+from proreus.engine.objects.selectors import (
+    parse_field_selector,
+    parse_label_selector,
+    selection,
+    selector_of,
+)
+from proreus.engine.objects.table_cells import selector_text
+from tests.engine.objects.worlds import pod
+
+LABELS = {"app": "web", "tier": "front", "size": "5", "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        ("", True),
+        ("app=web", True),
+        ("app==web,tier=front", True),
+        ("app=web,tier=back", False),
+        ("app!=web", False),
+        ("missing!=web", True),
+        ("app in (web, other)", True),
+        ("app notin (web)", False),
+        ("missing notin (a)", True),
+        ("app", True),
+        ("!app", False),
+        ("!missing", True),
+        ("size>4", True),
+        ("size<5", False),
+        ("empty=", True),
+        ("app in (web),!missing , tier", True),
+        ("example.com/app=web", False),
+    ],
+)
+def test_labels(text: str, chosen: bool) -> None:
+    assert parse_label_selector(text).matches(LABELS) is chosen
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["=", "app=web,", "app in", "app in (", "app in web", "a b", "-a", "app=b c", "app>x", ",", "app=@", "!"],
+)
+def test_what_is_no_label_selector(text: str) -> None:
+    with pytest.raises(BadRequest, match="unable to parse requirement"):
+        parse_label_selector(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "chosen"),
+    [
+        ("metadata.name=web", True),
+        ("metadata.name!=web", False),
+        ("spec.nodeName=", True),
+        ("spec.nodeName!=", False),
+        ("metadata.namespace=default,metadata.name==web", True),
+        ("spec.hostNetwork=false", True),
+    ],
+)
+def test_fields_of_a_pod(fields: str, chosen: bool) -> None:
+    assert selection(POD, "", fields).matches(pod()) is chosen
+
+
+def test_fields_of_other_kinds() -> None:
+    node = {"metadata": {"name": "a"}, "spec": {"unschedulable": True}}
+    assert selection(NODE, "", "spec.unschedulable=true").matches(node)
+    event = {"metadata": {"name": "a"}, "involvedObject": {"kind": "Pod", "name": "web"}, "type": "Normal"}
+    assert selection(EVENT, "", "involvedObject.name=web,type!=Warning").matches(event)
+    assert selection(POD, "app=web", "metadata.name=web").exactly("metadata.name") == "web"
+    with pytest.raises(BadRequest, match=r"field label not supported: spec\.nodeName"):
+        selection(CONFIG_MAP, "", "spec.nodeName=a")
+
+
+@pytest.mark.parametrize("text", ["a", "a>b", "metadata.name"])
+def test_what_is_no_field_selector(text: str) -> None:
+    with pytest.raises(BadRequest, match="can't understand"):
+        parse_field_selector(text)
+
+
+def test_a_value_with_a_comma_is_escaped() -> None:
+    (one,) = parse_field_selector(r"metadata.name=a\,b\=c")
+    assert one.value == "a,b=c"
+
+
+NAMES = st.sampled_from(["app", "tier", "zone"])
+VALUES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True)
+EXPRESSIONS = st.one_of(
+    st.builds(
+        lambda key, op, values: {"key": key, "operator": op, "values": values},
+        NAMES,
+        st.sampled_from(["In", "NotIn"]),
+        VALUES,
+    ),
+    st.builds(
+        lambda key, op: {"key": key, "operator": op}, NAMES, st.sampled_from(["Exists", "DoesNotExist"])
+    ),
+)
+
+
+@given(st.lists(EXPRESSIONS, max_size=3), st.dictionaries(NAMES, st.sampled_from("abc")))
+def test_a_selector_written_as_a_query_chooses_the_same(expressions: Any, labels: dict[str, str]) -> None:
+    stated = {"matchExpressions": expressions}
+    text = selector_text(stated)
+    query = parse_label_selector("" if text == "<none>" else text)
+    assert query.matches(labels) is selector_of(stated).matches(labels)
