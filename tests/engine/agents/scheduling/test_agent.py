@@ -353,3 +353,21 @@ def test_an_informer_lists_again_where_the_history_is_gone() -> None:
         await asyncio.wait([task])
 
     asyncio.run(play())
+
+
+def test_an_informer_ends_when_told_to_also_amid_a_resync() -> None:
+    async def play() -> None:
+        registry = await a_registry(node("one"))
+        informer = Informer(registry, POD, lambda told: None)
+        task = asyncio.create_task(informer.run())
+        await informer.synced.wait()
+        await asyncio.sleep(0.01)
+        again = asyncio.create_task(informer.resync())
+        await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=2.0)
+        assert done and task.cancelled()
+        again.cancel()
+        await asyncio.wait([again])
+
+    asyncio.run(play())

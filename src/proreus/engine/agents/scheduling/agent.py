@@ -96,13 +96,17 @@ class SchedulingAgent:
         """Follow, stand for election, and decide while leading, until cancelled."""
         await asyncio.to_thread(warm_up_scheduling)
         await asyncio.to_thread(self.core.decider, self._options.scheduling.default)
-        async with asyncio.TaskGroup() as group:
-            for informer in self._informers:
-                group.create_task(informer.run())
-            for informer in self._informers:
-                await informer.synced.wait()
-            group.create_task(self.leader.run())
-            group.create_task(self._work())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for informer in self._informers:
+                    group.create_task(informer.run())
+                for informer in self._informers:
+                    await informer.synced.wait()
+                group.create_task(self.leader.run())
+                group.create_task(self._work())
+        finally:
+            for task in self._under_way:
+                task.cancel()
 
     async def resign(self) -> None:
         """Let another lead at once."""
