@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,10 @@ from tests.cli.cluster.conftest import WEB
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
 
 Ask = Callable[..., Ended]
-POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\nspec: {containers: [{name: c, image: i, resources: RES}]}\n"
+POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\n"
+    "spec: {containers: [{name: c, image: i, resources: RES}]}\n"
+)
 
 
 def running(ask: Ask) -> list[str]:
@@ -181,8 +185,6 @@ def test_delete_by_label_and_all(ask: Ask, tmp_path: Path) -> None:
 
 
 def test_watch_goes_on_with_what_changes(cluster: Cluster, ask: Ask, namespace: str, tmp_path: Path) -> None:
-    import subprocess
-
     words = ("get", "pods", "-w", "-n", namespace, *cluster.where)
     watching = subprocess.Popen(
         command(*words), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -219,7 +221,7 @@ def test_an_api_that_is_not_there(proreus: Proreus) -> None:
 def test_a_narrow_terminal_cuts_no_name(ask: Ask, width: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", width)
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich: this is a terminal
-    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("TERM", "xterm")
     shown = ask("get", "nodes", "-o", "wide").out
     assert max(map(len, shown.splitlines())) <= int(width)
     assert "node-1" in shown and "…" not in shown
