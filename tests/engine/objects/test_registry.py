@@ -267,3 +267,14 @@ def test_a_dry_run_tells_and_changes_nothing() -> None:
         assert await registry.get(POD, "default", "web") == made
 
     with_registry(scenario)
+
+
+def test_namespaces_that_are_not_there_leave_nothing_behind() -> None:
+    async def scenario(registry: Registry) -> None:
+        for place in range(50):
+            with pytest.raises(NotFound):
+                await registry.create(POD, pod(namespace=f"none-{place}"))
+        await registry.create(POD, pod())
+        assert list(registry._admission._read_at) == [NAMESPACE.key("", "default")]
+
+    with_registry(scenario)
