@@ -67,7 +67,7 @@ def live(options: ApiOptions | None = None, *, agents: bool = False) -> Iterator
         await registry.prepare()
         ending.append(asyncio.Event())
         tasks, host = _agents(registry) if agents else ([], None)
-        server = ApiServer(create_app(registry, told, Surroundings(logs=host)), told)
+        server = ApiServer(create_app(registry, told, Surroundings(logs=host, commands=host)), told)
         await server.start()
         started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
         ready.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.api.live import live
 
+_EXAMPLES = int(os.environ.get("PROREUS_FUZZ", "400"))
 _JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -44,6 +46,20 @@ _WORDS = st.sampled_from(
         "default",
         "*",
     ]
+)
+
+
+_PARTS = ("status", "scale", "binding", "eviction", "log", "x", "finalize")
+_QUERY = (
+    *("dryRun", "limit", "continue", "labelSelector", "fieldSelector", "resourceVersion", "fieldManager"),
+    *("fieldValidation", "includeObject", "force", "propagationPolicy", "gracePeriodSeconds", "container"),
+)
+_ASKED = ("All", "1", "-1", "true", "a=b", "a in (b", "metadata.name=a", "Strict", "x", "é\x00")
+_TYPES = (
+    *("application/json",) * 3,
+    *("application/json-patch+json", "application/merge-patch+json") * 2,
+    *("application/strategic-merge-patch+json", "application/apply-patch+yaml") * 2,
+    *("application/yaml", "text/plain", "application/vnd.kubernetes.protobuf"),
 )
 
 
@@ -118,7 +134,7 @@ def _requests(draw: st.DrawFn) -> tuple[str, str, bytes, dict[str, str]]:
     types += ["application/json-patch+json", "application/merge-patch+json"] * 2
     types += ["application/strategic-merge-patch+json", "application/apply-patch+yaml"] * 2
     body = draw(_bodies(kind))
-    headers = {"content-type": draw(st.sampled_from(types))}
+    headers = {"content-type": draw(st.sampled_from(_TYPES))}
     if draw(st.booleans()):
         headers["accept"] = draw(
             st.sampled_from(["application/json;as=Table;v=v1;g=meta.k8s.io", "text/html", "*/*", ";;=,", "é"])
@@ -151,7 +167,7 @@ def test_no_request_over_objects_fails_by_our_fault() -> None:
     transport = httpx.ASGITransport(create_app(registry, ApiOptions()))
     client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
-    @settings(max_examples=400, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=_EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(_requests())
     def ask(request: tuple[str, str, bytes, dict[str, str]]) -> None:
         method, url, body, headers = request
@@ -162,9 +178,11 @@ def test_no_request_over_objects_fails_by_our_fault() -> None:
             assert answer.json()["kind"] == "Status"
             assert answer.json()["message"]
 
-    ask()
-    loop.run_until_complete(client.aclose())
-    loop.close()
+    try:
+        ask()
+    finally:
+        loop.run_until_complete(client.aclose())
+        loop.close()
 
 
 def test_the_plain_paths_keep_to_their_document() -> None:
@@ -174,13 +192,13 @@ def test_the_plain_paths_keep_to_their_document() -> None:
         schema = schemathesis.openapi.from_dict(document)
 
         for operation in schema.get_all_operations():
-            _run(operation.ok(), door.url)
+            _run(operation.ok(), door.url)  # type: ignore[union-attr]
 
 
 def _run(operation: Any, url: str) -> None:
     @settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy())
-    def conforms(case: schemathesis.Case) -> None:
+    def conforms(case: schemathesis.Case[Any]) -> None:
         case.call_and_validate(base_url=url)
 
     conforms()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from itertools import count
 
@@ -197,8 +198,11 @@ def test_delete_takes_what_is_owned_along(kubectl: Kubectl, deployment: str) -> 
 
 def test_wait_for_a_condition_and_for_the_end(kubectl: Kubectl, pod: str) -> None:
     assert "condition met" in kubectl("wait", "pod", pod, "--for=condition=Ready", "--timeout=5s")
+    waiting = kubectl.start("wait", "pod", pod, "--for=delete", "--timeout=20s")
+    time.sleep(1.0)  # older kubectl do not wait for what has gone already
     kubectl("delete", "pod", pod, "--wait=false")
-    kubectl("wait", "pod", pod, "--for=delete", "--timeout=20s")
+    told, _ = waiting.communicate(timeout=20)
+    assert (waiting.returncode, "condition met" in told) == (0, True), told
 
 
 def test_watch_prints_changes_as_they_come(kubectl: Kubectl, name: str) -> None:

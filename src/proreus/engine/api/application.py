@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount, Route
@@ -76,7 +77,7 @@ def create_app(
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
         yield
         await watches.stop()
-        await overview.stop()
+        await plain.stop()
         if audit is not None:
             audit.close()
 
@@ -124,14 +125,20 @@ def create_app(
 async def _openapi(asked: Asked) -> Answer:
     """The documents of the objects' API."""
     path = asked.path.decode("latin-1").strip("/").removeprefix("openapi/")
-    accept = asked.accept.decode("latin-1")
+    found = _document(path, _OPENAPI_2 in asked.accept.decode("latin-1"))
+    if found is None:
+        raise NotFound("the server could not find the requested resource")
+    return found
+
+
+@lru_cache(maxsize=64)
+def _document(path: str, as_protobuf: bool) -> Reply | None:
+    """Written once: they are long, and everybody asks for them."""
     if path == "v2":
-        if _OPENAPI_2 in accept:
+        if as_protobuf:
             return Reply(encode_document(version_2()), media_type=_PROTOBUF)
         return Reply.of(version_2())
     if path == "v3":
         return Reply.of(index_3())
     group = path.removeprefix("v3/")
-    if path.startswith("v3/") and group in groups_3():
-        return Reply.of(version_3(group))
-    raise NotFound("the server could not find the requested resource")
+    return Reply.of(version_3(group)) if path.startswith("v3/") and group in groups_3() else None

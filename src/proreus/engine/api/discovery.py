@@ -68,7 +68,6 @@ def _parts(kind: Kind) -> Iterator[dict[str, Any]]:
         yield part("binding", "Binding", ("create",))
         yield part("eviction", "Eviction", ("create",), group="policy", version="v1")
         yield part("log", "Pod", ("get",))
-        yield part("exec", "PodExecOptions", ("create", "get"))
 
 
 @cache

@@ -121,6 +121,8 @@ class ObjectDoor:
                 return "create", parts.eviction
             case "log", "GET" if kind is POD:
                 return "get", parts.log
+            case (("exec" | "attach" | "portforward"), _) if kind is POD:
+                raise BadRequest(f"{target.subresource} is not served here; `proreus exec` runs commands")
             case (("binding" | "eviction" | "log"), _) if kind is POD:
                 raise MethodNotAllowed(f"the server does not allow {method} on {target.resource}")
             case (("status" | "scale"), _) if kind.status:

@@ -45,12 +45,6 @@ class UnsupportedType(Refused):
     code, reason = 415, "UnsupportedMediaType"
 
 
-class NotImplementedHere(Refused):
-    """Kubernetes has it, this engine has not."""
-
-    code, reason = 501, "NotImplemented"
-
-
 def failure(refused: Refused) -> dict[str, Any]:
     """The Status of a refusal."""
     details: dict[str, Any] = {}

@@ -10,7 +10,6 @@ from proreus.engine.api.asking import Asked
 from proreus.engine.api.patching import PATCH_TYPES
 from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Answer, Reply, Stream
-from proreus.engine.api.status import NotImplementedHere
 from proreus.engine.objects.errors import BadRequest, Cause, Conflict, Invalid
 from proreus.engine.objects.kinds import POD, Kind
 from proreus.engine.objects.patch.json_patch import json_patched
@@ -97,7 +96,7 @@ class Subresources:
     async def log(self, target: Target, asked: Asked) -> Answer:
         """What a container has written."""
         if self._logs is None:
-            raise NotImplementedHere("no runtime of this engine keeps logs")
+            raise BadRequest("no runtime of this engine keeps logs")
         pod = await self._registry.get(POD, target.namespace, target.name)
         since = asked.number("sinceSeconds")
         wanted = LogWanted(

@@ -58,6 +58,10 @@ class PlainDoor:
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._followers = 0
 
+    async def stop(self) -> None:
+        """Watch no more."""
+        await self._overview.stop()
+
     async def answer(self, asked: Asked) -> Answer:
         """Whatever is asked of it."""
         path = segments(asked.path)[1:]

@@ -9,7 +9,6 @@ import msgspec
 
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.replying import Reply
-from proreus.engine.api.status import NotImplementedHere
 from proreus.engine.api.subresources import container_of
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import POD
@@ -28,7 +27,7 @@ class _Command(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 async def execute(registry: Registry, runner: PodExec | None, path: tuple[str, str], asked: Asked) -> Reply:
     """Run it in the pod at (namespace, name); exit code and output, these as base64."""
     if runner is None:
-        raise NotImplementedHere("no runtime of this engine runs commands")
+        raise BadRequest("no runtime of this engine runs commands")
     try:
         wanted = msgspec.convert(await asked.document(), _Command)
     except msgspec.ValidationError as error:

@@ -75,9 +75,8 @@ def as_text(found: Iterator[Family]) -> bytes:
         lines += [f"# HELP {family.name} {family.about}", f"# TYPE {family.name} {family.type}"]
         for sample in family.samples:
             labels = ",".join(f'{key}="{_escaped(value)}"' for key, value in sample.labels)
-            lines.append(
-                f"{sample.name}{{{labels}}} {sample.value:g}" if labels else f"{sample.name} {sample.value:g}"
-            )
+            named = f"{sample.name}{{{labels}}}" if labels else sample.name
+            lines.append(f"{named} {sample.value!r}")
     return ("\n".join(lines) + "\n").encode()
 
 

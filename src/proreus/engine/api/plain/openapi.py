@@ -16,6 +16,12 @@ _SCHEDULER: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
+_NAME: dict[str, Any] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 63,
+    "pattern": "^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$",
+}
 _NAMED: dict[str, Any] = {
     "type": "object",
     "required": ["name", "policy", "shadow", "deadline_ms"],
@@ -66,7 +72,7 @@ _EXECUTED = _object(exitCode={"type": "integer"}, stdout=_TEXT, stderr=_TEXT)
 @cache
 def document() -> dict[str, Any]:
     """The whole of it."""
-    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    name = {"name": "name", "in": "path", "required": True, "schema": _NAME}
     switch = {
         "summary": "This policy decides for that scheduler from now on.",
         "requestBody": {"required": True, "content": {"application/json": {"schema": _SCHEDULER}}},

@@ -1,0 +1,118 @@
+"""Plain REST under /v1."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import Any
+
+from proreus.engine.objects.decisions import DECISION
+from tests.engine.api.live import Live, live
+
+
+def _pod(name: str, **annotations: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}]},
+    }
+
+
+def test_schedulers_are_switched_in_their_config_map() -> None:
+    with live() as door, door.client() as client:
+        assert client.get("/v1/schedulers").json() == {"schedulers": []}
+        chosen = {"policy": "kube_plus", "shadow": "kube", "deadline_ms": 20.0}
+        assert client.put("/v1/schedulers/mine", json=chosen).json() == {"name": "mine", **chosen}
+        assert client.get("/v1/schedulers/mine").json() == {"name": "mine", **chosen}
+        stored = client.get("/api/v1/namespaces/kube-system/configmaps/proreus-schedulers").json()
+        assert json.loads(stored["data"]["mine"]) == chosen
+        assert client.put("/v1/schedulers/mine", json={"policy": ""}).status_code == 400
+        assert client.put("/v1/schedulers/mine", json={"rule": "kube"}).status_code == 400
+        assert client.delete("/v1/schedulers/mine").status_code == 200
+        assert client.get("/v1/schedulers/mine").status_code == 404
+
+
+def test_policies_are_those_that_place_pods() -> None:
+    with live() as door, door.client() as client:
+        names = {one["name"] for one in client.get("/v1/policies").json()["policies"]}
+        assert {"random", "kube", "kube_plus"} <= names
+
+
+def test_images_are_what_nodes_report() -> None:
+    with live() as door, door.client() as client:
+        status = {"images": [{"names": ["nginx:1"], "sizeBytes": 5}]}
+        for name in ("a", "b"):
+            client.post("/api/v1/nodes", json={"metadata": {"name": name}, "status": status})
+        told = client.get("/v1/images").json()["images"]
+        assert told == [{"names": ["nginx:1"], "size_bytes": 5, "nodes": ["a", "b"]}]
+
+
+def test_metrics_count_requests_pods_and_nodes() -> None:
+    with live() as door, door.client() as client:
+        client.post("/api/v1/namespaces/default/pods", json=_pod("p"))
+        lines = client.get("/v1/metrics").text.splitlines()
+        assert 'proreus_api_requests_total{code="201",verb="create"} 1.0' in lines
+        found = client.get("/v1/metrics?format=json").json()
+        assert found["proreus_pods"]["samples"] == [{"labels": {"phase": "Pending"}, "value": 1.0}]
+        assert found["proreus_pods_waiting"]["samples"][0]["value"] == 1.0
+
+
+def test_decisions_are_read_from_annotations_newest_first() -> None:
+    with live() as door, door.client() as client:
+        for name in ("first", "second"):
+            noted = json.dumps({"policy": "kube", "node": "n", "score": 3})
+            client.post("/api/v1/namespaces/default/pods", json=_pod(name, **{DECISION: noted}))
+        told = client.get("/v1/decisions").json()["decisions"]
+        assert [one["pod"] for one in told] == ["second", "first"]
+        assert (told[0]["policy"], told[0]["action"], told[0]["node"]) == ("kube", "place", "n")
+        assert len(client.get("/v1/decisions?limit=1").json()["decisions"]) == 1
+
+
+def _next(lines: Any, wanted: str) -> dict[str, Any]:
+    """The data of the next event of that name."""
+    name = ""
+    for line in lines:
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: ") and name == wanted:
+            found: dict[str, Any] = json.loads(line.removeprefix("data: "))
+            return found
+    raise AssertionError(f"no event {wanted}")
+
+
+def test_events_tell_of_nodes_and_the_queue_as_they_change() -> None:
+    with live() as door, door.client() as client, door.client() as other:
+        amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+        ready = [{"type": "Ready", "status": "True"}]
+        status = {"allocatable": amounts, "capacity": amounts, "conditions": ready}
+        other.post("/api/v1/nodes", json={"metadata": {"name": "n"}, "status": status})
+        with client.stream("GET", "/v1/events") as answer:
+            assert answer.headers["content-type"] == "text/event-stream"
+            lines = answer.iter_lines()
+            first = _next(lines, "nodes")
+            assert first["all"]
+            assert [node["cpu"] for node in first["nodes"]] == [[0.0, 4.0]]
+            assert _next(lines, "status")["nodes"] == {"total": 1, "ready": 1, "cordoned": 0}
+            other.post("/api/v1/namespaces/default/pods", json=_pod("p"))
+            assert _next(lines, "status")["queue"]["pods"][0]["name"] == "p"
+            target = {"target": {"name": "n"}}
+            other.post("/api/v1/namespaces/default/pods/p/binding", json=target)
+            assert _next(lines, "nodes")["nodes"][0]["cpu"] == [0.5, 4.0]
+
+
+def test_a_command_is_run_in_a_pod(cluster: Live) -> None:
+    with cluster.client() as client:
+        client.post("/api/v1/namespaces/default/pods", json=_pod("commanded"))
+        path = "/v1/namespaces/default/pods/commanded/exec"
+        answer = client.post(path, json={"command": ["echo", "hello"]})
+        for _ in range(100):
+            if answer.status_code == 200:
+                break
+            time.sleep(0.05)
+            answer = client.post(path, json={"command": ["echo", "hello"]})
+        told = answer.json()
+        assert told["exitCode"] == 126
+        assert b"simulated: 'echo hello' was not run" in base64.b64decode(told["stderr"])
+        assert client.post(path, json={"command": []}).status_code == 400
+        assert client.post(path, json={"command": ["x"], "stdin": "?"}).status_code == 400
+        client.delete("/api/v1/namespaces/default/pods/commanded?gracePeriodSeconds=0")
