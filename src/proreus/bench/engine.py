@@ -71,6 +71,7 @@ def _on(store: str, nodes: int, pods: int, tell: Callable[[str], None]) -> Itera
         _load(plan)
         tell(f"{store}: {pods:,} pods at once")
         at_once = _load(replace(plan, prefix="bench-flood", pods=pods))
+        wait_for(process, lambda: _all_started(port))
         tell(f"{store}: {STEADY_RATE:.0f} pods per second")
         steady = _load(replace(plan, prefix="bench-steady", pods=min(pods, STEADY_PODS), rate=STEADY_RATE))
         memory = _peak_memory(process.pid)
@@ -140,6 +141,13 @@ def _ready_nodes(port: int) -> int:
         )
         for item in items
     )
+
+
+def _all_started(port: int) -> bool:
+    """Whether no pod is still on its way: what one part leaves behind is not the next one's load."""
+    path = "/api/v1/namespaces/default/pods?limit=1&fieldSelector=status.phase%3DPending"
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30.0) as answer:
+        return not json.load(answer)["items"]
 
 
 def _peak_memory(pid: int) -> float:

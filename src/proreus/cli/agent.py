@@ -67,8 +67,10 @@ def _options(arguments: AgentArguments, name: str) -> EngineOptions:
     try:
         from proreus.cli.cluster.options import deciding_options, node_options
         from proreus.engine.running import EngineOptions
+        from proreus.engine.store.opening import read_address
     except ModuleNotFoundError as error:
         raise UsageError(f"agent {needs_extra('engine')} ({error})") from error
+    read_address(arguments.store)  # one that cannot be meant is told before anything starts
     return EngineOptions(
         store=arguments.store,
         nodes=node_options(arguments.nodes, f"{name}-", arguments.common.seed),

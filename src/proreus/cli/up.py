@@ -99,8 +99,10 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     try:
         from proreus.cli.cluster.options import api_options, deciding_options, node_options
         from proreus.engine.running import EngineOptions
+        from proreus.engine.store.opening import read_address
     except ModuleNotFoundError as error:
         raise UsageError(f"up {needs_extra('engine')} ({error})") from error
+    read_address(_store(arguments, folder))  # one that cannot be meant is told before anything is made
     return EngineOptions(
         store=_store(arguments, folder),
         nodes=node_options(arguments.nodes, NODE_PREFIX, arguments.common.seed),

@@ -33,6 +33,7 @@ from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers, Timers
 from proreus.engine.store.opening import open_store
 from proreus.engine.supervising import Part, supervise
+from proreus.listening.sockets import listen
 from proreus.version import __version__
 from proreus.web import page_headers, status_page
 
@@ -78,7 +79,13 @@ class Engine:
         self._decider: Decider | None = None
 
     def load(self) -> None:
-        """Compile what decides, before anybody waits for it; the first time it takes a minute."""
+        """Compile what decides, before anybody waits for it; the first time it takes a minute.
+
+        A port that is in use is told before that minute.
+        """
+        api = self.options.api
+        if api is not None and api.port:
+            listen(api.host, api.port, "the API").close()
         chosen = self.options.deciding
         if chosen is not None:
             self._decider = Decider(chosen.default, chosen.policies, chosen.seed)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,11 +27,53 @@ from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
+from proreus.engine.store.protocol import (
+    Batch,
+    Committed,
+    Entry,
+    Listing,
+    Operation,
+    Unavailable,
+    Unchanged,
+)
 from tests.engine.agents.virtual_time import loop_now
 
 ROOM = Capacity({"cpu": "8", "memory": "32Gi", "pods": "110"}, {"cpu": "8", "memory": "32Gi", "pods": "110"})
 
 LIMITS = ("maxSurge", "maxUnavailable")
+
+
+class MortalStore(MemoryStore):
+    """A store that a test can take away: every call fails then, and watches break."""
+
+    away = False
+
+    async def get(self, key: str) -> Entry | None:
+        """As the store does it."""
+        self._check()
+        return await super().get(key)
+
+    async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+        """As the store does it."""
+        self._check()
+        return await super().list(prefix, after=after, limit=limit, revision=revision)
+
+    async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
+        """As the store does it."""
+        self._check()
+        return await super().commit(conditions, operations)
+
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[Batch]:
+        """As the store does it."""
+        self._check()
+        async with aclosing(super().watch(prefix, after)) as batches:  # type: ignore[type-var]
+            async for batch in batches:
+                self._check()
+                yield batch
+
+    def _check(self) -> None:
+        if self.away:
+            raise Unavailable("the store is away")
 
 
 @dataclass
@@ -41,6 +83,7 @@ class Cluster:
     registry: Registry
     timers: LoopTimers
     informers: dict[Kind, SharedInformer]
+    store: MortalStore
     runtimes: dict[str, SimulatedRuntime] = field(default_factory=dict)
     hosts: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -84,13 +127,13 @@ async def cluster(
 ) -> AsyncIterator[Cluster]:
     """A cluster that runs until the block ends."""
     loop = loop_now()
-    store = MemoryStore(loop.time)
+    store = MortalStore(loop.time)
     registry = Registry(store, loop.wall)
     await registry.prepare()
     timers = LoopTimers(loop.wall)
     kinds = dict.fromkeys((*KEPT, *NODES, *TASKS))
     informers = {kind: SharedInformer(registry, kind) for kind in kinds}
-    made = Cluster(registry, timers, informers)
+    made = Cluster(registry, timers, informers, store)
     shells = [
         TaskHost(registry, timers, informers).run(),
         NodeHost(registry, timers, informers, patience).run(),

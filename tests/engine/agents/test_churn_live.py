@@ -40,6 +40,40 @@ def test_the_cluster_comes_to_what_was_asked_for_after_any_trouble(seed: int) ->
     play(main())
 
 
+@pytest.mark.parametrize("seconds", [3.0, 200.0])
+def test_agents_outlive_a_store_that_goes_away(seconds: float) -> None:
+    """Nobody is evicted for a silence that was the store's, and what ended meanwhile is told afterwards."""
+
+    async def main() -> None:
+        async with cluster(NODES, Patience(grace=40, toleration=20)) as made:
+            await made.registry.create(DEPLOYMENT, deployment(replicas=6))
+            await made.registry.create(JOB, job(duration=10, completions=6, parallelism=3))
+            await asyncio.sleep(8)
+            kept = {pod["metadata"]["uid"] for pod in await made.list(POD) if _of_web(pod)}
+            made.store.away = True
+            await asyncio.sleep(seconds)
+            made.store.away = False
+            await made.until(lambda: _job_done(made), 300)
+            assert {pod["metadata"]["uid"] for pod in await made.list(POD) if _of_web(pod)} == kept
+            await _change(made, replicas=8)
+            await made.until(lambda: _runs(made, 8), 60)
+
+    play(main())
+
+
+def _of_web(pod: dict[str, Any]) -> bool:
+    return bool(pod["metadata"]["labels"].get("app") == "web")
+
+
+async def _job_done(made: Cluster) -> bool:
+    return find_condition(await made.registry.get(JOB, "default", "sum"), "Complete") is not None
+
+
+async def _runs(made: Cluster, number: int) -> bool:
+    pods = [pod for pod in await made.list(POD) if _of_web(pod)]
+    return len(pods) == number and all(pod["status"]["phase"] == "Running" for pod in pods)
+
+
 async def _trouble(made: Cluster, draw: random.Random) -> None:
     """Forty things that may happen, at drawn moments."""
     for step in range(40):

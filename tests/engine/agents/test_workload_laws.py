@@ -14,6 +14,7 @@ from proreus.engine.agents.task.deployments import reconcile_deployment
 from proreus.engine.agents.task.job_pods import FINALIZER, read_indexes, write_indexes
 from proreus.engine.agents.task.jobs import reconcile_job
 from proreus.engine.agents.task.replica_sets import reconcile_replica_set
+from proreus.engine.agents.task.revisions import new_replica_set, sort_out, template_hash
 from proreus.engine.agents.task.scaling import limits_of
 from proreus.engine.objects.kinds import POD, REPLICA_SET, Kind
 from proreus.engine.objects.times import timestamp
@@ -221,6 +222,21 @@ def test_a_job_counts_each_end_once_whoever_deletes_its_pods(
     status = wanted["status"]
     assert status["succeeded"] == succeeded >= completions
     assert status.get("failed", 0) == failed
+
+
+def test_a_template_is_the_same_however_its_silence_is_written() -> None:
+    plain, wordy, root, other = (deployment() for _ in range(4))
+    for one in (plain, wordy, root, other):
+        one["metadata"]["uid"] = "d"
+    wordy["spec"]["template"]["metadata"] |= {"creationTimestamp": None, "generation": 0, "annotations": {}}
+    wordy["spec"]["template"]["spec"] |= {"hostNetwork": False, "volumes": []}
+    root["spec"]["template"]["spec"]["securityContext"] = {"runAsUser": 0}
+    other["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
+    hashes = [template_hash(one) for one in (plain, wordy, root, other)]
+    assert hashes[0] == hashes[1] and len(set(hashes)) == 3  # zeros that mean something do count
+    old = new_replica_set(wordy, 1, 1, 1)
+    old["metadata"] |= {"uid": "r", "creationTimestamp": timestamp(NOW)}
+    assert sort_out(plain, [old]).new is old and sort_out(root, [old]).new is None
 
 
 @given(st.sets(st.integers(0, 200)))

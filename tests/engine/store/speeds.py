@@ -144,14 +144,16 @@ async def measure(address: str) -> None:
 
 def main() -> None:
     """See the module."""
-    if len(sys.argv) > 1:
-        asyncio.run(measure(sys.argv[1]))
-        return
+    asyncio.run(measure(sys.argv[1]) if len(sys.argv) > 1 else measure_all())
+
+
+async def measure_all() -> None:
+    """Every kind, in a folder here and not in one that may lie in memory."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        asyncio.run(measure(f"sqlite:{folder}/store.db"))
+        await measure(f"sqlite:{folder}/store.db")
         for members in (1, 3):
             with etcd_cluster(Path(folder).resolve() / str(members), members) as cluster:
-                asyncio.run(measure(f"etcd://{cluster.endpoints}"))
+                await measure(f"etcd://{cluster.endpoints}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 _GAP = 2
+_NOTHING = ("", "<none>", "<unknown>")
 
 
 @dataclass(frozen=True)
@@ -69,21 +70,36 @@ def _text(cell: Any) -> str:
 def print_rows(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """A table with its head; the widths of its columns.
 
-    A terminal folds what does not fit into its columns; elsewhere every row is one line.
+    Where it is too wide for a terminal, columns that say nothing are left out, and then texts are folded;
+    elsewhere every row is one line.
     """
-    widths = [
-        max((cell_len(text) for text in column), default=0) for column in zip(names, *rows, strict=True)
-    ]
-    if console.is_terminal and sum(widths) + _GAP * (len(widths) - 1) > console.width:
+    widths = _widths(names, rows)
+    if not console.is_terminal or _fits(console, widths):
+        print_plain(console, [names, *rows], widths)
+        return widths
+    telling = [place for place in range(len(names)) if any(row[place] not in _NOTHING for row in rows)]
+    names = [names[place] for place in telling]
+    rows = [[row[place] for place in telling] for row in rows]
+    narrow = _widths(names, rows)
+    if _fits(console, narrow):
+        print_plain(console, [names, *rows], narrow)
+    else:
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
         for name in names:
             table.add_column(name, overflow="fold")
         for row in rows:
             table.add_row(*row)
         console.print(table)
-    else:
-        print_plain(console, [names, *rows], widths)
     return widths
+
+
+def _widths(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    columns = zip(names, *rows, strict=True)
+    return [max((cell_len(text) for text in column), default=0) for column in columns]
+
+
+def _fits(console: Console, widths: Sequence[int]) -> bool:
+    return sum(widths) + _GAP * (len(widths) - 1) <= console.width
 
 
 def print_plain(console: Console, rows: Iterable[Sequence[str]], widths: Sequence[int]) -> None:

@@ -86,8 +86,9 @@ class Informer:
         try:
             await self._watch
         except asyncio.CancelledError:
-            self._watch.cancel()
-            if not self._asked:
+            # A resync cancels the watch alone; whoever cancels this task means it.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
                 raise
         finally:
             self._watch = None

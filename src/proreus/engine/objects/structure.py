@@ -7,8 +7,8 @@ are named; a wrong type is refused with its path.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any
 
@@ -18,8 +18,7 @@ from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.fields import Type, definitions
 from proreus.engine.objects.kinds import Kind
 
-_MOMENT = r"^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$"
-_IS_MOMENT = re.compile(_MOMENT)
+_MOMENT = Annotated[datetime, msgspec.Meta(tz=True)]
 _SCALARS: dict[str, Any] = {
     "string": str,
     "bytes": str,
@@ -29,8 +28,8 @@ _SCALARS: dict[str, Any] = {
     "number": float,
     "quantity": str | int | float,
     "int-or-string": int | str,
-    "time": Annotated[str, msgspec.Meta(pattern=_MOMENT)],
-    "microtime": Annotated[str, msgspec.Meta(pattern=_MOMENT)],
+    "time": _MOMENT,
+    "microtime": _MOMENT,
     "any": Any,
 }
 _GO_TYPES = {"int-or-string": "intstr.IntOrString", "quantity": "resource.Quantity", "number": "float64"}
@@ -110,12 +109,11 @@ def _read(type_: Type, value: Any, path: str, unknown: list[str]) -> Any:
 def _read_scalar(type_: Type, value: Any, path: str) -> Any:
     if value is None:
         value = {"bool": False, "int32": 0, "int64": 0, "number": 0}.get(type_.word, "")
-    if type_.word == "number" and isinstance(value, int) and not isinstance(value, bool):
-        return value
     try:
-        return msgspec.convert(value, _SCALARS[type_.word])
+        msgspec.convert(value, _SCALARS[type_.word])
     except msgspec.ValidationError:
         raise _WrongType(path, value, _go_type(type_)) from None
+    return value
 
 
 def _go_type(type_: Type) -> str:

@@ -94,8 +94,8 @@ def _restarts(count: int, states: Any, now: float) -> str:
 
 
 def _gates(spec: _Map, status: _Map) -> str:
-    named = [gate["conditionType"] for gate in spec["readinessGates"]]
-    met = {one["type"] for one in status.get("conditions", ()) if one.get("status") == "True"}
+    named = [gate.get("conditionType", "") for gate in spec["readinessGates"]]
+    met = {one.get("type") for one in status.get("conditions", ()) if one.get("status") == "True"}
     return f"{sum(name in met for name in named)}/{len(named)}"
 
 
@@ -122,7 +122,7 @@ def node_cells(node: _Map, now: float) -> list[Any]:
 
 
 def _address(status: _Map, kind: str) -> str:
-    found = (one["address"] for one in status.get("addresses", ()) if one.get("type") == kind)
+    found = (one.get("address", "") for one in status.get("addresses", ()) if one.get("type") == kind)
     return next(found, _NONE)
 
 
@@ -217,7 +217,9 @@ def job_cells(job: _Map, now: float) -> list[Any]:
 
 
 def _job_status(job: _Map) -> str:
-    met = {one["type"] for one in job.get("status", {}).get("conditions", ()) if one.get("status") == "True"}
+    met = {
+        one.get("type") for one in job.get("status", {}).get("conditions", ()) if one.get("status") == "True"
+    }
     for condition, word in (("Complete", "Complete"), ("Failed", "Failed")):
         if condition in met:
             return word

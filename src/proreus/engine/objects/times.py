@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Annotated
+
+import msgspec
+
+_MOMENT = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 def timestamp(seconds: float) -> str:
@@ -18,10 +23,7 @@ def micro_timestamp(seconds: float) -> str:
 
 def parse_timestamp(text: str) -> float:
     """Seconds since 1970 of either form; ValueError where it is neither."""
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(f"{text!r} states no time zone")
-    return moment.timestamp()
+    return msgspec.convert(text, _MOMENT).timestamp()
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,9 @@ from proreus.engine.store.protocol import Batch, Change, Compacted
 
 PROGRESS_SECONDS = 5.0
 _WAKE_SECONDS = 0.002
-"""Under load every watch is woken so often at most; a change after a quiet time is handed out at once."""
+_WAKE_SECONDS_EACH = 0.0001
+"""Under load watches are woken so often at most, so that waking many takes a small part of the loop's time; a
+change after a quiet time is handed out at once."""
 
 Older = Callable[[str, int], AsyncGenerator[Batch, None]]
 """The changes under a prefix after a revision, from the store's own history; raises `Compacted`."""
@@ -142,7 +144,8 @@ class Feed:
     def _wake_soon(self) -> None:
         """Now, or a moment after the last time: what comes change by change is handed out together."""
         loop = asyncio.get_running_loop()
-        delay = self._woke + _WAKE_SECONDS - loop.time()
+        pause = max(_WAKE_SECONDS, _WAKE_SECONDS_EACH * len(self._offered))
+        delay = self._woke + pause - loop.time()
         if delay <= 0:
             self._wake()
         elif self._waking is None:

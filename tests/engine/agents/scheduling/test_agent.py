@@ -6,8 +6,8 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -16,9 +16,9 @@ from proreus.engine.agents.informer import Informer, Told
 from proreus.engine.agents.leading import Leader, LeaseTimes
 from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 from proreus.engine.agents.scheduling.telling import DECISION
-from proreus.engine.objects.errors import Fenced, NotFound
-from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, NODE, POD, PRIORITY_CLASS
-from proreus.engine.objects.registry import Binding, Registry
+from proreus.engine.objects.errors import Fenced, Gone, NotFound
+from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, NODE, POD, PRIORITY_CLASS, Kind
+from proreus.engine.objects.registry import Binding, ObjectEvent, Registry
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.agents.scheduling.objects import Object, node, pod
 
@@ -318,3 +318,56 @@ def test_an_informer_tells_each_change_once_also_over_a_gap() -> None:
 
 async def _told(told: list[Told], count: int) -> bool:
     return len(told) >= count
+
+
+class Forgetful(Registry):
+    """Its watches break off, as they do where the history was compacted."""
+
+    breaks = 2
+
+    async def watch(
+        self, kind: Kind, namespace: str = "", after: int = 0
+    ) -> AsyncGenerator[ObjectEvent, None]:
+        if self.breaks:
+            self.breaks -= 1
+            await self.create(POD, fresh(pod(f"unseen-{self.breaks}")))
+            raise Gone("too old resource version")
+        async with aclosing(super().watch(kind, namespace, after)) as events:
+            async for event in events:
+                yield event
+
+
+def test_an_informer_lists_again_where_the_history_is_gone() -> None:
+    async def play() -> None:
+        registry = Forgetful(MemoryStore())
+        await registry.prepare()
+        told: list[Told] = []
+        informer = Informer(registry, POD, told.append)
+        task = asyncio.create_task(informer.run())
+        await until(lambda: _told(told, 2))
+        await registry.create(POD, fresh(pod("seen")))
+        await until(lambda: _told(told, 3))
+        assert [one.object["metadata"]["name"] for one in told] == ["unseen-1", "unseen-0", "seen"]
+        assert informer.relisted == 2
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(play())
+
+
+def test_an_informer_ends_when_told_to_also_amid_a_resync() -> None:
+    async def play() -> None:
+        registry = await a_registry(node("one"))
+        informer = Informer(registry, POD, lambda told: None)
+        task = asyncio.create_task(informer.run())
+        await informer.synced.wait()
+        await asyncio.sleep(0.01)
+        again = asyncio.create_task(informer.resync())
+        await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=2.0)
+        assert done and task.cancelled()
+        again.cancel()
+        await asyncio.wait([again])
+
+    asyncio.run(play())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,16 +15,17 @@ from proreus.engine.agents.scheduling.schedulers import Chosen
 from proreus.engine.agents.scheduling.telling import DECISION, DEVICES
 from proreus.engine.agents.scheduling.values import (
     Bind,
-    BindFailed,
     Complain,
     Delay,
     Gone,
     Instruction,
+    NotDone,
     Preempt,
     Reject,
     Seen,
 )
 from proreus.model import decision as model
+from proreus.worlds.pods.policies.learned import PRETRAINED
 from tests.engine.agents.scheduling.objects import Object, node, on, pod
 
 
@@ -115,7 +118,7 @@ def test_assumed_pods_take_their_room_until_the_binding_fails() -> None:
     see(core, pod("a"), pod("b"))
     first = bound(core.cycle(1.0))
     assert isinstance(only(core.cycle(1.0)), Delay), "the room is taken, though the store knows nothing yet"
-    core.handle(BindFailed(first.pod, "conflict"), 2.0)
+    core.handle(NotDone(first.pod, "conflict"), 2.0)
     assert bound(core.cycle(2.0)).pod.name == "b", "the one that failed backs off, the other is woken"
 
 
@@ -235,6 +238,8 @@ def test_delay_backs_off_and_reject_is_for_good() -> None:
     assert not core.cycle(1000.0)
     see(core, pod("web", "2"), now=1001.0)
     assert isinstance(only(core.cycle(1001.0)), Reject), "it has changed"
+    see(core, choices(default_scheduler="kube"), now=1002.0)
+    assert isinstance(only(core.cycle(1002.0)), Bind), "others are asked"
 
 
 def choices(**data: str) -> Object:
@@ -335,3 +340,27 @@ def test_what_cannot_be_understood_is_told_and_tried_when_it_changes() -> None:
     assert isinstance(found, Delay) and "resourceClaims" in found.told
     see(core, pod("odd"), now=2.0)
     assert bound(core.cycle(2.0)).node == "one"
+
+
+def test_where_nobody_could_be_evicted_the_pod_is_tried_again() -> None:
+    core = core_with(node("one", "1"))
+    see(core, on(pod("low", priority=0), "one"), pod("high", priority=100))
+    found = only(core.cycle(1.0))
+    assert isinstance(found, Preempt)
+    core.handle(NotDone(found.pod, "the store is away"), 1.0)
+    assert not core.picture.nominated
+    assert isinstance(only(core.cycle(20.0)), Preempt)
+
+
+def test_checkpoints_of_a_folder_stand_for_themselves(tmp_path: Path) -> None:
+    shutil.copytree(PRETRAINED / "pods", tmp_path / "ppo" / "best")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "card.json").write_text("{}")
+    core = SchedulingCore(SchedulingOptions(models=tmp_path))
+    names = ("ppo", "broken", "../ppo", "ddqn")
+    see(core, node("one"), *(pod(f"p{k}", schedulerName=name) for k, name in enumerate(names)))
+    found = {one.pod.name: one for one in core.cycle(1.0, 9)}  # type: ignore[union-attr]
+    assert isinstance(found["p0"], Bind)
+    assert json.loads(found["p0"].annotations[DECISION])["policy"].endswith("ppo")
+    assert isinstance(found["p1"], Delay) and "broken" in found["p1"].told
+    assert set(found) == {"p0", "p1"}, "the others are nobody's"

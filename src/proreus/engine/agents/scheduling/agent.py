@@ -24,7 +24,7 @@ from proreus.engine.agents.leading import Leader, LeaseTimes
 from proreus.engine.agents.scheduling.carrying_out import Hands
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
 from proreus.engine.agents.scheduling.deciding import Decider
-from proreus.engine.agents.scheduling.schedulers import NAME, NAMESPACE, read_schedulers
+from proreus.engine.agents.scheduling.schedulers import NAME, NAMESPACE, read_chosen
 from proreus.engine.agents.scheduling.telling import DECISION
 from proreus.engine.agents.scheduling.values import Bind, Event, Gone, Instruction, Seen
 from proreus.engine.agents.scheduling.warming import warm_up_scheduling
@@ -42,7 +42,7 @@ from proreus.engine.objects.kinds import (
 )
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.protocol import Unchanged
-from proreus.model.errors import InputError, UsageError
+from proreus.model.errors import InputError, ProreusError
 
 LEASE_NAME = "proreus-scheduler"
 _MOST_AT_ONCE = 64
@@ -96,13 +96,17 @@ class SchedulingAgent:
         """Follow, stand for election, and decide while leading, until cancelled."""
         await asyncio.to_thread(warm_up_scheduling)
         await asyncio.to_thread(self.core.decider, self._options.scheduling.default)
-        async with asyncio.TaskGroup() as group:
-            for informer in self._informers:
-                group.create_task(informer.run())
-            for informer in self._informers:
-                await informer.synced.wait()
-            group.create_task(self.leader.run())
-            group.create_task(self._work())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for informer in self._informers:
+                    group.create_task(informer.run())
+                for informer in self._informers:
+                    await informer.synced.wait()
+                group.create_task(self.leader.run())
+                group.create_task(self._work())
+        finally:
+            for task in self._under_way:
+                task.cancel()
 
     async def resign(self) -> None:
         """Let another lead at once."""
@@ -121,6 +125,10 @@ class SchedulingAgent:
             },
             "relisted": sum(informer.relisted for informer in self._informers),
         }
+
+    def shadows(self) -> dict[str, Any]:
+        """By schedulerName: where its shadow would have differed, and what that would have changed."""
+        return {name: found.told() for name, found in self.core.differences.items()}
 
     # Below the face.
 
@@ -157,16 +165,16 @@ class SchedulingAgent:
             return
         options = self._options.scheduling
         try:
-            chosen = read_schedulers(event.object, options.default).chosen.values()
+            chosen = set(read_chosen(event.object).values())
         except InputError:
             return  # the core will say so
-        for one in set(chosen):
+        for one in chosen:
             if not self.core.knows(one):
                 try:
                     decider = Decider(one, options.policies, options.seed)
                     await asyncio.to_thread(decider.warm_up)
                     self.core.adopt(decider)
-                except (InputError, UsageError):
+                except (ProreusError, ImportError):
                     return  # likewise
 
     async def _take_over(self, fence: Unchanged) -> None:

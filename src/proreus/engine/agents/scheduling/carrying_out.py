@@ -15,10 +15,10 @@ from typing import Any, assert_never
 
 from proreus.engine.agents.scheduling.values import (
     Bind,
-    BindFailed,
     Complain,
     Delay,
     Instruction,
+    NotDone,
     Object,
     PodRef,
     Preempt,
@@ -50,18 +50,18 @@ class Hands:
     _told: dict[str, str] = field(default_factory=dict)
     """What was last said of a pod that waits, so that it is not said again."""
 
-    async def carry_out(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[BindFailed]:
-        """Do it all; which bindings did not come about."""
+    async def carry_out(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[NotDone]:
+        """Do it all; what did not come about."""
         binds = [one for one in instructions if isinstance(one, Bind)]
         others = [one for one in instructions if not isinstance(one, Bind)]
         failed = await self._bind(binds, fence) if binds else []
-        await self._wants([want for one in others for want in self._consequences(one)], fence)
+        failed += await self._rest(others, fence) if others else []
         if self.events:
             lost = {one.pod for one in failed}
             objects = [
                 obj
                 for one in instructions
-                if not (isinstance(one, Bind) and one.pod in lost)
+                if isinstance(one, Complain) or one.pod not in lost
                 for obj in self._events(one)
             ]
             if objects:
@@ -69,7 +69,7 @@ class Hands:
         self._remember(instructions)
         return failed
 
-    async def _bind(self, binds: Sequence[Bind], fence: Unchanged) -> list[BindFailed]:
+    async def _bind(self, binds: Sequence[Bind], fence: Unchanged) -> list[NotDone]:
         wants = [
             self.registry.binding(
                 Binding(one.pod.namespace, one.pod.name, one.node, one.pod.uid, one.annotations)
@@ -82,7 +82,7 @@ class Hands:
             if isinstance(outcome, Fenced):
                 self.fenced()
             if isinstance(outcome, Refused) and not await self._done_all_the_same(bind, outcome):
-                failed.append(BindFailed(bind.pod, outcome.message))
+                failed.append(NotDone(bind.pod, outcome.message))
         return failed
 
     async def _done_all_the_same(self, bind: Bind, refusal: Refused) -> bool:
@@ -99,14 +99,20 @@ class Hands:
             else:
                 return bool(pod["spec"].get("nodeName"))
 
-    async def _wants(self, wants: Sequence[Want], fence: Unchanged) -> None:
-        if not wants:
-            return
-        for outcome in await self.registry.commit_each(wants, fence):
+    async def _rest(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[NotDone]:
+        """What binds nothing. Of a preemption every part counts, else the pod would wait for nothing."""
+        wants = [(one, want) for one in instructions for want in self._consequences(one)]
+        failed: dict[PodRef, NotDone] = {}
+        outcomes = await self.registry.commit_each([want for _, want in wants], fence)
+        for (one, _), outcome in zip(wants, outcomes, strict=True):
+            if not isinstance(outcome, Refused) or isinstance(outcome, NotFound):
+                continue
+            _log.info("%s", outcome)
             if isinstance(outcome, Fenced):
                 self.fenced()
-            elif isinstance(outcome, Refused) and not isinstance(outcome, NotFound):
-                _log.info("%s", outcome)
+            if isinstance(one, Preempt):
+                failed[one.pod] = NotDone(one.pod, outcome.message)
+        return list(failed.values())
 
     def _consequences(self, instruction: Instruction) -> list[Want]:
         """What an instruction that binds nothing changes in the store."""

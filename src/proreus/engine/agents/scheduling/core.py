@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import assert_never
 
 from proreus.engine.agents.scheduling.deciding import Answer, Decider, Stuck
@@ -40,14 +41,15 @@ from proreus.engine.agents.scheduling.telling import (
 )
 from proreus.engine.agents.scheduling.values import (
     Bind,
-    BindFailed,
     Delay,
     Instruction,
+    NotDone,
     Preempt,
     Reject,
 )
 from proreus.engine.agents.scheduling.watching import Watching
 from proreus.model import decision as model
+from proreus.model.errors import ProreusError
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
 from proreus.worlds.pods.state.observation import PodObservation
 
@@ -58,6 +60,8 @@ class SchedulingOptions:
 
     default: Chosen = field(default_factory=lambda: Chosen(RULE))
     """For `default-scheduler`, where no ConfigMap says otherwise."""
+    models: Path | None = None
+    """A folder of checkpoints and training runs whose names stand for themselves: "ddqn", "ppo"."""
     policies: PolicyOptions = field(default_factory=PolicyOptions)
     seed: int = 0
 
@@ -67,7 +71,7 @@ class SchedulingCore(Watching):
 
     def __init__(self, options: SchedulingOptions | None = None) -> None:
         self.options = options or SchedulingOptions()
-        super().__init__(Picture(), Queue(), self.options.default)
+        super().__init__(Picture(), Queue(), Schedulers({}, self.options.default, self.options.models))
         self.differences: dict[str, Differences] = {}
         """By schedulerName, where there is a shadow."""
         self.counts: Counter[str] = Counter()
@@ -118,13 +122,15 @@ class SchedulingCore(Watching):
             instructions.append(self._one(self.picture.pods[key], now))
         return instructions
 
-    def bind_failed(self, event: BindFailed, now: float) -> None:
+    def not_done(self, event: NotDone, now: float) -> None:
         """The pod waits again; it backs off, since what failed may fail again."""
         known = self.picture.pods.get(event.pod.key)
-        if known is None or known.ref != event.pod or not known.assumed:
+        if known is None or known.ref != event.pod or not (known.assumed or known.nominated):
             return
-        self.counts["bind failed"] += 1
-        self._off_its_node(known, now)
+        self.counts["not done"] += 1
+        if known.assumed:
+            self._off_its_node(known, now)
+        self.picture.nominate(known, "")
         self.queue.put(known.key, known.priority, now)
         self.queue.back_off(known.key, now)
 
@@ -136,7 +142,10 @@ class SchedulingCore(Watching):
             return self._to_wait(known, now, "no nodes available to schedule pods")
         chosen = self.schedulers.named(known.scheduler)
         assert chosen is not None, "others' pods are not queued"
-        decider = self.decider(chosen)
+        try:
+            decider = self.decider(chosen)
+        except (ProreusError, ImportError) as error:  # a checkpoint that cannot be read, an extra not there
+            return self._to_wait(known, now, f"policy {chosen.policy}: {error}")
         with self._others_first(known):
             return self._decided(known, decider, now)
 
@@ -165,23 +174,27 @@ class SchedulingCore(Watching):
         try:
             answer, fallback = decider.decide(observation)
         except Stuck:
-            observation = self._start_over(known, now)
+            observation = self._observe_anew(known, now)
             answer, fallback = decider.by_rule(observation), "deadline"
         try:
             shadow = decider.by_shadow(observation)
         except Stuck:
-            shadow, observation = None, self._start_over(known, now)
+            shadow, observation = None, self._observe_anew(known, now)
         if shadow is not None:
             found = self.differences.setdefault(known.scheduler, Differences())
             found.note(known.key, now, (answer, shadow), observation)
         return self._carry_out(known, (answer, fallback, shadow), decider, observation)
 
-    def _start_over(self, known: Known, now: float) -> PodObservation:
-        """Leave what a stuck policy was shown to it, and go on with the same content elsewhere."""
+    def start_over(self, now: float) -> None:
+        """Leave the columns to whoever may still be at work on them, and go on with the same content."""
         self.picture.rebuild()
+        self.queue.wake(self.queue.groups(), now)  # groups are classes, and these are numbered anew
+
+    def _observe_anew(self, known: Known, now: float) -> PodObservation:
+        """After a policy got stuck."""
+        self.start_over(now)
         for other in self._held:
             self.picture.hold(other)
-        self.queue.wake(self.queue.groups(), now)  # groups are classes, and these are numbered anew
         return self._observe(known, now)
 
     def _carry_out(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, field
+from functools import cache
 from typing import assert_never, cast
 
 import numpy as np
@@ -31,6 +32,7 @@ _WARM_UP_SECONDS = 30.0
 _NOBODY = np.zeros(0, dtype=np.int64)
 _NOTHING = np.zeros(0)
 _log = logging.getLogger(__name__)
+_warm_up_cluster = cache(warm_up_open)
 
 
 class Stuck(Exception):
@@ -72,7 +74,7 @@ class Asked:
 
     def warm_up(self) -> None:
         """Compile, and learn how long it takes, before a pod waits for it."""
-        warm_up_open()
+        _warm_up_cluster()
         cluster = OpenCluster()
         cluster.add_node(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
         cluster.add_pod(Pod("there", PodSpec(Resources(cpu=100))), "node")

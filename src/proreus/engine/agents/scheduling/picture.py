@@ -19,6 +19,8 @@ from proreus.model.selectors import Selector
 from proreus.model.workload import DisruptionBudget
 from proreus.worlds.pods.state.open import OpenCluster
 
+_HELD = "/held"
+"""Behind the name of a pod that is shown where it is not: no name of a pod has two slashes."""
 _log = logging.getLogger(__name__)
 
 
@@ -169,7 +171,7 @@ class Picture:
         """Whether a pod of a priority below that is on its way out from a node."""
         if node not in self._nodes:
             return False
-        specs = (self.pods[key].template.spec for key in self.cluster.pods_on(node))
+        specs = (self.cluster.pod(key).spec for key in self.cluster.pods_on(node))
         return any(spec.terminating and spec.priority < below for spec in specs)
 
     def held_for(self, known: Known) -> Iterator[Known]:
@@ -179,14 +181,12 @@ class Picture:
                 yield other
 
     def hold(self, known: Known) -> None:
-        """A nominated pod counts as being on its node, until it is let go."""
-        self.cluster.remove_pod(known.key)
-        self._place(known, known.nominated)
+        """A nominated pod counts as being on its node, until it is let go; it waits all the same."""
+        self._place(known, known.nominated, known.key + _HELD)
 
     def let_go(self, known: Known) -> None:
-        """It waits again."""
-        self.cluster.remove_pod(known.key)
-        self.cluster.add_pod(Pod(known.key, known.template.spec))
+        """It only waits again."""
+        self.cluster.remove_pod(known.key + _HELD)
 
     def rebuild(self) -> None:
         """Other columns with the same content: somebody may still be at work on those there were."""
@@ -203,19 +203,19 @@ class Picture:
         if not known.node:
             self.cluster.add_pod(Pod(known.key, known.template.spec))
         elif known.node in self._nodes:
-            self._place(known, known.node)
+            self._place(known, known.node, known.key)
         else:
             self._homeless.setdefault(known.node, set()).add(known.key)
 
-    def _place(self, known: Known, node: str) -> None:
+    def _place(self, known: Known, node: str, name: str) -> None:
         spec = known.template.spec
         try:
-            self.cluster.add_pod(Pod(known.key, spec), node, known.devices, known.since)
+            self.cluster.add_pod(Pod(name, spec), node, known.devices, known.since)
         except InputError as error:
             # It is there all the same: what it takes beside GPUs counts, and those it asks for are taken.
             _log.info("pod %s: %s", known.key, error)
             without = replace(spec, gpu=GpuRequest())
-            self.cluster.add_pod(Pod(known.key, without), node, 0, known.since)
+            self.cluster.add_pod(Pod(name, without), node, 0, known.since)
 
     def _leave(self, known: Known) -> None:
         if known.node and known.node not in self._nodes:

@@ -6,20 +6,23 @@ rule, `learned`, a checkpoint, a run, `file.py:Class`, `module:Class`), or a JSO
     default-scheduler: kube
     experiment: '{"policy": "runs/x", "shadow": "kube_plus", "deadline_ms": 20}'
 
-Without an entry, `default-scheduler` is `kube`, and the name of a rule or of the shipped checkpoint stands
-for itself. Pods with any other schedulerName are somebody else's.
+Without an entry, `default-scheduler` is `kube`, and the name of a rule, of the shipped checkpoint or of a
+folder of models stands for itself. Pods with any other schedulerName are somebody else's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from proreus.engine.agents.scheduling.values import Object
 from proreus.model.errors import InputError
+from proreus.policies.checkpoint import is_checkpoint
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
 NAMESPACE, NAME = "kube-system", "proreus-schedulers"
@@ -27,6 +30,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 RULE = "kube"
 """Decides by default, and where another policy is slow, unsure, wrong or fails."""
 _MOST_MILLISECONDS = 10_000.0
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Schedulers:
     chosen: Mapping[str, Chosen]
     default: Chosen = Chosen(RULE)
     """For `default-scheduler`, where the ConfigMap does not say."""
+    models: Path | None = None
+    """A folder of checkpoints and training runs whose names stand for themselves."""
 
     def named(self, scheduler: str) -> Chosen | None:
         """Who decides for that schedulerName; None: it is somebody else's."""
@@ -61,13 +67,19 @@ class Schedulers:
             return found
         if scheduler == DEFAULT_SCHEDULER:
             return self.default
-        return Chosen(scheduler) if scheduler in POLICIES.names else None
+        if scheduler in POLICIES.names:
+            return Chosen(scheduler)
+        # The name comes from whoever may create pods: it must not lead out of the folder.
+        if self.models is None or not _PLAIN.fullmatch(scheduler):
+            return None
+        folder = self.models / scheduler
+        return Chosen(str(folder)) if is_checkpoint(folder) or is_checkpoint(folder / "best") else None
 
 
-def read_schedulers(obj: Object | None, default: Chosen) -> Schedulers:
+def read_chosen(obj: Object | None) -> dict[str, Chosen]:
     """What a ConfigMap chooses; an InputError names the entry that cannot be meant."""
     data: Mapping[str, str] = {} if obj is None else obj.get("data") or {}
-    return Schedulers({name: _chosen(name, text) for name, text in data.items()}, default)
+    return {name: _chosen(name, text) for name, text in data.items()}
 
 
 def _chosen(name: str, text: str) -> Chosen:

@@ -41,14 +41,14 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class BindFailed:
-    """A binding that was instructed did not come about."""
+class NotDone:
+    """What was instructed about a pod, to bind it or to evict others for it, did not come about."""
 
     pod: PodRef
     why: str
 
 
-Event = Seen | Gone | BindFailed
+Event = Seen | Gone | NotDone
 
 
 @dataclass(frozen=True, slots=True)

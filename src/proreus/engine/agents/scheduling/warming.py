@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from proreus.engine.agents.scheduling.core import SchedulingCore
 from proreus.engine.agents.scheduling.values import Gone, Object, Seen
 
 
+@cache
 def warm_up_scheduling() -> None:
-    """A small life of a cluster of one node: a pod is bound, others wait, evict, and are woken."""
+    """Once a process, a small life of one node: a pod is bound, others wait, evict, and are woken."""
     core = SchedulingCore()
     core.handle(Seen("Node", _node("0")), 0.0)
     low, high, apart = _pod("low"), _pod("high", priority=9), _pod("apart", affinity=_APART)

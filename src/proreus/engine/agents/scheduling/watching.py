@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
@@ -15,23 +16,22 @@ from proreus.engine.agents.scheduling.schedulers import (
     DEFAULT_SCHEDULER,
     NAME,
     NAMESPACE,
-    Chosen,
     Schedulers,
-    read_schedulers,
+    read_chosen,
 )
 from proreus.engine.agents.scheduling.telling import DEVICES, devices_mask
 from proreus.engine.agents.scheduling.values import (
-    BindFailed,
     Complain,
     Event,
     Gone,
     Instruction,
+    NotDone,
     Object,
     PodRef,
     Seen,
 )
 from proreus.kube.spreading import SPREADING
-from proreus.model.errors import InputError, UsageError
+from proreus.model.errors import InputError, ProreusError
 from proreus.model.pod import PodSpec
 from proreus.model.resources import Resources
 from proreus.model.selectors import Selector
@@ -44,9 +44,8 @@ _encode = msgspec.json.Encoder().encode
 class Watching:
     """The half of the core that decides nothing."""
 
-    def __init__(self, picture: Picture, queue: Queue, default: Chosen) -> None:
-        self.picture, self.queue = picture, queue
-        self.schedulers = Schedulers({}, default)
+    def __init__(self, picture: Picture, queue: Queue, schedulers: Schedulers) -> None:
+        self.picture, self.queue, self.schedulers = picture, queue, schedulers
         self.complaints: list[Instruction] = []
         self._reader = TemplateReader()
         self._nodes: dict[str, bytes] = {}
@@ -71,12 +70,12 @@ class Watching:
                 self._other_seen(kind, obj, now)
             case Gone(kind=kind, object=obj):
                 self._other_gone(kind, obj, now)
-            case BindFailed():
-                self.bind_failed(event, now)
+            case NotDone():
+                self.not_done(event, now)
             case _:
                 assert_never(event)
 
-    def bind_failed(self, event: BindFailed, now: float) -> None:
+    def not_done(self, event: NotDone, now: float) -> None:
         """What was assumed is not so."""
         raise NotImplementedError
 
@@ -241,9 +240,9 @@ class Watching:
     def _choose(self, obj: Object | None, now: float) -> None:
         """Other policies from now on; pods of schedulers that came or went change hands."""
         try:
-            schedulers = read_schedulers(obj, self.schedulers.default)
+            schedulers = replace(self.schedulers, chosen=read_chosen(obj))
             self.check(schedulers)
-        except (InputError, UsageError) as error:
+        except (ProreusError, ImportError) as error:
             assert obj is not None, "the defaults are sound"
             self.complaints.append(Complain(obj, f"schedulers stay as they were: {error}"))
             return
@@ -251,6 +250,9 @@ class Watching:
         waiting = [known.object for known in self.picture.pods.values() if not known.node]
         for pod in [*waiting, *self._others.values()]:
             self._pod_seen(pod, now)
+        for known in self.picture.pods.values():
+            if not known.node and known.key not in self.queue:  # rejected by whoever decided before
+                self.queue.put(known.key, known.priority, now)
         self._wake_all(now)
 
     def check(self, schedulers: Schedulers) -> None:

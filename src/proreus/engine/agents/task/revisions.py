@@ -40,6 +40,21 @@ _NOT_COPIED = frozenset(
 _LONGEST_HISTORY = 2000
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_NAME = 253
+_SILENT_ZEROS = frozenset(
+    {
+        "generation",
+        "hostIPC",
+        "hostNetwork",
+        "hostPID",
+        "hostPort",
+        "initialDelaySeconds",
+        "readOnly",
+        "stdin",
+        "stdinOnce",
+        "tty",
+    }
+)
+_EMPTY: tuple[Any, ...] = (None, {}, [], "")
 
 
 @dataclass(frozen=True)
@@ -150,8 +165,22 @@ def _copied(deployment: Object) -> dict[str, str]:
     return {key: value for key, value in annotations_of(deployment).items() if key not in _NOT_COPIED}
 
 
-def _without_hash(template: Mapping[str, Any]) -> dict[str, Any]:
+def _without_hash(template: Mapping[str, Any]) -> Any:
+    """The template as far as it says anything: what is told apart by it is another revision."""
     stated = template.get("metadata") or {}
     labels = {key: value for key, value in (stated.get("labels") or {}).items() if key != HASH_LABEL}
-    kept = {key: value for key, value in stated.items() if key != "creationTimestamp" and value}
-    return {**template, "metadata": {**kept, "labels": labels}}
+    return _meant({**template, "metadata": {**stated, "labels": labels}})
+
+
+def _meant(value: Any) -> Any:
+    """Without what is empty, and without zeros that mean the same as silence: clients write them or not."""
+    match value:
+        case dict():
+            kept = (
+                (key, _meant(one)) for key, one in value.items() if not (key in _SILENT_ZEROS and not one)
+            )
+            return {key: one for key, one in kept if one not in _EMPTY}
+        case list():
+            return [_meant(one) for one in value]
+        case _:
+            return value

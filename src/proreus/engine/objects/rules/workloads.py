@@ -90,7 +90,7 @@ def check_deployment(obj: _Map, problems: Problems) -> None:
         problems.forbidden(
             "spec.strategy.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'"
         )
-    elif steps is not None:
+    elif strategy["type"] == "RollingUpdate":
         for key in ("maxUnavailable", "maxSurge"):
             check_count_or_percent(steps[key], f"spec.strategy.rollingUpdate.{key}", problems)
         if all(steps[key] in (0, "0%") for key in ("maxUnavailable", "maxSurge")):

@@ -1,0 +1,69 @@
+"""Clusters that tests start: real processes of `proreus up`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.cli.runner import command, environment
+
+STARTS_SECONDS = 240
+"""Kernels may have to be compiled first."""
+
+
+@dataclass
+class Cluster:
+    """A process that runs a cluster in a folder."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    ready: dict[str, Any]
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """The flag by which verbs find it."""
+        return "--dir", str(self.folder)
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Exit code, and what it said on stderr."""
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said.decode()
+
+
+@contextmanager
+def started(folder: Path, *words: str) -> Iterator[Cluster]:
+    """A cluster on any free port that is ready; nothing is left of it afterwards."""
+    folder.mkdir(exist_ok=True)
+    told = folder / "ready.json"
+    told.unlink(missing_ok=True)
+    process = subprocess.Popen(
+        command("up", "--dir", str(folder), "--port", "0", "--json", str(told), *words),
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        until(lambda: told.exists() or process.poll() is not None, STARTS_SECONDS)
+        assert process.poll() is None, process.communicate()[1].decode()
+        yield Cluster(process, folder, json.loads(told.read_text()))
+    finally:
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def until(reached: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Until it is so; an error where the time is up."""
+    deadline = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < deadline, "the time is up"
+        time.sleep(0.05)
