@@ -44,9 +44,13 @@ LIMITS = ("maxSurge", "maxUnavailable")
 
 
 class MortalStore(MemoryStore):
-    """A store that a test can take away: every call fails then, and watches break."""
+    """A store that a test can take away: every call fails then, and watches break.
+
+    Or make slow: what watches tell of pods comes so many seconds late.
+    """
 
     away = False
+    pods_late = 0.0
 
     async def get(self, key: str) -> Entry | None:
         """As the store does it."""
@@ -68,6 +72,8 @@ class MortalStore(MemoryStore):
         self._check()
         async with aclosing(super().watch(prefix, after)) as batches:  # type: ignore[type-var]
             async for batch in batches:
+                if prefix == POD.prefix:
+                    await asyncio.sleep(self.pods_late)
                 self._check()
                 yield batch
 

@@ -113,6 +113,24 @@ async def _count(made: Cluster, number: int) -> bool:
     return len(pods) == number and all(pod["status"]["phase"] == "Running" for pod in pods)
 
 
+def test_what_was_done_is_not_done_again_while_it_is_not_seen_yet() -> None:
+    """Watches of pods lag behind those of ReplicaSets and Jobs: nobody makes pods twice for that."""
+
+    async def main() -> None:
+        async with cluster() as made:
+            made.store.pods_late = 3.0
+            await made.registry.create(DEPLOYMENT, deployment(replicas=5))
+            await made.registry.create(JOB, job(completions=4, parallelism=4, duration=1000))
+            for _ in range(100):
+                pods = await made.list(POD)
+                assert sum(pod["metadata"]["labels"].get("app") == "web" for pod in pods) <= 5
+                assert sum(pod["metadata"]["labels"].get("job") == "sum" for pod in pods) <= 4
+                await asyncio.sleep(0.3)
+            assert len(pods) == 9
+
+    play(main())
+
+
 def test_recreate_never_runs_old_and_new_together() -> None:
     async def main() -> None:
         async with cluster() as made:
