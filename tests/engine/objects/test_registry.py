@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from proreus.engine.objects.errors import AlreadyExists, Conflict, Gone, NotFoun
 from proreus.engine.objects.kinds import DEPLOYMENT, NAMESPACE, POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.store.memory import MemoryStore
+from proreus.engine.store.opening import open_store
 from tests.engine.objects.worlds import deployment, pod, with_registry
 
 
@@ -120,20 +122,30 @@ def test_another_pod_of_the_name_is_not_bound() -> None:
     with_registry(scenario)
 
 
-def test_two_registries_over_one_store_do_not_bind_one_pod_twice() -> None:
+@pytest.mark.parametrize("kept", ["memory:", "sqlite:"])
+def test_two_registries_over_one_store_do_not_bind_one_pod_twice(kept: str, tmp_path: Path) -> None:
     async def play() -> None:
-        store = MemoryStore()
+        store = await open_store(kept if kept == "memory:" else f"{kept}{tmp_path / 'engine.db'}")
         first, second = Registry(store), Registry(store)
         await first.prepare()
         names = [f"web-{i}" for i in range(50)]
         await first.create_many(POD, [pod(name) for name in names])
         await second.list(POD)  # it remembers them all, unbound
-        one, other = await asyncio.gather(
+        left, right = await asyncio.gather(
             first.bind_many([Binding("default", name, "left") for name in names]),
             second.bind_many([Binding("default", name, "right") for name in reversed(names)]),
         )
-        won = [outcome["metadata"]["name"] for outcome in (*one, *other) if isinstance(outcome, dict)]
+        won = [outcome["metadata"]["name"] for outcome in (*left, *right) if isinstance(outcome, dict)]
         assert sorted(won) == sorted(names)
+        stand = (await first.list(POD)).items
+        nodes = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in stand}
+        told = {
+            one["metadata"]["name"]: one["spec"]["nodeName"]
+            for one in (*left, *right)
+            if isinstance(one, dict)
+        }
+        assert nodes == told
+        await store.close()
 
     asyncio.run(play())
 
@@ -253,5 +265,16 @@ def test_a_dry_run_tells_and_changes_nothing() -> None:
         assert edited["metadata"]["labels"]["a"] == "1"
         await registry.delete(POD, "default", "web", dry_run=True)
         assert await registry.get(POD, "default", "web") == made
+
+    with_registry(scenario)
+
+
+def test_namespaces_that_are_not_there_leave_nothing_behind() -> None:
+    async def scenario(registry: Registry) -> None:
+        for place in range(50):
+            with pytest.raises(NotFound):
+                await registry.create(POD, pod(namespace=f"none-{place}"))
+        await registry.create(POD, pod())
+        assert list(registry._admission._read_at) == [NAMESPACE.key("", "default")]
 
     with_registry(scenario)

@@ -126,8 +126,12 @@ class Admission:
         remembered = self._shelf.peek(key)
         if remembered is not None and 0 <= now - self._read_at.get(key, 0.0) < _TRUSTED_SECONDS:
             return remembered
-        self._read_at[key] = now
-        return await self._shelf.get(key)
+        found = await self._shelf.get(key)
+        if found is None:  # names of what is not there must not pile up
+            self._read_at.pop(key, None)
+        else:
+            self._read_at[key] = now
+        return found
 
 
 def _default_class(classes: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
