@@ -211,17 +211,24 @@ class EtcdStore:
 
     async def _listen(self) -> None:
         """Hand every change to the feed, whatever becomes of the member that tells it."""
-        while True:
-            try:
-                async with contextlib.aclosing(self._history("", self._feed.revision)) as batches:
-                    async for batch in batches:
-                        self._feed.heard = True
-                        self._feed.publish(batch.changes, batch.revision)
-            except Compacted as gap:
-                self._feed.lose(gap.revision, gap.revision)
-            except StoreError:
-                self._feed.heard = False
-                await asyncio.sleep(_RETRY_SECONDS)
+        try:
+            while True:
+                await self._listen_to_one()
+        finally:
+            self._feed.close()  # whatever ends this, no watch waits for what never comes
+
+    async def _listen_to_one(self) -> None:
+        """Until the member that tells the changes goes."""
+        try:
+            async with contextlib.aclosing(self._history("", self._feed.revision)) as batches:
+                async for batch in batches:
+                    self._feed.heard = True
+                    self._feed.publish(batch.changes, batch.revision)
+        except Compacted as gap:
+            self._feed.lose(gap.revision, gap.revision)
+        except StoreError:
+            self._feed.heard = False
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _older(self, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
         """A watch of its own, for one that began before what the feed holds; it, too, outlives its member."""

@@ -26,6 +26,8 @@ _CHANNEL = (
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", 6000),  # etcd takes one in five seconds for an attack
     ("grpc.keepalive_timeout_ms", 3000),
+    ("grpc.http2.ping_timeout_ms", 3000),  # 60 s unless told, whatever the line above says
+    ("grpc.http2.max_pings_without_data", 0),  # else a quiet watch asks its member once a minute
     ("grpc.use_local_subchannel_pool", 1),
 )
 _LOOK_SECONDS = 0.02
@@ -95,7 +97,7 @@ class EtcdConnection:
             if isinstance(failure, Unavailable):
                 self._turn_from(member)
             raise failure from error
-        except asyncio.InvalidStateError as error:  # the call had ended before it was written to
+        except (asyncio.InvalidStateError, grpc.aio.BaseError) as error:  # it had ended before it was used
             self._turn_from(member)
             raise NotDone(f"etcd: {member.endpoint} ended the call") from error
         finally:
