@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from proreus.serving.admission import Admission, read_token
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
 from proreus.serving.values import Refusal, Refused
+from tests.certificates import make_certificate
 from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 
 TOKEN = "0123456789abcdef-token"
@@ -27,17 +26,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     found = open_doors(serving_options(folder, token=TOKEN.encode(), credentials=make_certificate(folder)))
     yield found
     found.running.stop(1.0)
-
-
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    if shutil.which("openssl") is None:
-        pytest.skip("needs openssl to make a certificate")
-    certificate, key = folder / "cert.pem", folder / "key.pem"
-    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-    about = "-subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1"
-    words = f"{make} {about} -keyout {key} -out {certificate}"
-    subprocess.run(words.split(), check=True, capture_output=True)
-    return certificate, key
 
 
 def _options(guarded: Doors, token: str) -> ClientOptions:

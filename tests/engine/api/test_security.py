@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from proreus.engine.api.identities import Role, read_tokens
 from proreus.engine.api.options import ApiLimits, ApiOptions
 from proreus.engine.api.roles import Action, allowed
 from proreus.model.errors import InputError, UsageError
+from tests.certificates import make_certificate
 from tests.engine.api.live import Live, live
 
 _TOKENS = {role: f"{role.value}-0123456789abcdef" for role in Role}
@@ -220,6 +222,16 @@ def test_what_was_changed_and_refused_is_written_down(guarded: Live) -> None:
     assert (mine["user"], mine["role"], mine["verb"], mine["status"]) == ("admin-1", "admin", "create", 201)
     assert any(one["status"] in (401, 429) for one in entries)
     assert not any(token in guarded.options.audit.read_text() for token in _TOKENS.values())
+
+
+def test_tls_is_spoken_and_nothing_else(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    with live(ApiOptions(credentials=(certificate, key))) as door:
+        trust = ssl.create_default_context(cafile=str(certificate))
+        answer = httpx.get(f"https://localhost:{door.port}/version", verify=trust)
+        assert answer.json()["major"] == "1"
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"http://localhost:{door.port}/version")
 
 
 def test_the_audit_log_turns_over(tmp_path: Path) -> None:

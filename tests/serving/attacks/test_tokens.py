@@ -16,8 +16,9 @@ from proreus.model.errors import InputError, UsageError
 from proreus.serving.admission import Admission, read_token
 from proreus.serving.doors.http import HttpLimits
 from proreus.serving.values import Refusal, Refused
+from tests.certificates import make_certificate
 from tests.serving.door_cases import Doors, ask, open_doors, serving_options
-from tests.serving.test_security import TOKEN, make_certificate
+from tests.serving.test_security import TOKEN
 
 STATE = [0.5] * 6
 RIGHT = f"Bearer {TOKEN}"

@@ -12,10 +12,10 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
+from tests.certificates import make_certificate
 from tests.serving.scaler.keda_wire import Keda, reference
 from tests.serving.scaler.replicas import NUMBERS, FakeReplicas, Says
 from tests.serving.service_process import ServiceProcess
-from tests.serving.test_security import make_certificate
 
 PATIENCE = 30.0
 STARTS = 'proreus_scaler_start_seconds{object="llm/vllm",pool="mixed"}'

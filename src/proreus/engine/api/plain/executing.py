@@ -26,13 +26,13 @@ class _Command(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 async def execute(registry: Registry, runner: PodExec | None, path: tuple[str, str], asked: Asked) -> Reply:
     """Run it in the pod at (namespace, name); exit code and output, these as base64."""
-    if runner is None:
-        raise BadRequest("no runtime of this engine runs commands")
     try:
         wanted = msgspec.convert(await asked.document(), _Command)
     except msgspec.ValidationError as error:
         raise BadRequest(f"a command is {{command, container, stdin}}: {error}") from None
     pod = await registry.get(POD, *path)
+    if runner is None:
+        raise BadRequest("no runtime of this engine runs commands")
     container = container_of(pod, wanted.container)
     try:
         ended = await runner.execute(pod["metadata"]["uid"], container, wanted.command, wanted.stdin)
