@@ -12,6 +12,14 @@ from typing import Any
 
 DECISION = "proreus.io/decision"
 """The annotation."""
+_NOMINATED = "nominated"
+_FALLBACKS = {
+    "deadline": "it was too slow",
+    "resting": "it was too slow before, and is left alone for a while",
+    "unsure": "it was unsure",
+    "wrong": "it decided what the rules forbid",
+    "error": "it failed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ def read_decision(text: str | None) -> Noted | None:
         tuple(_reasons(found)),
         None if shadow is None else _choice(shadow),
         "" if shadow is None else str(shadow.get("would", "")),
-        bool(found.get("fallback")),
+        found.get("fallback") not in (None, "", _NOMINATED),
     )
 
 
@@ -94,8 +102,12 @@ def _choice(found: Mapping[str, Any]) -> Choice:
 
 
 def _reasons(found: Mapping[str, Any]) -> Iterator[str]:
-    if found.get("fallback"):
-        yield f"the kube rules decided in place of {found.get('policy', 'the policy')}: {found['fallback']}"
+    fallback = str(found.get("fallback") or "")
+    if fallback == _NOMINATED:
+        yield "room was made for it there before"
+    elif fallback:
+        why = _FALLBACKS.get(fallback, fallback)
+        yield f"the kube rules decided in place of {found.get('policy', 'the policy')}: {why}"
     runner_up = found.get("next")
     if "score" in found:
         best = f"{found.get('node', 'it')} scored {found['score']}"

@@ -12,7 +12,7 @@ import pytest
 
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
 from proreus.engine.agents.scheduling.schedulers import Chosen
-from proreus.engine.agents.scheduling.telling import DECISION, DEVICES
+from proreus.engine.agents.scheduling.telling import DEVICES
 from proreus.engine.agents.scheduling.values import (
     Bind,
     Complain,
@@ -24,6 +24,7 @@ from proreus.engine.agents.scheduling.values import (
     Reject,
     Seen,
 )
+from proreus.engine.objects.decisions import DECISION
 from proreus.model import decision as model
 from proreus.worlds.pods.policies.learned import PRETRAINED
 from tests.engine.agents.scheduling.objects import Object, node, on, pod
@@ -273,7 +274,9 @@ def test_a_shadow_is_recorded_and_not_felt() -> None:
     see(core, pod("web"))
     found = bound(core.cycle(1.0))
     assert found.node == "two"
-    assert json.loads(found.annotations[DECISION])["shadow"] == {"policy": "best_fit", "node": "one"}
+    beside = json.loads(found.annotations[DECISION])["shadow"]
+    assert (beside["policy"], beside["node"]) == ("best_fit", "one")
+    assert beside["would"] == "one at 50% CPU and 1% memory, not two at 6% and 1%"
     seen = core.differences["default-scheduler"]
     assert (seen.agreed, seen.differed) == (0, 1)
     assert seen.last[0].shadow.node == "one" and seen.last[0].shadow.cpu == 0.5

@@ -25,9 +25,9 @@ from proreus.engine.agents.scheduling.carrying_out import Hands
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
 from proreus.engine.agents.scheduling.deciding import Decider
 from proreus.engine.agents.scheduling.schedulers import NAME, NAMESPACE, read_chosen
-from proreus.engine.agents.scheduling.telling import DECISION
 from proreus.engine.agents.scheduling.values import Bind, Event, Gone, Instruction, Seen
 from proreus.engine.agents.scheduling.warming import warm_up_scheduling
+from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.errors import Refused
 from proreus.engine.objects.kinds import (
     BUDGET,

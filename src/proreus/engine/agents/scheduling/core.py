@@ -26,9 +26,8 @@ from proreus.engine.agents.scheduling.deciding import Answer, Decider, Stuck
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
 from proreus.engine.agents.scheduling.schedulers import RULE, Chosen, Schedulers
-from proreus.engine.agents.scheduling.shadowing import Differences
+from proreus.engine.agents.scheduling.shadowing import Differences, changes, effect_of
 from proreus.engine.agents.scheduling.telling import (
-    DECISION,
     DEVICES,
     Reasons,
     Refusals,
@@ -48,6 +47,7 @@ from proreus.engine.agents.scheduling.values import (
     Reject,
 )
 from proreus.engine.agents.scheduling.watching import Watching
+from proreus.engine.objects.decisions import DECISION
 from proreus.model import decision as model
 from proreus.model.errors import ProreusError
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
@@ -210,7 +210,10 @@ class SchedulingCore(Watching):
         match answer.decision:
             case model.Place(node=n, devices=devices):
                 nodes = observation.compiled.workload.nodes
-                beside = None if shadow is None else (decider.chosen.shadow, shadow.decision)
+                beside = None
+                if shadow is not None:
+                    would = changes(*(effect_of(one, observation) for one in (answer, shadow)))
+                    beside = (decider.chosen.shadow, shadow.decision, would)
                 reasons = Reasons(decider.chosen.policy, fallback, refusals, beside)
                 told = {DECISION: annotation(answer, reasons, nodes)}
                 return self._to_bind(known, (nodes[n].name, devices), told, observation.now)

@@ -79,6 +79,25 @@ class Differences:
         return asdict(self) | {"last": [asdict(one) for one in self.last]}
 
 
+def changes(done: Effect, shadow: Effect) -> str:
+    """What the shadow's choice would have changed at once, in words; "" where it is the same."""
+    if done.node == shadow.node:
+        return ""
+    if not shadow.node:
+        return "the pod would wait"
+    told = [
+        f"{shadow.node} at {shadow.cpu:.0%} CPU and {shadow.memory:.0%} memory, "
+        f"not {done.node} at {done.cpu:.0%} and {done.memory:.0%}"
+        if done.node
+        else f"{shadow.node} at {shadow.cpu:.0%} CPU and {shadow.memory:.0%} memory, and no wait"
+    ]
+    if shadow.opens_node != done.opens_node:
+        told.append("an empty node more in use" if shadow.opens_node else "an empty node less in use")
+    if shadow.evicts != done.evicts:
+        told.append(f"{shadow.evicts} pods evicted, not {done.evicts}")
+    return "; ".join(told)
+
+
 def effect_of(answer: Answer, observation: PodObservation) -> Effect:
     """What carrying out an answer does at once."""
     match answer.decision:

@@ -41,7 +41,6 @@ from proreus.worlds.pods.state.legality import related_refusal
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.victims import fill_free_without_lower
 
-DECISION = "proreus.io/decision"
 DEVICES = "proreus.io/gpu-devices"
 """The numbers of the GPUs that a pod was given, with commas between."""
 _SPREAD_WORDS = "node(s) didn't match pod topology spread constraints"
@@ -131,7 +130,8 @@ class Reasons:
     policy: str
     fallback: str
     refusals: Refusals
-    shadow: tuple[str, Decision] | None
+    shadow: tuple[str, Decision, str] | None
+    """Who, what it would have done, and what that would have changed."""
 
 
 def annotation(answer: Answer, reasons: Reasons, nodes: Sequence[Node]) -> str:
@@ -152,7 +152,10 @@ def annotation(answer: Answer, reasons: Reasons, nodes: Sequence[Node]) -> str:
     if reasons.refusals.reasons:
         found["refused"] = reasons.refusals.reasons
     if reasons.shadow is not None:
-        found["shadow"] = {"policy": reasons.shadow[0], **_named(reasons.shadow[1], nodes)}
+        policy, decision, would = reasons.shadow
+        found["shadow"] = {"policy": policy, **_named(decision, nodes)}
+        if would:
+            found["shadow"]["would"] = would
     return _encode(found).decode()
 
 

@@ -12,6 +12,7 @@ from proreus.engine.agents.instructions import Create, Plan
 from proreus.engine.agents.metadata import Object, annotations_of, controller_of
 from proreus.engine.agents.nodes.evictions import BY_TAINT
 from proreus.engine.agents.task.pods import phase_of
+from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.kinds import POD
 
 RESCHEDULE = "proreus.io/reschedule"
@@ -24,8 +25,6 @@ _OF_ONE_LIFE = (
     "generation",
     "managedFields",
 )
-_ANSWER = "proreus.io/decision"
-"""What its scheduler said of the last life."""
 
 
 def begin_anew(pod: Object) -> Plan:
@@ -36,7 +35,7 @@ def begin_anew(pod: Object) -> Plan:
     if not taken or not wants or phase_of(pod) == "Succeeded":
         return Plan()
     metadata = {key: value for key, value in pod["metadata"].items() if key not in _OF_ONE_LIFE}
-    metadata["annotations"] = {k: v for k, v in annotations_of(pod).items() if k != _ANSWER}
+    metadata["annotations"] = {k: v for k, v in annotations_of(pod).items() if k != DECISION}
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     made = {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata, "spec": spec}
     return Plan((Create(POD, made),))
