@@ -110,7 +110,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
         nodes=node_options(arguments.nodes, NODE_PREFIX, arguments.common.seed),
         deciding=deciding_options(arguments.deciding, arguments.common.seed),
         api=api_options(arguments),
-        # On this machine the lock of the folder keeps it the only one of that name; etcd knows other machines.
+        # The lock of the folder keeps it the only one of that name here; etcd knows other machines.
         identity=f"{socket.gethostname()}-{folder.absolute()}" if isinstance(place, InFile) else "",
     )
 
