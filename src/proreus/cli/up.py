@@ -99,17 +99,19 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     try:
         from proreus.cli.cluster.options import api_options, deciding_options, node_options
         from proreus.engine.running import EngineOptions
-        from proreus.engine.store.opening import read_address
+        from proreus.engine.store.opening import InFile, read_address
     except ModuleNotFoundError as error:
         raise UsageError(f"up {needs_extra('engine')} ({error})") from error
-    read_address(_store(arguments, folder))  # one that cannot be meant is told before anything is made
+    place = read_address(
+        _store(arguments, folder)
+    )  # one that cannot be meant is told before anything is made
     return EngineOptions(
         store=_store(arguments, folder),
         nodes=node_options(arguments.nodes, NODE_PREFIX, arguments.common.seed),
         deciding=deciding_options(arguments.deciding, arguments.common.seed),
         api=api_options(arguments),
-        # The lock of the folder keeps it the only one of that name.
-        identity=f"{socket.gethostname()}-{folder.absolute()}",
+        # The lock of the folder keeps it the only one of that name here; etcd knows other machines.
+        identity=f"{socket.gethostname()}-{folder.absolute()}" if isinstance(place, InFile) else "",
     )
 
 

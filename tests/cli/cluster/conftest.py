@@ -30,11 +30,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def namespace(cluster: Cluster, proreus: Proreus, tmp_path: Path) -> str:
+def namespace(cluster: Cluster, proreus: Proreus, tmp_path: Path) -> Iterator[str]:
+    """Gone after the test with all that is in it, so that no budget of it holds up another's drain."""
     name = f"test-{next(_numbers)}"
     (tmp_path / "namespace.yaml").write_text(f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n")
     assert proreus("apply", "-f", "namespace.yaml", *cluster.where).code == 0
-    return name
+    yield name
+    ended = proreus("delete", "namespace", name, *cluster.where)
+    assert ended.code == 0, ended.err
 
 
 @pytest.fixture

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 
-_GAP = 2
+_GAP, _NARROWEST = 2, 6
 _NOTHING = ("", "<none>", "<unknown>")
 
 
@@ -80,17 +81,35 @@ def print_rows(console: Console, names: Sequence[str], rows: Sequence[Sequence[s
     telling = [place for place in range(len(names)) if any(row[place] not in _NOTHING for row in rows)]
     names = [names[place] for place in telling]
     rows = [[row[place] for place in telling] for row in rows]
-    narrow = _widths(names, rows)
-    if _fits(console, narrow):
-        print_plain(console, [names, *rows], narrow)
-    else:
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
-        for name in names:
-            table.add_column(name, overflow="fold")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+    narrow = _shares(_widths(names, rows), console.width)
+    print_plain(console, [line for row in (names, *rows) for line in _folded(row, narrow)], narrow)
     return widths
+
+
+def _shares(widths: Sequence[int], room: int) -> list[int]:
+    """How wide each column may be: the narrow ones as they are, the others share what is left."""
+    shares = list(widths)
+    left, wide = room - _GAP * (len(widths) - 1), set(range(len(widths)))
+    while wide:
+        fair = max(left // len(wide), _NARROWEST)
+        whole = {place for place in wide if widths[place] <= fair}
+        if not whole:
+            for place in wide:
+                shares[place] = fair
+            break
+        left -= sum(widths[place] for place in whole)
+        wide -= whole
+    return shares
+
+
+def _folded(row: Sequence[str], widths: Sequence[int]) -> Iterator[list[str]]:
+    """A row in as many lines as its longest text needs."""
+    cells = [
+        textwrap.wrap(text, width, break_on_hyphens=False) if cell_len(text) > width else [text]
+        for text, width in zip(row, widths, strict=True)
+    ]
+    for line in zip_longest(*cells, fillvalue=""):
+        yield list(line)
 
 
 def _widths(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
