@@ -62,7 +62,7 @@ ALARM = Knob("alarm", 0.0, 1.5, 1.0)
 """How much of a sudden rise above the level is believed."""
 HOUR = Knob("hour", 0.0, 1.0, 0.1)
 """How much of what followed an hour ago is believed to follow again."""
-RETURN = Knob("return", 0.0, 1.6, 1.33)
+RETURN = Knob("return", 0.0, 1.6, 1.2)
 """Share of the highest load of the last hour that instances must be able to bear, all of them busy."""
 WORK_OFF = Knob("work off", 10.0, 600.0, 60.0, in_powers=True)
 """Seconds in which a backlog is to be gone."""
