@@ -33,6 +33,9 @@ def _check_instance(cluster: Cluster, instance: int, row: I64) -> None:
     prompt_here = live & (slots[:, c.PROMPT_AT] == instance) & (slots[:, c.PHASE] != c.DECODE)
     token_here = live & (slots[:, c.TOKEN_AT] == instance)
     assert row[c.BOUND] == (prompt_here | token_here).sum(), "bonds are miscounted"
+    to_do = prompt_here & (slots[:, c.PHASE] == c.PREFILL)
+    assert row[c.PROMPTS_TO_DO] == to_do.sum(), "prompts are miscounted"
+    assert row[c.TOKENS_TO_DO] == token_here.sum(), "requests with tokens to come are miscounted"
     members = [
         pool
         for pool in range(len(run.pools.size))

@@ -102,9 +102,12 @@ class Compatibility:
 
     private_links: bool = False
     """Every transfer has a link of its own; else those from or to one instance share its link."""
+    lent_until_empty: bool = False
+    """`mixed_pool` gets a lent instance back when it has no work at all, which under load it never has; else
+    when it has none left of the kind that it was lent for."""
 
 
-SPLITWISE_SIM = Compatibility(True, True, 1.0, True, True)
+SPLITWISE_SIM = Compatibility(True, True, 1.0, True, True, True)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ Together the pools get the sum, rounded up once: where a router lends instances 
 pool up would pay for a fraction twice. Instances are started at once, and moved between pools before any is
 started; one is drained when the others could have borne all that was needed for some time.
 
-A router that lends instances (`mixed_pool`) gets them back only when they are empty, which a busy one never
-is: requests then queue on the few that are left at home while the others idle. Such a pool, where many wait
-and memory is free, gives its idlest instance to the other pool, and has another back at the next decision.
+A router that lends instances until they are empty (`mixed_pool` as splitwise-sim has it) does not get busy
+ones back: requests then queue on the few that are left at home while the others idle. Such a pool, where many
+wait and memory is free, gives its idlest instance to the other pool, and has another back at the next
+decision.
 """
 
 from __future__ import annotations

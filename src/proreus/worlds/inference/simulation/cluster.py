@@ -373,6 +373,7 @@ def _options(spec: ClusterSpec, trace: RequestTrace) -> I64:
     option[c.SCHEDULER], option[c.COUNTS_TOKENS] = number, not as_it_was
     option[c.SHARED_LINKS] = not spec.compatibility.private_links
     option[c.RESERVES] = not spec.compatibility.memory_in_parts
+    option[c.GIVES_BACK] = not spec.compatibility.lent_until_empty
     option[c.PROMPT_QUEUE_LIMIT], option[c.ROUTER_LIMIT] = spec.prompt_queue_limit, spec.router_limit
     option[c.MOST_LOSSES] = spec.most_losses
     option[c.BLOCK_TOKENS] = 0 if trace.prefix is None else trace.prefix.tokens

@@ -64,6 +64,7 @@ from proreus.worlds.inference.simulation.columns import (
     PROMPT_AT,
     PROMPT_BY,
     PROMPT_PREEMPTED,
+    PROMPTS_TO_DO,
     REQUEST,
     RESERVES,
     ROWS,
@@ -75,6 +76,7 @@ from proreus.worlds.inference.simulation.columns import (
     TOKEN_AT,
     TOKEN_BY,
     TOKEN_PREEMPTED,
+    TOKENS_TO_DO,
     UNDER_WAY,
     W_STARTED,
     W_WAIT,
@@ -148,6 +150,7 @@ def bind(run: Run, slot: int, prompt_at: int, token_at: int) -> None:
     row = run.slot[slot]
     row[PROMPT_AT], row[PHASE], row[PROMPT_BY] = prompt_at, PREFILL, run.fleet[prompt_at, NUMBER]
     run.fleet[prompt_at, PLANNED_TOKENS] += row[PROMPT] * run.option[COUNTS_TOKENS]
+    run.fleet[prompt_at, PROMPTS_TO_DO] += 1
     expect(run, slot, token_at)
     if prompt_at != token_at:
         _count_in(run, slot, prompt_at)
@@ -158,6 +161,7 @@ def expect(run: Run, slot: int, token_at: int) -> None:
     """The tokens of the request are bound to an instance."""
     run.slot[slot, TOKEN_AT], run.slot[slot, TOKEN_BY] = token_at, run.fleet[token_at, NUMBER]
     run.fleet[token_at, PLANNED_TOKENS] += run.option[COUNTS_TOKENS]
+    run.fleet[token_at, TOKENS_TO_DO] += 1
     _count_in(run, slot, token_at)
 
 
@@ -197,6 +201,8 @@ def count_out(run: Run, slot: int, instance: int, now: float) -> None:
     fleet = run.fleet[instance]
     fleet[PLANNED_MEMORY] -= planned(run, instance, slot)
     fleet[BOUND] -= 1
+    if run.slot[slot, TOKEN_AT] == instance:
+        fleet[TOKENS_TO_DO] -= 1
     if fleet[STATUS] == DRAINING and fleet[BOUND] == 0:
         life_at(run, instance, stopping_time(run, instance, now))
 

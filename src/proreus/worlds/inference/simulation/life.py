@@ -43,6 +43,7 @@ from proreus.worlds.inference.simulation.columns import (
     PREFILL_BUSY,
     PROMPT,
     PROMPT_AT,
+    PROMPTS_TO_DO,
     PROVISIONING,
     REQUEST,
     ROUTING,
@@ -58,6 +59,7 @@ from proreus.worlds.inference.simulation.columns import (
     TAG,
     TO_MOVE,
     TOKEN_AT,
+    TOKENS_TO_DO,
     WARMING,
     WARMING_SECONDS,
     Run,
@@ -164,7 +166,7 @@ def _forget_queues(run: Run, instance: int) -> None:
         lists.begin[instance], lists.size[instance] = 0, 0
     run.phases[instance] = 0
     fleet = run.fleet[instance]
-    for field in (BATCH, DECODES, CONTEXT, RUNNING, PAUSING, BOUND):
+    for field in (BATCH, DECODES, CONTEXT, RUNNING, PAUSING, BOUND, PROMPTS_TO_DO, TOKENS_TO_DO):
         fleet[field] = 0
     fleet[FIRST], fleet[LAST], fleet[PARTIAL] = NOBODY, NOBODY, NOBODY
 

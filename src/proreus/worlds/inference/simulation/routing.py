@@ -11,6 +11,7 @@ from proreus.worlds.inference.simulation.columns import (
     CACHES,
     CAPACITY,
     FLEET_FIELDS,
+    GIVES_BACK,
     JSQ,
     KV_BYTES,
     KV_CACHE_AWARE,
@@ -29,6 +30,7 @@ from proreus.worlds.inference.simulation.columns import (
     PROMPT_AT,
     PROMPT_POOL,
     PROMPT_QUEUE_LIMIT,
+    PROMPTS_TO_DO,
     RANDOM,
     ROLES,
     ROUND_ROBIN,
@@ -37,6 +39,7 @@ from proreus.worlds.inference.simulation.columns import (
     TOKEN_JSQ,
     TOKEN_POOL,
     TOKEN_TURN,
+    TOKENS_TO_DO,
     TURN,
     Run,
 )
@@ -219,3 +222,15 @@ def return_home(run: Run, instance: int) -> None:
     """An instance that was lent to the mixed pool has become empty: it goes back."""
     if run.fleet[instance, POOL] == MIXED_POOL and run.fleet[instance, TAG] != MIXED_POOL:
         move(run, instance, run.fleet[instance, TAG])
+
+
+@compiled
+def give_back(run: Run, instance: int) -> None:
+    """An instance that was lent has nothing left to do of what it was lent for: it goes back."""
+    fleet = run.fleet[instance]
+    if not run.option[GIVES_BACK] or fleet[POOL] != MIXED_POOL:
+        return
+    if fleet[TAG] == TOKEN_POOL and fleet[PROMPTS_TO_DO] == 0:
+        move(run, instance, TOKEN_POOL)
+    elif fleet[TAG] == PROMPT_POOL and fleet[TOKENS_TO_DO] == 0:
+        move(run, instance, PROMPT_POOL)

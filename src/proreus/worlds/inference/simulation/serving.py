@@ -53,6 +53,7 @@ from proreus.worlds.inference.simulation.columns import (
     PROMPT,
     PROMPT_AT,
     PROMPT_TASK,
+    PROMPTS_TO_DO,
     REJECTED,
     RESERVES,
     ROUTER_LIMIT,
@@ -80,7 +81,7 @@ from proreus.worlds.inference.simulation.iterations import count_iterations, pau
 from proreus.worlds.inference.simulation.lists import append, at, remove_at
 from proreus.worlds.inference.simulation.lockstep import start_in_step
 from proreus.worlds.inference.simulation.prefix_cache import keep_blocks
-from proreus.worlds.inference.simulation.routing import another_for_tokens, choose, return_home
+from proreus.worlds.inference.simulation.routing import another_for_tokens, choose, give_back, return_home
 from proreus.worlds.inference.simulation.transfers import end_flow, look_for_circle, ship, ship_what_fits
 
 
@@ -240,6 +241,7 @@ def _iterations_end_on(run: Run, instance: int, now: float) -> None:
             _prompt_done(run, instance, slot, now)
     if run.fleet[instance, PLANS_AHEAD]:
         run.fleet[instance, GONE] = before - run.fleet[instance, BATCH]
+    give_back(run, instance)
     if run.option[RESERVES]:
         ship_what_fits(run, instance, now)
 
@@ -272,6 +274,7 @@ def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
 @compiled
 def _prompt_done(run: Run, instance: int, slot: int, now: float) -> None:
     run.fleet[instance, PLANNED_TOKENS] -= run.slot[slot, PROMPT]
+    run.fleet[instance, PROMPTS_TO_DO] -= 1
     if not run.moment[slot, FIRST_TOKEN] >= 0.0:  # a request that was lost has had its first token
         run.moment[slot, FIRST_TOKEN] = now
         run.counts[W_TTFT] += now - run.moment[slot, ARRIVED]

@@ -24,8 +24,6 @@ from proreus.worlds.inference.training.vector import SIZE, tensors_of
 from proreus.worlds.inference.training.windows import Spent, Window, knobs_spend, rule_spends, windows_of
 
 _SEEDS = 100_000
-_AS_MANY_AGAIN = 0.05
-"""Attainment below what is asked for that counts as twice the GPU-hours, as in the world's own measure."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,9 @@ class InferenceESConfig:
     """Episodes after those that say, at the end, how much better the best is than the start."""
     margin: float = 0.001
     """Attainment that members are to have beyond the best rule's, so that it is kept elsewhere too."""
+    as_many_again: float = 0.05
+    """Attainment below what is asked for that counts as twice the GPU-hours; in the world's own measure 0.05,
+    and less where members are not to buy GPU-hours with it."""
     turns: float = 0.01
     """What a turn an hour more than the best rule's costs, as a share of the GPU-hours."""
     evaluate_every: int = 5
@@ -62,6 +63,8 @@ class InferenceESConfig:
             raise UsageError(f"window_seconds: {self.window_seconds} is not above 0")
         if min(self.margin, self.turns) < 0:
             raise UsageError("margin and turns are not below 0")
+        if not 0 < self.as_many_again < float("inf"):
+            raise UsageError(f"as_many_again: {self.as_many_again} is not above 0")
 
 
 class InferenceGoal:
@@ -97,7 +100,8 @@ class InferenceGoal:
         return (total / len(self._scenarios)).tolist(), {"windows": count}
 
     def _paid(self, ours: Spent, rule: Spent, asked: float) -> float:
-        weighed = ours.weighed(asked, _AS_MANY_AGAIN) / rule.weighed(asked, _AS_MANY_AGAIN)
+        point = self._config.as_many_again
+        weighed = ours.weighed(asked, point) / rule.weighed(asked, point)
         more = max(ours.turns_an_hour - rule.turns_an_hour, 0.0)
         return float(np.log(weighed)) + self._config.turns * more
 
@@ -116,14 +120,14 @@ class InferenceGoal:
 
     def _gains(self, tensors: Arrays, seeds: range) -> dict[str, F64]:
         """By scenario and episode; attainment below the best rule's is paid for."""
-        found = {}
+        found, point = {}, self._config.as_many_again
         for scenario in (scenario.of_part("valid") for scenario in self._scenarios):
             jobs = [self._begin(tensors, self._windows(scenario, seed)) for seed in seeds]
             gains = []
             for seed, row in zip(seeds, jobs, strict=True):
                 rule, ours = self._rule(scenario, seed), _together(row)
                 asked = max(rule.attained, scenario.control.wanted)
-                share = ours.weighed(asked, _AS_MANY_AGAIN) / rule.weighed(asked, _AS_MANY_AGAIN)
+                share = ours.weighed(asked, point) / rule.weighed(asked, point)
                 gains.append(100.0 * (1.0 - share))
             found[scenario.name] = np.array(gains)
         return found
@@ -144,9 +148,9 @@ class InferenceGoal:
                 [self._pool.submit(rule_spends, window, name) for window in windows]
                 for name in scenario.yardstick()[1]
             ]
-            wanted = scenario.control.wanted
+            wanted, point = scenario.control.wanted, self._config.as_many_again
             self._of_rules[key] = min(
-                (_together(row) for row in jobs), key=lambda spent: spent.weighed(wanted, _AS_MANY_AGAIN)
+                (_together(row) for row in jobs), key=lambda spent: spent.weighed(wanted, point)
             )
         return self._of_rules[key]
 
