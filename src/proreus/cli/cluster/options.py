@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from proreus.cli.cluster.flags import Deciding, Nodes
 from proreus.engine.agents.scheduling.core import SchedulingOptions
-from proreus.engine.agents.scheduling.schedulers import Chosen
 from proreus.engine.api.identities import read_tokens
 from proreus.engine.api.options import ApiOptions
+from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.running import SimulatedNodes
 from proreus.listening.credentials import check_credentials
 from proreus.model.files import check_writable
@@ -30,7 +30,7 @@ def deciding_options(deciding: Deciding, seed: int) -> SchedulingOptions:
     for name in (deciding.scheduler, deciding.shadow):
         if name:
             make_policy(name, PolicyOptions(), seed)
-    chosen = Chosen(deciding.scheduler, deciding.shadow, deciding.deadline_ms / 1000.0)
+    chosen = Chosen(deciding.scheduler, deciding.shadow, deciding.deadline_ms)
     return SchedulingOptions(default=chosen, seed=seed)
 
 

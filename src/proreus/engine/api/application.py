@@ -19,7 +19,6 @@ from proreus.engine.api.identities import Doorkeeper
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
 from proreus.engine.api.plain.overview import Overview
-from proreus.engine.api.plain.schedulers import Chosen
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.resources import Resources
 from proreus.engine.api.roles import Action, check
@@ -30,6 +29,7 @@ from proreus.engine.api.subresources import Subresources
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.protocol import PodExec, PodLogs
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
-from proreus.engine.agents.scheduling.schedulers import Chosen
 from proreus.engine.agents.scheduling.telling import DEVICES
 from proreus.engine.agents.scheduling.values import (
     Bind,
@@ -25,6 +24,7 @@ from proreus.engine.agents.scheduling.values import (
     Seen,
 )
 from proreus.engine.objects.decisions import DECISION
+from proreus.engine.objects.schedulers import Chosen
 from proreus.model import decision as model
 from proreus.worlds.pods.policies.learned import PRETRAINED
 from tests.engine.agents.scheduling.objects import Object, node, on, pod
@@ -77,9 +77,9 @@ class Waiting:
 
 
 def core_with(
-    *nodes: Object, policy: str = "kube", shadow: str = "", deadline: float = 0.1
+    *nodes: Object, policy: str = "kube", shadow: str = "", deadline_ms: float = 100.0
 ) -> SchedulingCore:
-    core = SchedulingCore(SchedulingOptions(default=Chosen(policy, shadow, deadline)))
+    core = SchedulingCore(SchedulingOptions(default=Chosen(policy, shadow, deadline_ms)))
     for one in nodes:
         core.handle(Seen("Node", one), 0.0)
     return core
@@ -210,7 +210,7 @@ def test_budgets_choose_the_victims() -> None:
 )
 def test_the_kube_rules_decide_where_a_policy_does_not(policy: str, reason: str) -> None:
     name = f"tests.engine.agents.scheduling.test_core:{policy}"
-    core = core_with(node("one"), node("two", "16"), policy=name, deadline=0.02)
+    core = core_with(node("one"), node("two", "16"), policy=name, deadline_ms=20.0)
     see(core, pod("web"))
     found = bound(core.cycle(1.0))
     assert found.node == "two"
@@ -219,7 +219,7 @@ def test_the_kube_rules_decide_where_a_policy_does_not(policy: str, reason: str)
 
 
 def test_a_policy_that_is_too_slow_is_left_alone_for_a_while() -> None:
-    core = core_with(node("one", "64"), policy=f"{__name__}:Slow", deadline=0.01)
+    core = core_with(node("one", "64"), policy=f"{__name__}:Slow", deadline_ms=10.0)
     see(core, *(pod(f"p{k}") for k in range(12)))
     found = core.cycle(1.0, 12)
     assert all(isinstance(one, Bind) for one in found)

@@ -24,7 +24,6 @@ from proreus.engine.agents.leading import Leader, LeaseTimes
 from proreus.engine.agents.scheduling.carrying_out import Hands
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
 from proreus.engine.agents.scheduling.deciding import Decider
-from proreus.engine.agents.scheduling.schedulers import NAME, NAMESPACE, read_chosen
 from proreus.engine.agents.scheduling.values import Bind, Event, Gone, Instruction, Seen
 from proreus.engine.agents.scheduling.warming import warm_up_scheduling
 from proreus.engine.objects.decisions import DECISION
@@ -41,6 +40,7 @@ from proreus.engine.objects.kinds import (
     NAMESPACE as NAMESPACE_KIND,
 )
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schedulers import NAME, NAMESPACE, read_chosen
 from proreus.engine.store.protocol import Unchanged
 from proreus.model.errors import InputError, ProreusError
 

@@ -10,7 +10,8 @@ from typing import assert_never, cast
 
 import numpy as np
 
-from proreus.engine.agents.scheduling.schedulers import RULE, Chosen
+from proreus.engine.agents.scheduling.schedulers import RULE
+from proreus.engine.objects.schedulers import Chosen
 from proreus.kernels.arrays import F64, I64
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, meant
 from proreus.model.errors import IllegalDecision
@@ -128,9 +129,10 @@ class Decider:
     def __init__(self, chosen: Chosen, options: PolicyOptions, seed: int) -> None:
         """A UsageError or InputError where a policy is not known."""
         self.chosen = chosen
-        self.policy = Asked(chosen.policy, options, seed, chosen.deadline)
+        deadline = chosen.deadline_ms / 1000.0
+        self.policy = Asked(chosen.policy, options, seed, deadline)
         self.rule = Asked(RULE, options, seed, math.inf)
-        self.shadow = Asked(chosen.shadow, options, seed, chosen.deadline) if chosen.shadow else None
+        self.shadow = Asked(chosen.shadow, options, seed, deadline) if chosen.shadow else None
         self.fallbacks: dict[str, int] = {}
         """By reason."""
 
