@@ -107,7 +107,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     return EngineOptions(
         store=store,
         nodes=node_options(arguments.nodes, NODE_PREFIX, arguments.common.seed),
-        deciding=deciding_options(arguments.deciding, arguments.common.seed),
+        deciding=deciding_options(arguments.deciding, arguments.common.seed, folder.absolute() / "models"),
         api=api_options(arguments),
     )
 

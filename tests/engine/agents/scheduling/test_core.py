@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from proreus.engine.agents.scheduling import deciding
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
+from proreus.engine.agents.scheduling.deciding import Decider
+from proreus.engine.agents.scheduling.schedulers import ALGORITHMS
 from proreus.engine.agents.scheduling.telling import DEVICES
 from proreus.engine.agents.scheduling.values import (
     Bind,
@@ -26,7 +29,9 @@ from proreus.engine.agents.scheduling.values import (
 from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.schedulers import Chosen
 from proreus.model import decision as model
+from proreus.worlds.pods.policies.catalogue import PolicyOptions
 from proreus.worlds.pods.policies.learned import PRETRAINED
+from proreus.worlds.pods.world import WORLD
 from tests.engine.agents.scheduling.objects import Object, node, on, pod
 
 
@@ -366,4 +371,27 @@ def test_checkpoints_of_a_folder_stand_for_themselves(tmp_path: Path) -> None:
     assert isinstance(found["p0"], Bind)
     assert json.loads(found["p0"].annotations[DECISION])["policy"].endswith("ppo")
     assert isinstance(found["p1"], Delay) and "broken" in found["p1"].told
-    assert set(found) == {"p0", "p1"}, "the others are nobody's"
+    assert isinstance(found["p3"], Delay)
+    assert found["p3"].told == (
+        "schedulerName ddqn needs a trained model: "
+        f"proreus train pods --algo ddqn --scenarios gpu --out {tmp_path}/ddqn"
+    )
+    assert set(found) == {"p0", "p1", "p3"}, "the other is nobody's"
+    shutil.copytree(PRETRAINED / "pods", tmp_path / "ddqn")
+    see(core, pod("p3", "2", schedulerName="ddqn"), now=2.0)
+    assert bound(core.cycle(2.0, 9)).pod.name == "p3", "there is one now"
+
+
+def test_algorithms_are_those_that_train_pods() -> None:
+    assert set(ALGORITHMS) == set(WORLD.learners)
+
+
+def test_what_compiles_has_no_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(deciding, "_WARM_UP_SECONDS", 0.0)
+    shutil.copytree(PRETRAINED / "pods", tmp_path / "run" / "best")
+    Decider(Chosen(str(tmp_path / "run"), "best_fit"), PolicyOptions(), 0).warm_up()
+    assert not caplog.records
+    Decider(Chosen(f"{__name__}:Waiting"), PolicyOptions(), 0).warm_up()
+    assert "has not answered for 0 s; until it does the kube rules decide" in caplog.text

@@ -25,7 +25,7 @@ from typing import assert_never
 from proreus.engine.agents.scheduling.deciding import Answer, Decider, Stuck
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
-from proreus.engine.agents.scheduling.schedulers import RULE, Schedulers
+from proreus.engine.agents.scheduling.schedulers import RULE, Schedulers, Untrained
 from proreus.engine.agents.scheduling.shadowing import Differences, changes, effect_of
 from proreus.engine.agents.scheduling.telling import (
     DEVICES,
@@ -143,6 +143,8 @@ class SchedulingCore(Watching):
             return self._to_wait(known, now, "no nodes available to schedule pods")
         chosen = self.schedulers.named(known.scheduler)
         assert chosen is not None, "others' pods are not queued"
+        if isinstance(chosen, Untrained):
+            return self._to_wait(known, now, chosen.told)
         try:
             decider = self.decider(chosen)
         except (ProreusError, ImportError) as error:  # a checkpoint that cannot be read, an extra not there

@@ -81,13 +81,19 @@ class Asked:
         cluster.add_pod(Pod("there", PodSpec(Resources(cpu=100))), "node")
         observation = cluster.observe(Pod("pod", PodSpec(Resources(cpu=100))))
         policy = self.policy.fresh(self.seed)
-        if self.name in POLICIES.names:  # compiles for as long as it takes, and ends
+        if POLICIES.is_own(self.name):  # compiles for as long as it takes, and ends
             self._compute(policy, observation)
             self._guard.learn_pace(lambda: self._compute(policy, observation))
             return
         try:
             for _ in range(2):  # the first time it compiles
                 self._guard.run(lambda: self._compute(policy, observation), _WARM_UP_SECONDS)
+        except TooSlow:
+            _log.warning(
+                "policy %s has not answered for %g s; until it does the kube rules decide",
+                self.name,
+                _WARM_UP_SECONDS,
+            )
         except Exception as error:  # noqa: BLE001 - the first decision will show it too, and count it
             _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
 
@@ -138,7 +144,8 @@ class Decider:
 
     def warm_up(self) -> None:
         """Compile before the first pod waits for it."""
-        for one in (self.policy, self.rule, self.shadow):
+        # The rule first: who is made from its parts finds them compiled, within its time.
+        for one in (self.rule, self.policy, self.shadow):
             if one is not None:
                 one.warm_up()
 

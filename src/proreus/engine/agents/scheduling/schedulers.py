@@ -1,7 +1,8 @@
 """Which policy decides for which schedulerName: defaults, and the ConfigMap kube-system/proreus-schedulers.
 
 Without an entry, `default-scheduler` is `kube`, and the name of a rule, of the shipped checkpoint or of a
-folder of models stands for itself. Pods with any other schedulerName are somebody else's.
+folder of models stands for itself; so does that of an algorithm, for which there may be no model yet. Pods
+with any other schedulerName are somebody else's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from proreus.worlds.pods.policies.catalogue import POLICIES
 DEFAULT_SCHEDULER = "default-scheduler"
 RULE = "kube"
 """Decides by default, and where another policy is slow, unsure, wrong or fails."""
+ALGORITHMS = ("es", "ppo", "ddqn")
+"""Learn models for pods; nobody else's scheduler is taken to be called so."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Untrained:
+    """A name that is ours, and has no model to decide."""
+
+    told: str
+    """To whoever asked for it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,7 @@ class Schedulers:
     models: Path | None = None
     """A folder of checkpoints and training runs whose names stand for themselves."""
 
-    def named(self, scheduler: str) -> Chosen | None:
+    def named(self, scheduler: str) -> Chosen | Untrained | None:
         """Who decides for that schedulerName; None: it is somebody else's."""
         found = self.chosen.get(scheduler)
         if found is not None:
@@ -41,7 +52,16 @@ class Schedulers:
         if scheduler in POLICIES.names:
             return Chosen(scheduler)
         # The name comes from whoever may create pods: it must not lead out of the folder.
-        if self.models is None or not _PLAIN.fullmatch(scheduler):
-            return None
-        folder = self.models / scheduler
-        return Chosen(str(folder)) if is_checkpoint(folder) or is_checkpoint(folder / "best") else None
+        if self.models is not None and _PLAIN.fullmatch(scheduler):
+            folder = self.models / scheduler
+            if is_checkpoint(folder) or is_checkpoint(folder / "best"):
+                return Chosen(str(folder))
+        return self._untrained(scheduler) if scheduler in ALGORITHMS else None
+
+    def _untrained(self, scheduler: str) -> Untrained:
+        how = (
+            "name a folder of them, --models DIR"
+            if self.models is None
+            else f"proreus train pods --algo {scheduler} --scenarios gpu --out {self.models / scheduler}"
+        )
+        return Untrained(f"schedulerName {scheduler} needs a trained model: {how}")
