@@ -21,10 +21,10 @@ import pytest
 
 from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 from proreus.engine.agents.scheduling.core import SchedulingOptions
-from proreus.engine.agents.scheduling.schedulers import Chosen
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import BY_KIND, NAMESPACE, POD, PRIORITY_CLASS
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.store.memory import MemoryStore
 from proreus.model.decision import Decision, Place, Preempt
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
@@ -117,7 +117,7 @@ class Recorded:
 
     async def play(self) -> list[str]:
         """Every difference."""
-        chosen = Chosen(f"{__name__}:RecordedLots", deadline=10.0)
+        chosen = Chosen(f"{__name__}:RecordedLots", deadline_ms=10_000.0)
         await self.registry.prepare()
         pods = await self._set_up()
         options = AgentOptions(SchedulingOptions(chosen), events=False)

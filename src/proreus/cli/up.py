@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.cluster.flags import Deciding, Nodes
-from proreus.cli.cluster.lock import only_one
+from proreus.cli.cluster.lock import Holder, only_one
 from proreus.cli.cluster.place import (
     Address,
     kubeconfig_of,
@@ -88,7 +87,8 @@ def run(words: Sequence[str]) -> int:
     folder = state_dir(arguments.dir)
     with told_to_end() as ending:
         options = _options(arguments, folder)
-        with only_one(make_state_dir(folder)):
+        with only_one(make_state_dir(folder)) as holder:
+            options = replace(options, identity=_identity(options.store, holder))
             say(arguments.common, "starting (the first start compiles for a minute)")
             run_until_told(ending, options, lambda engine: _announce(arguments, folder, engine))
             say(arguments.common, "ended; the same command goes on where it was")
@@ -99,20 +99,24 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     try:
         from proreus.cli.cluster.options import api_options, deciding_options, node_options
         from proreus.engine.running import EngineOptions
-        from proreus.engine.store.opening import InFile, read_address
+        from proreus.engine.store.opening import read_address
     except ModuleNotFoundError as error:
         raise UsageError(f"up {needs_extra('engine')} ({error})") from error
-    place = read_address(
-        _store(arguments, folder)
-    )  # one that cannot be meant is told before anything is made
+    store = _store(arguments, folder)
+    read_address(store)  # one that cannot be meant is told before anything is made
     return EngineOptions(
-        store=_store(arguments, folder),
+        store=store,
         nodes=node_options(arguments.nodes, NODE_PREFIX, arguments.common.seed),
-        deciding=deciding_options(arguments.deciding, arguments.common.seed),
+        deciding=deciding_options(arguments.deciding, arguments.common.seed, folder.absolute() / "models"),
         api=api_options(arguments),
-        # The lock of the folder keeps it the only one of that name here; etcd knows other machines.
-        identity=f"{socket.gethostname()}-{folder.absolute()}" if isinstance(place, InFile) else "",
     )
+
+
+def _identity(store: str, holder: Holder) -> str:
+    """Among those that stand for election; who has a file in common is on the same machine."""
+    from proreus.engine.store.opening import InFile, read_address
+
+    return holder.on_this_machine() if isinstance(read_address(store), InFile) else holder.anywhere()
 
 
 def _store(arguments: UpArguments, folder: Path) -> str:

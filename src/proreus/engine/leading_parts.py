@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from proreus.engine.agents.garbage.host import FOLLOWED as OF_HOUSEKEEPING
 from proreus.engine.agents.garbage.host import Housekeeping
-from proreus.engine.agents.leading import Leader
+from proreus.engine.agents.leading import Leader, Term
 from proreus.engine.agents.nodes.host import FOLLOWED as OF_NODES
 from proreus.engine.agents.nodes.host import NodeHost
 from proreus.engine.agents.shared import SharedInformer
@@ -24,7 +24,8 @@ class Controllers:
     """Task agents, the nodes' lifecycle and the housekeeping, while this process leads.
 
     Whoever comes to lead begins with informers of its own: what was heard before is of no use, for another
-    process has acted on it.
+    process has acted on it. Everything is written on the fence of its term: a process that was halted and
+    wakes when another leads writes nothing.
     """
 
     def __init__(self, registry: Registry, timers: Timers, identity: str) -> None:
@@ -36,10 +37,11 @@ class Controllers:
         standing = asyncio.create_task(self._leader.run())
         try:
             while True:
-                if self._leader.fence is None:
+                term = self._leader.term
+                if term is None:
                     await self._change()
                 else:
-                    await self._lead()
+                    await self._lead(term)
         finally:
             standing.cancel()
 
@@ -47,16 +49,16 @@ class Controllers:
         """Let another lead at once."""
         await self._leader.resign()
 
-    async def _lead(self) -> None:
+    async def _lead(self, term: Term) -> None:
         lost = asyncio.Event()
-        watching = asyncio.create_task(self._until_lost(lost))
+        watching = asyncio.create_task(self._until_lost(term, lost))
         try:
-            await supervise(dict(self._parts()), lost)
+            await supervise(dict(self._parts(term)), lost)
         finally:
             watching.cancel()
 
-    async def _until_lost(self, lost: asyncio.Event) -> None:
-        while self._leader.fence is not None:
+    async def _until_lost(self, term: Term, lost: asyncio.Event) -> None:
+        while self._leader.fence == term.fence:
             await self._change()
         lost.set()
 
@@ -69,12 +71,13 @@ class Controllers:
             return
         self._leader.changed.clear()
 
-    def _parts(self) -> Iterator[tuple[str, Part]]:
+    def _parts(self, term: Term) -> Iterator[tuple[str, Part]]:
         registry, timers = self._registry, self._timers
         kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING))
         informers = {kind: SharedInformer(registry, kind) for kind in kinds}
-        tasks, nodes = TaskHost(registry, timers, informers), NodeHost(registry, timers, informers)
-        housekeeping = Housekeeping(registry, timers, informers)
+        tasks = TaskHost(registry, timers, informers, term)
+        nodes = NodeHost(registry, timers, informers, term=term)
+        housekeeping = Housekeeping(registry, timers, informers, term=term)
         for kind, informer in informers.items():
             yield f"the informer of {kind.plural}", informer.run
         yield "the task agents", tasks.run

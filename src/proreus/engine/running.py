@@ -23,10 +23,10 @@ from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.options import ApiOptions
-from proreus.engine.api.plain.schedulers import Chosen as Shown
 from proreus.engine.api.server import ApiServer
 from proreus.engine.leading_parts import Controllers
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.protocol import Capacity
 from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
@@ -138,12 +138,9 @@ class Engine:
         stack.push_async_callback(server.stop)
 
 
-def _schedulers(deciding: SchedulingOptions | None) -> dict[str, Shown]:
+def _schedulers(deciding: SchedulingOptions | None) -> dict[str, Chosen]:
     """Who decides by default, as the API tells of it."""
-    if deciding is None:
-        return {}
-    chosen = deciding.default
-    return {DEFAULT_SCHEDULER: Shown(chosen.policy, chosen.shadow, chosen.deadline * 1000.0)}
+    return {} if deciding is None else {DEFAULT_SCHEDULER: deciding.default}
 
 
 def _housed(nodes: SimulatedNodes, timers: Timers) -> list[Housed]:

@@ -72,6 +72,10 @@ class Catalogue:
         if self.shipped is not None:
             yield LEARNED, "the checkpoint that ships with the package"
 
+    def is_own(self, name: str) -> bool:
+        """Whether that is a rule or a checkpoint, and not code from elsewhere."""
+        return name.partition("@")[0] in self.rules or self._checkpoint(name) is not None
+
     def make(self, name: str, options: Any = None, seed: int = 0) -> AnyPolicy:
         """The policy of that name; a UsageError names the nearest one known."""
         chosen = options if options is not None or self.options is None else self.options()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import ssl
@@ -11,11 +12,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.responses import Response
+from starlette.routing import Route
 
+from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.audit import AuditLog
 from proreus.engine.api.identities import Role, read_tokens
 from proreus.engine.api.options import ApiLimits, ApiOptions
 from proreus.engine.api.roles import Action, allowed
+from proreus.engine.objects.registry import Registry
+from proreus.engine.store.memory import MemoryStore
 from proreus.model.errors import InputError, UsageError
 from tests.certificates import make_certificate
 from tests.engine.api.live import Live, live
@@ -80,6 +86,25 @@ def test_nobody_without_a_token_gets_further_than_health(guarded: Live) -> None:
             answer = client.request(method, path)
             assert (answer.status_code, answer.json()["reason"]) == (401, "Unauthorized")
         assert client.post("/api/v1/namespaces/default/pods", json=_POD).status_code == 401
+
+
+def test_further_pages_too_answer_to_the_names_of_the_server_alone() -> None:
+    page = Route("/", lambda _: Response("a page"))
+    app = create_app(Registry(MemoryStore()), ApiOptions(), Surroundings(extra_routes=(page,)))
+
+    async def ask(host: str, path: str = "/") -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
+            return await client.get(path)
+
+    async def play() -> None:
+        assert (await ask("localhost")).text == "a page"
+        assert (await ask("127.0.0.1:6480")).text == "a page"
+        refused = await ask("rebound.example")
+        assert (refused.status_code, refused.json()["reason"]) == (403, "Forbidden")
+        assert (await ask("localhost", "/elsewhere")).status_code == 404
+
+    asyncio.run(play())
 
 
 def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(guarded: Live) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -57,12 +58,17 @@ class Deciding:
     """Ask this policy beside it, and record where it would have decided otherwise."""
     deadline_ms: Annotated[float, tyro.conf.arg(metavar="MS")] = 100.0
     """How long it may take over one decision before the kube rules decide."""
+    models: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """A folder of runs and checkpoints whose names pods may state as schedulerName; that of `up` is `models`
+    in the folder of the cluster."""
 
     def __post_init__(self) -> None:
         if not 0 < self.deadline_ms <= _MOST_MILLISECONDS:
             raise UsageError(f"--deadline-ms {self.deadline_ms} is outside 0..{_MOST_MILLISECONDS:g}")
         if not self.scheduler:
             raise UsageError("--scheduler names no policy")
+        if self.models is not None and not self.models.is_dir():
+            raise UsageError(f"--models {self.models}: there is no such folder")
 
 
 def check_prefix(flag: str, prefix: str) -> None:

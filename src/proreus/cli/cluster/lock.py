@@ -1,18 +1,50 @@
-"""One process a folder: two that run the same nodes would run every pod twice."""
+"""One process a folder: two that run the same nodes would run every pod twice.
+
+Who holds the lock has a name that nobody else has while it does, and that stays the same for whoever holds it
+next: so a process takes up at once what one that was killed has left.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from proreus.model.errors import WorkError
 
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Whoever holds a folder; named after the locked file itself, since a path or a host may exist twice."""
+
+    file: str
+    """Of all files of the running system."""
+
+    def on_this_machine(self) -> str:
+        """Its name among the processes of this machine."""
+        return f"{socket.gethostname()}-{self.file}"
+
+    def anywhere(self) -> str:
+        """Its name among all machines, until this one starts again; "" where the system does not tell.
+
+        Of machines, too, there are copies, with the same names and the same files; no two of them share a
+        start.
+        """
+        try:
+            started = _BOOT.read_text().strip()
+        except OSError:
+            return ""
+        return f"{self.on_this_machine()}-{started}"
+
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[None]:
+def only_one(folder: Path) -> Iterator[Holder]:
     """Hold the folder as long as the block lasts; the system lets go when the process dies."""
     path = folder / "lock"
     try:
@@ -32,6 +64,7 @@ def only_one(folder: Path) -> Iterator[None]:
             ) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        yield
+        about = os.fstat(handle)
+        yield Holder(f"{about.st_dev:x}-{about.st_ino:x}")
     finally:
         os.close(handle)

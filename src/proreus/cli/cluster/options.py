@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proreus.cli.cluster.flags import Deciding, Nodes
 from proreus.engine.agents.scheduling.core import SchedulingOptions
-from proreus.engine.agents.scheduling.schedulers import Chosen
 from proreus.engine.api.identities import read_tokens
 from proreus.engine.api.options import ApiOptions
+from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.running import SimulatedNodes
 from proreus.listening.credentials import check_credentials
 from proreus.model.files import check_writable
@@ -25,13 +26,13 @@ def node_options(nodes: Nodes, prefix: str, seed: int) -> SimulatedNodes:
     )
 
 
-def deciding_options(deciding: Deciding, seed: int) -> SchedulingOptions:
+def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) -> SchedulingOptions:
     """Who decides; a policy that is not known is told before anything starts."""
     for name in (deciding.scheduler, deciding.shadow):
         if name:
             make_policy(name, PolicyOptions(), seed)
-    chosen = Chosen(deciding.scheduler, deciding.shadow, deciding.deadline_ms / 1000.0)
-    return SchedulingOptions(default=chosen, seed=seed)
+    chosen = Chosen(deciding.scheduler, deciding.shadow, deciding.deadline_ms)
+    return SchedulingOptions(default=chosen, models=deciding.models or models, seed=seed)
 
 
 def api_options(arguments: UpArguments) -> ApiOptions:

@@ -1,4 +1,4 @@
-"""Instructions become writes: many in one transaction, each for itself."""
+"""Instructions become writes: many in one transaction, each for itself, all on the leader's fence."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from proreus.engine.agents.instructions import Create, Instruction, Note, Remove, Update
+from proreus.engine.agents.leading import Term
 from proreus.engine.agents.metadata import Object, name_of, namespace_of, uid_of
 from proreus.engine.agents.recording import Recorder, Told
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import Fenced, Refused
 from proreus.engine.objects.refusals import check_preconditions
 from proreus.engine.objects.registry import Outcome, Registry
 from proreus.engine.objects.wants import Change, Terms, Want
 
 
 async def carry_out(
-    registry: Registry, recorder: Recorder, instructions: Sequence[Instruction]
+    registry: Registry, recorder: Recorder, instructions: Sequence[Instruction], term: Term | None = None
 ) -> list[Outcome]:
-    """What became of each."""
+    """What became of each; term: None where nobody else could lead."""
     outcomes: dict[int, Outcome] = {}
     wants: dict[int, Want] = {}
     for place, instruction in enumerate(instructions):
@@ -25,7 +26,9 @@ async def carry_out(
             wants[place] = await _want(registry, recorder, instruction)
         except Refused as refusal:
             outcomes[place] = refusal
-    settled = await registry.commit_each(list(wants.values()))
+    settled = await registry.commit_each(list(wants.values()), None if term is None else term.fence)
+    if term is not None and any(isinstance(outcome, Fenced) for outcome in settled):
+        term.fenced()
     outcomes.update(zip(wants, settled, strict=True))
     for place, want in wants.items():
         if isinstance(instructions[place], Note) and isinstance(outcomes[place], Refused):

@@ -61,6 +61,16 @@ class Observed:
         return self.holder in ("", me) or now - self.changed > times.lease
 
 
+@dataclass(frozen=True)
+class Term:
+    """One time of leading, for those who write in it."""
+
+    fence: Unchanged
+    """The condition of every write."""
+    fenced: Callable[[], None]
+    """Called where it refused one."""
+
+
 class Leader:
     """Stands for election under a name; see the module."""
 
@@ -86,6 +96,12 @@ class Leader:
         if self._fence is not None and self._clock() - self._renewed >= self._times.renew:
             self._lose("could not renew in time")
         return self._fence
+
+    @property
+    def term(self) -> Term | None:
+        """The time of leading that is now; None while it does not lead."""
+        fence = self.fence
+        return None if fence is None else Term(fence, self.fenced)
 
     async def run(self) -> None:
         """Take the Lease when it is free and keep it, until cancelled."""

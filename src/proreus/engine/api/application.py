@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from starlette.applications import Starlette
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.types import ASGIApp
 
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.audit import AuditLog
@@ -19,7 +20,6 @@ from proreus.engine.api.identities import Doorkeeper
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
 from proreus.engine.api.plain.overview import Overview
-from proreus.engine.api.plain.schedulers import Chosen
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.resources import Resources
 from proreus.engine.api.roles import Action, check
@@ -30,6 +30,7 @@ from proreus.engine.api.subresources import Subresources
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.protocol import PodExec, PodLogs
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -45,7 +46,7 @@ class Surroundings:
     schedulers: Mapping[str, Chosen] = field(default_factory=dict)
     """Who decides for whom where nobody has chosen."""
     extra_routes: Sequence[BaseRoute] = field(default=())
-    """Further routes, such as a page that shows what happens."""
+    """Further routes, such as a page that shows what happens; anybody may ask for them."""
     ready: Callable[[], bool] = lambda: True
 
 
@@ -116,10 +117,13 @@ def create_app(
         Route("/readyz", gate.around(reading(ready))),
         Mount("/openapi", app=gate.around(reading(_openapi))),
         Mount("/v1", app=gate.around(plain.answer)),
-        *around.extra_routes,
-        Mount("/", app=gate.around(elsewhere)),
+        Mount("/", app=gate.before(_further(around.extra_routes, gate.around(elsewhere)))),
     ]
     return Starlette(routes=routes, lifespan=lifespan)
+
+
+def _further(routes: Sequence[BaseRoute], elsewhere: ASGIApp) -> ASGIApp:
+    return Router(routes, default=elsewhere, redirect_slashes=False)
 
 
 async def _openapi(asked: Asked) -> Answer:

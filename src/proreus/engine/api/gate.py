@@ -34,6 +34,7 @@ _OPEN_PATHS = frozenset({b"/healthz", b"/livez", b"/readyz"})
 _READS = frozenset({"GET", "HEAD"})
 _MOST_AT_ONCE = TooManyRequests("too many requests are under way; try again")
 Endpoint = Callable[[Asked], Awaitable[Answer]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 @dataclass
@@ -62,6 +63,20 @@ class Gate:
     def around(self, endpoint: Endpoint) -> Gated:
         """The endpoint as an ASGI application."""
         return Gated(self, endpoint)
+
+    def before(self, app: Application) -> Application:
+        """A page for anybody, which holds nothing: under the names of this server alone."""
+
+        async def named(scope: Scope, receive: Receive, send: Send) -> None:
+            asked = Asked(scope, receive, self._limits, self._budget)
+            try:
+                self._check_name(asked)
+            except Forbidden as error:
+                await self._finish(asked, _failed(error, asked), time.perf_counter(), receive, send)
+            else:
+                await app(scope, receive, send)
+
+        return named
 
     async def run(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         """One exchange."""
@@ -100,17 +115,21 @@ class Gate:
 
     def _admit(self, asked: Asked) -> None:
         """Refuse what a web page may have sent, and whoever is not known."""
-        if self._names is not None and (asked.host is None or not is_named(asked.host, self._names)):
-            raise Forbidden(
-                f"{(asked.host or b'').decode('latin-1')[:200]!r} is not a name of this server; "
-                "--allowed-host NAME makes it one"
-            )
+        self._check_name(asked)
         if asked.site in (b"cross-site", b"same-site"):
             raise Forbidden("pages of other sites are not answered")
         if asked.origin is not None and asked.origin.partition(b"://")[2] != asked.host:
             raise Forbidden("pages of other sites are not answered")
         if asked.path not in _OPEN_PATHS:
             asked.identity = self._doorkeeper.identify(asked.authorization, asked.client)
+
+    def _check_name(self, asked: Asked) -> None:
+        """A page under another name might be led here by its own name server."""
+        if self._names is not None and (asked.host is None or not is_named(asked.host, self._names)):
+            raise Forbidden(
+                f"{(asked.host or b'').decode('latin-1')[:200]!r} is not a name of this server; "
+                "--allowed-host NAME makes it one"
+            )
 
     def _enter(self, asked: Asked) -> bool:
         limits = self._limits

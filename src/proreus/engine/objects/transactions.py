@@ -21,7 +21,7 @@ Outcomes = list[Outcome]
 Objects = list[dict[str, Any]]
 
 MOST_IN_ONE_COMMIT = 128
-"""etcd takes no more operations in a transaction unless it was told to."""
+"""etcd takes no more operations, and no more conditions, in a transaction unless it was told to."""
 MOST_BYTES = 1_500_000
 """Of an object, as etcd takes it."""
 _MOST_ATTEMPTS = 64
@@ -54,9 +54,10 @@ async def settle_many(shelf: Shelf, wants: Sequence[Want], fence: Unchanged | No
 
     fence: a condition of every transaction; once it fails, the rest is refused as `Fenced`.
     """
-    if len(wants) <= MOST_IN_ONE_COMMIT:
+    most = MOST_IN_ONE_COMMIT - (fence is not None)  # it is one of the transaction's conditions
+    if len(wants) <= most:
         return await _guarded(shelf, wants, fence)
-    parts = [wants[at : at + MOST_IN_ONE_COMMIT] for at in range(0, len(wants), MOST_IN_ONE_COMMIT)]
+    parts = [wants[at : at + most] for at in range(0, len(wants), most)]
     settled = await asyncio.gather(*(_guarded(shelf, part, fence) for part in parts))
     return [outcome for part in settled for outcome in part]
 

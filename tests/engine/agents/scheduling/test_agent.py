@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -15,6 +16,7 @@ import pytest
 from proreus.engine.agents.informer import Informer, Told
 from proreus.engine.agents.leading import Leader, LeaseTimes
 from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
+from proreus.engine.agents.scheduling.deciding import Decider
 from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.errors import Fenced, Gone, NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, NODE, POD, PRIORITY_CLASS, Kind
@@ -127,6 +129,28 @@ async def _on(registry: Registry, name: str, where: str) -> bool:
     return (await placed(registry)).get(name) == where
 
 
+def test_what_a_pod_names_is_compiled_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[str] = set()
+    warm_up = Decider.warm_up
+
+    def noted(decider: Decider) -> None:
+        threads.add(threading.current_thread().name)
+        warm_up(decider)
+
+    monkeypatch.setattr(Decider, "warm_up", noted)
+
+    async def play() -> None:
+        registry = await a_registry(node("one"))
+        async with running(agent_of(registry)):
+            await registry.create(POD, fresh(pod("web", schedulerName="learned")))
+            await until(lambda: _bound(registry, 1), 60)
+            web = await registry.get(POD, "default", "web")
+            assert json.loads(web["metadata"]["annotations"][DECISION])["policy"] == "learned"
+
+    asyncio.run(play())
+    assert threads and threading.main_thread().name not in threads
+
+
 def test_another_policy_is_chosen_live() -> None:
     async def play() -> None:
         registry = await a_registry(node("small", "2"), node("large", "16"))
@@ -228,7 +252,7 @@ def test_two_agents_with_the_leader_killed_again_and_again(seed: int) -> None:
         for turn in range(4):
             await until(lambda: _led(agents))
             leader = next(name for name, agent in agents.items() if agent.leader.fence is not None)
-            leaders.add(leader)
+            leaders.add(agents[leader].leader.identity)
             await asyncio.sleep(rng.random() * 0.1)
             tasks[leader].cancel()  # in the middle of whatever it does, without a word to anybody
             await asyncio.wait([tasks[leader]])
@@ -240,7 +264,7 @@ def test_two_agents_with_the_leader_killed_again_and_again(seed: int) -> None:
             task.cancel()
         await asyncio.wait([*tasks.values(), following])
         assert following.cancelled(), following.exception()
-        assert len(leaders) == 2
+        assert len(leaders) == 4, "each time somebody else"
 
     asyncio.run(play())
 

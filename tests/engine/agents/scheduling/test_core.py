@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from proreus.engine.agents.scheduling import deciding
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
-from proreus.engine.agents.scheduling.schedulers import Chosen
+from proreus.engine.agents.scheduling.deciding import Decider
+from proreus.engine.agents.scheduling.schedulers import ALGORITHMS
 from proreus.engine.agents.scheduling.telling import DEVICES
 from proreus.engine.agents.scheduling.values import (
     Bind,
@@ -25,8 +27,11 @@ from proreus.engine.agents.scheduling.values import (
     Seen,
 )
 from proreus.engine.objects.decisions import DECISION
+from proreus.engine.objects.schedulers import Chosen
 from proreus.model import decision as model
+from proreus.worlds.pods.policies.catalogue import PolicyOptions
 from proreus.worlds.pods.policies.learned import PRETRAINED
+from proreus.worlds.pods.world import WORLD
 from tests.engine.agents.scheduling.objects import Object, node, on, pod
 
 
@@ -77,9 +82,9 @@ class Waiting:
 
 
 def core_with(
-    *nodes: Object, policy: str = "kube", shadow: str = "", deadline: float = 0.1
+    *nodes: Object, policy: str = "kube", shadow: str = "", deadline_ms: float = 100.0
 ) -> SchedulingCore:
-    core = SchedulingCore(SchedulingOptions(default=Chosen(policy, shadow, deadline)))
+    core = SchedulingCore(SchedulingOptions(default=Chosen(policy, shadow, deadline_ms)))
     for one in nodes:
         core.handle(Seen("Node", one), 0.0)
     return core
@@ -210,7 +215,7 @@ def test_budgets_choose_the_victims() -> None:
 )
 def test_the_kube_rules_decide_where_a_policy_does_not(policy: str, reason: str) -> None:
     name = f"tests.engine.agents.scheduling.test_core:{policy}"
-    core = core_with(node("one"), node("two", "16"), policy=name, deadline=0.02)
+    core = core_with(node("one"), node("two", "16"), policy=name, deadline_ms=20.0)
     see(core, pod("web"))
     found = bound(core.cycle(1.0))
     assert found.node == "two"
@@ -219,7 +224,7 @@ def test_the_kube_rules_decide_where_a_policy_does_not(policy: str, reason: str)
 
 
 def test_a_policy_that_is_too_slow_is_left_alone_for_a_while() -> None:
-    core = core_with(node("one", "64"), policy=f"{__name__}:Slow", deadline=0.01)
+    core = core_with(node("one", "64"), policy=f"{__name__}:Slow", deadline_ms=10.0)
     see(core, *(pod(f"p{k}") for k in range(12)))
     found = core.cycle(1.0, 12)
     assert all(isinstance(one, Bind) for one in found)
@@ -366,4 +371,27 @@ def test_checkpoints_of_a_folder_stand_for_themselves(tmp_path: Path) -> None:
     assert isinstance(found["p0"], Bind)
     assert json.loads(found["p0"].annotations[DECISION])["policy"].endswith("ppo")
     assert isinstance(found["p1"], Delay) and "broken" in found["p1"].told
-    assert set(found) == {"p0", "p1"}, "the others are nobody's"
+    assert isinstance(found["p3"], Delay)
+    assert found["p3"].told == (
+        "schedulerName ddqn needs a trained model: "
+        f"proreus train pods --algo ddqn --scenarios gpu --out {tmp_path}/ddqn"
+    )
+    assert set(found) == {"p0", "p1", "p3"}, "the other is nobody's"
+    shutil.copytree(PRETRAINED / "pods", tmp_path / "ddqn")
+    see(core, pod("p3", "2", schedulerName="ddqn"), now=2.0)
+    assert bound(core.cycle(2.0, 9)).pod.name == "p3", "there is one now"
+
+
+def test_algorithms_are_those_that_train_pods() -> None:
+    assert set(ALGORITHMS) == set(WORLD.learners)
+
+
+def test_what_compiles_has_no_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(deciding, "_WARM_UP_SECONDS", 0.0)
+    shutil.copytree(PRETRAINED / "pods", tmp_path / "run" / "best")
+    Decider(Chosen(str(tmp_path / "run"), "best_fit"), PolicyOptions(), 0).warm_up()
+    assert not caplog.records
+    Decider(Chosen(f"{__name__}:Waiting"), PolicyOptions(), 0).warm_up()
+    assert "has not answered for 0 s; until it does the kube rules decide" in caplog.text

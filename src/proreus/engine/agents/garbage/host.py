@@ -12,6 +12,7 @@ from proreus.engine.agents.garbage.collector import GarbageGraph, Reference
 from proreus.engine.agents.garbage.expiry import EVENT_SECONDS, old_events, surplus_pods
 from proreus.engine.agents.garbage.namespaces import empty_out
 from proreus.engine.agents.instructions import Instruction
+from proreus.engine.agents.leading import Term
 from proreus.engine.agents.metadata import (
     Object,
     controller_of,
@@ -42,7 +43,7 @@ from proreus.engine.objects.kinds import (
     SERVICE,
     Kind,
 )
-from proreus.engine.objects.registry import ObjectEvent, Registry
+from proreus.engine.objects.registry import ObjectEvent, Outcome, Registry
 from proreus.engine.runtimes.timers import Timers
 
 OWNING = (POD, REPLICA_SET, DEPLOYMENT, JOB, CONFIG_MAP, SECRET, SERVICE, BUDGET)
@@ -63,8 +64,10 @@ class Housekeeping:
         timers: Timers,
         informers: Mapping[Kind, SharedInformer],
         event_seconds: float = EVENT_SECONDS,
+        term: Term | None = None,
     ) -> None:
         self._registry, self._timers, self._informers = registry, timers, informers
+        self._term = term
         self._event_seconds = event_seconds
         self._recorder = Recorder(registry, "proreus-housekeeping", timers.wall)
         self._graph = GarbageGraph()
@@ -113,7 +116,7 @@ class Housekeeping:
             instructions = [one for _, many in judged for one in many]
             if not instructions:
                 continue
-            outcomes = iter(await carry_out(self._registry, self._recorder, instructions))
+            outcomes = iter(await self._carry_out(instructions))
             failed = False
             for uid, many in judged:
                 for outcome in [next(outcomes) for _ in many]:
@@ -123,6 +126,9 @@ class Housekeeping:
             if failed:
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._owners_changed.set()
+
+    async def _carry_out(self, instructions: Sequence[Instruction]) -> list[Outcome]:
+        return await carry_out(self._registry, self._recorder, instructions, self._term)
 
     def _missing(self, uid: str) -> list[tuple[str, Reference]]:
         return [(self._graph.namespace(uid), ref) for ref in self._graph.missing(uid)]
@@ -175,7 +181,7 @@ class Housekeeping:
                     when = self._timers.steady() + plan.again_in
                     self._timers.call_at(when, self._mark_budget, key)
             if instructions:
-                outcomes = await carry_out(self._registry, self._recorder, instructions)
+                outcomes = await self._carry_out(instructions)
                 if any(isinstance(one, Refused) and not isinstance(one, NotFound) for one in outcomes):
                     await asyncio.sleep(_RETRY_SECONDS)
                     self._budgets.update(keys)
@@ -216,7 +222,7 @@ class Housekeeping:
                     contents = await self._contents(name_of(namespace))
                 except Refused:
                     continue
-                await carry_out(self._registry, self._recorder, empty_out(namespace, contents))
+                await self._carry_out(empty_out(namespace, contents))
             if leaving:
                 self._timers.call_at(self._timers.steady() + _EMPTYING_SECONDS, self._namespaces_changed.set)
 
@@ -235,9 +241,9 @@ class Housekeeping:
                 except Refused:
                     break
                 old = old_events(page.items, self._timers.wall(), self._event_seconds)
-                await carry_out(self._registry, self._recorder, old)
+                await self._carry_out(old)
                 after = page.after
                 if not after:
                     break
             surplus = surplus_pods(self._informers[POD].objects.values())
-            await carry_out(self._registry, self._recorder, surplus)
+            await self._carry_out(surplus)

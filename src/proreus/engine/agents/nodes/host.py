@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from proreus.engine.agents.carrying_out import carry_out
 from proreus.engine.agents.instructions import Instruction, Remove
+from proreus.engine.agents.leading import Term
 from proreus.engine.agents.metadata import Object, name_of, namespace_of
 from proreus.engine.agents.moment import Moment
 from proreus.engine.agents.nodes.lifecycle import NodeLifecycle, Patience
@@ -33,8 +34,10 @@ class NodeHost:
         timers: Timers,
         informers: Mapping[Kind, SharedInformer],
         patience: Patience | None = None,
+        term: Term | None = None,
     ) -> None:
         self._registry, self._timers, self._informers = registry, timers, informers
+        self._term = term
         self._core = NodeLifecycle(patience or Patience())
         self._recorder = Recorder(registry, "proreus-node-agent", timers.wall)
         informers[NODE].subscribe(self._node_changed)
@@ -52,7 +55,7 @@ class NodeHost:
                 looked = self._timers.steady()
                 instructions += await self._orphans()
             if instructions:
-                await carry_out(self._registry, self._recorder, instructions)
+                await carry_out(self._registry, self._recorder, instructions, self._term)
             await asyncio.sleep(TICK_SECONDS)
 
     async def _orphans(self) -> list[Instruction]:

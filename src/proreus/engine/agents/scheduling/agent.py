@@ -15,7 +15,7 @@ import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ from proreus.engine.agents.leading import Leader, LeaseTimes
 from proreus.engine.agents.scheduling.carrying_out import Hands
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
 from proreus.engine.agents.scheduling.deciding import Decider
-from proreus.engine.agents.scheduling.schedulers import NAME, NAMESPACE, read_chosen
+from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER
 from proreus.engine.agents.scheduling.values import Bind, Event, Gone, Instruction, Seen
 from proreus.engine.agents.scheduling.warming import warm_up_scheduling
 from proreus.engine.objects.decisions import DECISION
@@ -41,6 +41,7 @@ from proreus.engine.objects.kinds import (
     NAMESPACE as NAMESPACE_KIND,
 )
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_chosen
 from proreus.engine.store.protocol import Unchanged
 from proreus.model.errors import InputError, ProreusError
 
@@ -154,28 +155,37 @@ class SchedulingAgent:
     async def _take_note(self) -> None:
         while self._inbox:
             event = self._inbox.popleft()
-            if isinstance(event, Seen) and event.kind == "ConfigMap":
+            if isinstance(event, Seen):
                 await self._prepare(event)
             self.core.handle(event, self._clock())
 
     async def _prepare(self, event: Seen) -> None:
-        """Load and compile what a ConfigMap chooses, elsewhere, before the core does it here."""
-        metadata = event.object["metadata"]
-        if (metadata["namespace"], metadata["name"]) != (NAMESPACE, NAME):
-            return
+        """Load and compile what a ConfigMap or a pod chooses, elsewhere, before the core does it here."""
         options = self._options.scheduling
-        try:
-            chosen = set(read_chosen(event.object).values())
-        except InputError:
-            return  # the core will say so
-        for one in chosen:
+        for one in self._chosen(event):
             if not self.core.knows(one):
                 try:
                     decider = Decider(one, options.policies, options.seed)
                     await asyncio.to_thread(decider.warm_up)
                     self.core.adopt(decider)
                 except (ProreusError, ImportError):
-                    return  # likewise
+                    return  # the core will say so
+
+    def _chosen(self, event: Seen) -> Iterable[Chosen]:
+        """Who is to decide from now on."""
+        metadata = event.object["metadata"]
+        match event.kind:
+            case "ConfigMap" if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
+                try:
+                    return set(read_chosen(event.object).values())
+                except InputError:
+                    return ()  # the core will say so
+            case "Pod" if not event.object["spec"].get("nodeName"):
+                name = event.object["spec"].get("schedulerName") or DEFAULT_SCHEDULER
+                found = self.core.schedulers.named(name)
+                return (found,) if isinstance(found, Chosen) else ()
+            case _:
+                return ()
 
     async def _take_over(self, fence: Unchanged) -> None:
         """Everything anew, now that nobody else can write."""

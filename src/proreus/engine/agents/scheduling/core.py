@@ -25,7 +25,7 @@ from typing import assert_never
 from proreus.engine.agents.scheduling.deciding import Answer, Decider, Stuck
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
-from proreus.engine.agents.scheduling.schedulers import RULE, Chosen, Schedulers
+from proreus.engine.agents.scheduling.schedulers import RULE, Schedulers, Untrained
 from proreus.engine.agents.scheduling.shadowing import Differences, changes, effect_of
 from proreus.engine.agents.scheduling.telling import (
     DEVICES,
@@ -48,6 +48,7 @@ from proreus.engine.agents.scheduling.values import (
 )
 from proreus.engine.agents.scheduling.watching import Watching
 from proreus.engine.objects.decisions import DECISION
+from proreus.engine.objects.schedulers import Chosen
 from proreus.model import decision as model
 from proreus.model.errors import ProreusError
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
@@ -142,6 +143,8 @@ class SchedulingCore(Watching):
             return self._to_wait(known, now, "no nodes available to schedule pods")
         chosen = self.schedulers.named(known.scheduler)
         assert chosen is not None, "others' pods are not queued"
+        if isinstance(chosen, Untrained):
+            return self._to_wait(known, now, chosen.told)
         try:
             decider = self.decider(chosen)
         except (ProreusError, ImportError) as error:  # a checkpoint that cannot be read, an extra not there

@@ -10,7 +10,8 @@ from typing import assert_never, cast
 
 import numpy as np
 
-from proreus.engine.agents.scheduling.schedulers import RULE, Chosen
+from proreus.engine.agents.scheduling.schedulers import RULE
+from proreus.engine.objects.schedulers import Chosen
 from proreus.kernels.arrays import F64, I64
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, meant
 from proreus.model.errors import IllegalDecision
@@ -80,13 +81,19 @@ class Asked:
         cluster.add_pod(Pod("there", PodSpec(Resources(cpu=100))), "node")
         observation = cluster.observe(Pod("pod", PodSpec(Resources(cpu=100))))
         policy = self.policy.fresh(self.seed)
-        if self.name in POLICIES.names:  # compiles for as long as it takes, and ends
+        if POLICIES.is_own(self.name):  # compiles for as long as it takes, and ends
             self._compute(policy, observation)
             self._guard.learn_pace(lambda: self._compute(policy, observation))
             return
         try:
             for _ in range(2):  # the first time it compiles
                 self._guard.run(lambda: self._compute(policy, observation), _WARM_UP_SECONDS)
+        except TooSlow:
+            _log.warning(
+                "policy %s has not answered for %g s; until it does the kube rules decide",
+                self.name,
+                _WARM_UP_SECONDS,
+            )
         except Exception as error:  # noqa: BLE001 - the first decision will show it too, and count it
             _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
 
@@ -128,15 +135,17 @@ class Decider:
     def __init__(self, chosen: Chosen, options: PolicyOptions, seed: int) -> None:
         """A UsageError or InputError where a policy is not known."""
         self.chosen = chosen
-        self.policy = Asked(chosen.policy, options, seed, chosen.deadline)
+        deadline = chosen.deadline_ms / 1000.0
+        self.policy = Asked(chosen.policy, options, seed, deadline)
         self.rule = Asked(RULE, options, seed, math.inf)
-        self.shadow = Asked(chosen.shadow, options, seed, chosen.deadline) if chosen.shadow else None
+        self.shadow = Asked(chosen.shadow, options, seed, deadline) if chosen.shadow else None
         self.fallbacks: dict[str, int] = {}
         """By reason."""
 
     def warm_up(self) -> None:
         """Compile before the first pod waits for it."""
-        for one in (self.policy, self.rule, self.shadow):
+        # The rule first: who is made from its parts finds them compiled, within its time.
+        for one in (self.rule, self.policy, self.shadow):
             if one is not None:
                 one.warm_up()
 

@@ -12,13 +12,7 @@ import numpy as np
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
 from proreus.engine.agents.scheduling.reading import Template, TemplateReader
-from proreus.engine.agents.scheduling.schedulers import (
-    DEFAULT_SCHEDULER,
-    NAME,
-    NAMESPACE,
-    Schedulers,
-    read_chosen,
-)
+from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER, Schedulers
 from proreus.engine.agents.scheduling.telling import DEVICES, devices_mask
 from proreus.engine.agents.scheduling.values import (
     Complain,
@@ -30,6 +24,7 @@ from proreus.engine.agents.scheduling.values import (
     PodRef,
     Seen,
 )
+from proreus.engine.objects.schedulers import NAME, NAMESPACE, read_chosen
 from proreus.kube.spreading import SPREADING
 from proreus.model.errors import InputError, ProreusError
 from proreus.model.pod import PodSpec

@@ -13,6 +13,7 @@ from typing import Any
 
 from proreus.engine.agents.carrying_out import carry_out
 from proreus.engine.agents.instructions import Instruction, Plan
+from proreus.engine.agents.leading import Term
 from proreus.engine.agents.metadata import (
     Object,
     controller_of,
@@ -46,8 +47,15 @@ _BY_NAME = {kind.kind: kind for kind in WORKLOADS}
 class TaskHost:
     """See the module; `informers` follow at least `FOLLOWED`, and are run by the host's process."""
 
-    def __init__(self, registry: Registry, timers: Timers, informers: Mapping[Kind, SharedInformer]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        timers: Timers,
+        informers: Mapping[Kind, SharedInformer],
+        term: Term | None = None,
+    ) -> None:
         self._registry, self._timers, self._informers = registry, timers, informers
+        self._term = term
         self._recorder = Recorder(registry, "proreus-task-agent", timers.wall)
         self._agents: dict[_Key, TaskAgent] = {}
         self._dirty: dict[_Key, None] = {}
@@ -113,7 +121,7 @@ class TaskHost:
         lost, self._anew = self._anew, []
         both = [one for _, _, plan in plans for one in plan.instructions]
         both += [one for pod in lost for one in begin_anew(pod).instructions]
-        outcomes = await carry_out(self._registry, self._recorder, both) if both else []
+        outcomes = await carry_out(self._registry, self._recorder, both, self._term) if both else []
         notes: list[Instruction] = []
         begin = 0
         for key, workload, plan in plans:
@@ -122,7 +130,7 @@ class TaskHost:
             begin = end
             self._schedule(key, plan)
         if notes:
-            await carry_out(self._registry, self._recorder, notes)
+            await carry_out(self._registry, self._recorder, notes, self._term)
 
     def _schedule(self, key: _Key, plan: Plan) -> None:
         agent = self._agents[key]

@@ -22,6 +22,7 @@ from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import BadRequest, NotFound, TooManyRequests
 from proreus.engine.objects.kinds import NODE
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.protocol import PodExec
 from proreus.version import __version__
 
@@ -38,7 +39,7 @@ class PlainDefaults:
 
     commands: PodExec | None = None
     """Runs commands in containers."""
-    schedulers: Mapping[str, schedulers.Chosen] = field(default_factory=dict)
+    schedulers: Mapping[str, Chosen] = field(default_factory=dict)
     """Who decides for whom where nobody has chosen."""
 
 
@@ -115,7 +116,7 @@ class PlainDoor:
                     raise NotFound(f"nothing was chosen for the scheduler {name[:80]!r}")
                 return Reply.of(schedulers.as_json(name, found[name]))
 
-    async def _chosen(self) -> dict[str, schedulers.Chosen]:
+    async def _chosen(self) -> dict[str, Chosen]:
         return {**self._defaults.schedulers, **await schedulers.chosen(self._registry)}
 
     async def _images(self) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ The scheduling agents watch that ConfigMap, so a change counts from the next dec
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -13,17 +13,10 @@ from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.names import label_value_problem
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_entry
+from proreus.model.errors import InputError
 
-NAMESPACE, NAME = "kube-system", "proreus-schedulers"
 _LONGEST = 253
-
-
-class Chosen(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """Who decides, who is asked beside it, and how long a decision may take."""
-
-    policy: Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
-    shadow: Annotated[str, msgspec.Meta(max_length=1024)] = ""
-    deadline_ms: Annotated[float, msgspec.Meta(gt=0, le=10_000)] = 100.0
 
 
 async def chosen(registry: Registry) -> dict[str, Chosen]:
@@ -32,13 +25,13 @@ async def chosen(registry: Registry) -> dict[str, Chosen]:
         found = await registry.get(CONFIG_MAP, NAMESPACE, NAME)
     except NotFound:
         return {}
-    return {name: _read(text) for name, text in (found.get("data") or {}).items()}
+    return {name: _read(name, text) for name, text in (found.get("data") or {}).items()}
 
 
-def _read(text: str) -> Chosen:
+def _read(name: str, text: str) -> Chosen:
     try:
-        return msgspec.json.decode(text, type=Chosen)
-    except msgspec.MsgspecError:
+        return read_entry(name, text)
+    except InputError:
         return Chosen(text.strip())
 
 

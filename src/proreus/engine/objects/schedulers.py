@@ -1,0 +1,50 @@
+"""Which policy decides for which schedulerName, as the ConfigMap kube-system/proreus-schedulers says it.
+
+Each key of the ConfigMap is a schedulerName; its value is the name of a policy as everywhere in Proreus (a
+rule, `learned`, a checkpoint, a run, `file.py:Class`, `module:Class`), or a JSON object:
+
+    default-scheduler: kube
+    experiment: '{"policy": "runs/x", "shadow": "kube_plus", "deadline_ms": 20}'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from proreus.model.errors import InputError
+
+NAMESPACE, NAME = "kube-system", "proreus-schedulers"
+_LONGEST = 1024
+_MOST_MILLISECONDS = 10_000.0
+
+
+class Chosen(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """Who decides for a schedulerName."""
+
+    policy: Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST)]
+    shadow: Annotated[str, msgspec.Meta(max_length=_LONGEST)] = ""
+    """Asked beside the policy; what it would have done is recorded and not done."""
+    deadline_ms: Annotated[float, msgspec.Meta(gt=0, le=_MOST_MILLISECONDS)] = 100.0
+    """For one decision, before the kube rules decide."""
+
+
+def read_chosen(obj: Mapping[str, Any] | None) -> dict[str, Chosen]:
+    """What a ConfigMap chooses; an InputError names the entry that cannot be meant."""
+    data: Mapping[str, str] = {} if obj is None else obj.get("data") or {}
+    return {name: read_entry(name, text) for name, text in data.items()}
+
+
+def read_entry(name: str, text: str) -> Chosen:
+    """One value of the ConfigMap."""
+    text = text.strip()
+    if not text:
+        raise InputError("names no policy", field=f"data.{name}")
+    if not text.startswith("{"):
+        return Chosen(text)
+    try:
+        return msgspec.json.decode(text, type=Chosen)
+    except msgspec.DecodeError as error:
+        raise InputError(str(error), field=f"data.{name}") from None

@@ -1,0 +1,48 @@
+"""Who holds a folder: one at a time, under a name that stays the same and is nobody else's."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from proreus.cli.cluster import lock
+from proreus.cli.cluster.lock import Holder, only_one
+from proreus.cli.up import _identity
+from proreus.model.errors import WorkError
+
+
+def test_the_next_holder_has_the_name_of_the_last(tmp_path: Path) -> None:
+    with (
+        only_one(tmp_path) as first,
+        pytest.raises(WorkError, match="a cluster runs here already"),
+        only_one(tmp_path),
+    ):
+        pass
+    with only_one(tmp_path) as second:
+        for store in ("etcd://127.0.0.1:2379", "sqlite:x.db"):
+            assert _identity(store, first) == _identity(store, second) != ""
+
+
+def test_folders_and_their_copies_have_names_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    with only_one(tmp_path / "one") as one:
+        shutil.copytree(tmp_path / "one", tmp_path / "two")
+        with only_one(tmp_path / "two") as two:
+            assert one.on_this_machine() != two.on_this_machine()
+            assert one.anywhere() != two.anywhere()
+
+
+def test_a_copy_of_the_machine_has_another_name_on_etcd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = Holder("802-1f")
+    names = set()
+    for started in ("first\n", "second\n"):
+        (tmp_path / "boot").write_text(started)
+        monkeypatch.setattr(lock, "_BOOT", tmp_path / "boot")
+        names.add(_identity("etcd://127.0.0.1:2379", holder))
+    assert len(names) == 2
+    monkeypatch.setattr(lock, "_BOOT", tmp_path / "none")
+    assert _identity("etcd://127.0.0.1:2379", holder) == "", "made anew at each start"
