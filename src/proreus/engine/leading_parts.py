@@ -10,6 +10,7 @@ from proreus.engine.agents.garbage.host import Housekeeping
 from proreus.engine.agents.leading import Leader
 from proreus.engine.agents.nodes.host import FOLLOWED as OF_NODES
 from proreus.engine.agents.nodes.host import NodeHost
+from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.host import FOLLOWED as OF_TASKS
 from proreus.engine.agents.task.host import TaskHost
@@ -27,8 +28,8 @@ class Controllers:
     process has acted on it.
     """
 
-    def __init__(self, registry: Registry, timers: Timers, identity: str) -> None:
-        self._registry, self._timers = registry, timers
+    def __init__(self, registry: Registry, timers: Timers, identity: str, patience: Patience) -> None:
+        self._registry, self._timers, self._patience = registry, timers, patience
         self._leader = Leader(registry, LEASE_NAME, identity)
 
     async def run(self) -> None:
@@ -73,8 +74,8 @@ class Controllers:
         registry, timers = self._registry, self._timers
         kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING))
         informers = {kind: SharedInformer(registry, kind) for kind in kinds}
-        tasks, nodes = TaskHost(registry, timers, informers), NodeHost(registry, timers, informers)
-        housekeeping = Housekeeping(registry, timers, informers)
+        tasks, housekeeping = TaskHost(registry, timers, informers), Housekeeping(registry, timers, informers)
+        nodes = NodeHost(registry, timers, informers, self._patience)
         for kind, informer in informers.items():
             yield f"the informer of {kind.plural}", informer.run
         yield "the task agents", tasks.run

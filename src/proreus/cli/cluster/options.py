@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proreus.cli.cluster.flags import Deciding, Nodes
+from proreus.cli.cluster.flags import Deciding, Nodes, Silence
+from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.agents.scheduling.schedulers import Chosen
 from proreus.engine.api.identities import read_tokens
@@ -32,6 +33,11 @@ def deciding_options(deciding: Deciding, seed: int) -> SchedulingOptions:
             make_policy(name, PolicyOptions(), seed)
     chosen = Chosen(deciding.scheduler, deciding.shadow, deciding.deadline_ms / 1000.0)
     return SchedulingOptions(default=chosen, seed=seed)
+
+
+def patience_options(silence: Silence) -> Patience:
+    """How long nodes that fall silent are waited for."""
+    return Patience(grace=silence.node_grace, toleration=silence.evict_after)
 
 
 def api_options(arguments: UpArguments) -> ApiOptions:
