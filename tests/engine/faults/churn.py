@@ -72,7 +72,7 @@ class Churn:
             for one in workers:
                 one.cancel()
         for number in range(WORKERS):
-            await self._scale(f"web-{number}", _FINAL_REPLICAS)
+            await self.scaled_to(f"web-{number}", _FINAL_REPLICAS)
 
     async def _work(self, number: int) -> None:
         draw = random.Random(f"{self.seed} {number}")
@@ -87,7 +87,7 @@ class Churn:
         web = f"web-{number}"
         match draw.choice(["scale", "scale", "image", "delete", "job", "pod", "pod", "note"]):
             case "scale":
-                await self._scale(web, draw.randrange(7))
+                await self.scaled_to(web, draw.randrange(7))
             case "image":
                 await self._roll(web, f"nginx:{step}")
             case "delete" if draw.random() < 0.2:
@@ -108,7 +108,8 @@ class Churn:
     def _mine(self, kind: str, prefix: str) -> list[str]:
         return [name for of, name in self.ledger.wanted if of == kind and name.startswith(prefix)]
 
-    async def _scale(self, name: str, replicas: int) -> None:
+    async def scaled_to(self, name: str, replicas: int) -> None:
+        """The Deployment asks for so many, whether it stood before or not."""
         if ("deployments", name) in self.ledger.wanted:
             await self._patch("deployments", name, {"spec": {"replicas": replicas}})
         else:

@@ -10,13 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.engine.faults.asked_for import until_as_asked_for
-from tests.engine.faults.churn import Churn
-from tests.engine.faults.client import Client
-from tests.engine.faults.history import History
 from tests.engine.faults.processes import up
-
-SMALL = ("--nodes", "4", "--node-cpu", "6", "--node-memory", "8Gi")
+from tests.engine.faults.rig import SMALL, Rig, rigged
 
 
 @dataclass
@@ -35,6 +30,13 @@ class Found:
     seconds: float = 0.0
     broken: list[str] = field(default_factory=list)
 
+    def note(self, rig: Rig) -> None:
+        """How it stands."""
+        self.broken, counts = rig.broken(), rig.history.laws.counts
+        self.acknowledged, self.told, self.bound = rig.churn.ledger.writes, counts.total(), counts["bound"]
+        self.attempts_without_answer = rig.client.met["no answer"]
+        self.longest_to_an_answer = rig.client.longest
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -50,34 +52,23 @@ async def kill_often(
     found, begun = Found(), time.monotonic()
     engine, server = up(folder / "up", *store, *SMALL)
     found.longest_start = await engine.start()
-    client, watching = Client((server,)), Client((server,))
-    history, churn = History(watching), Churn(client, seed)
     draw = random.Random(seed)
     try:
-        async with history.followed():
-            while found.kills < kills:
-                async with churn.going_on():
+        async with rigged(server, seed=seed) as rig:
+            while found.kills < kills and not found.broken:
+                async with rig.churn.going_on():
                     for _ in range(min(10, kills - found.kills)):
                         await asyncio.sleep(draw.random() * 1.5)
                         engine.kill()
                         found.kills += 1
                         found.longest_start = max(found.longest_start, await engine.start())
-                took = await until_as_asked_for(client, churn.ledger)
+                took = await rig.settled()
                 found.longest_to_what_was_asked_for = max(found.longest_to_what_was_asked_for, took)
-                await history.until_told()
-                found.broken = [*history.laws.broken, *churn.ledger.missing(history.laws)]
-                found.acknowledged, found.told = churn.ledger.writes, history.laws.counts.total()
-                found.bound = history.laws.counts["bound"]
                 found.seconds = time.monotonic() - begun
+                found.note(rig)
                 say(str(found.as_dict()))
-                if found.broken:
-                    break
     finally:
         engine.kill()
-        await client.close()
-        await watching.close()
-    found.attempts_without_answer = client.met["no answer"]
-    found.longest_to_an_answer = client.longest
     if "Traceback" in engine.said():
         found.broken.append(engine.said()[-3000:])
     return found

@@ -39,15 +39,15 @@ class LeftBehind:
     async def let_go(self) -> list[Instruction]:
         """Their pods without what held them; a Job that the store had no answer about is asked for again."""
         instructions: list[Instruction] = []
-        for uid, (namespace, name) in list(self._jobs_gone.items()):
-            held = [pod for pod in self._pods.owned_by(uid) if tracked(pod)]
+        asked, self._jobs_gone = self._jobs_gone, {}  # whatever changes from here on is marked anew
+        for uid, (namespace, name) in asked.items():
             try:
-                if held and await self._stands(uid, namespace, name):
-                    held = []
+                if not any(self._pods.owned_by(uid)) or await self._stands(uid, namespace, name):
+                    continue
             except Refused:
+                self._jobs_gone[uid] = namespace, name
                 continue
-            del self._jobs_gone[uid]
-            freed = (without_finalizer(pod, FINALIZER) for pod in held)
+            freed = (without_finalizer(pod, FINALIZER) for pod in self._pods.owned_by(uid))
             instructions += [Update(POD, pod) for pod in freed if pod is not None]
         return instructions
 
