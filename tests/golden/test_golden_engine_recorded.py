@@ -121,7 +121,7 @@ class Recorded:
         await self.registry.prepare()
         pods = await self._set_up()
         options = AgentOptions(SchedulingOptions(chosen), events=False)
-        agent = SchedulingAgent(self.registry, options, self.clock)
+        agent = SchedulingAgent(self.registry, options, self.clock, self.clock)
         async with _running(agent):
             for obj in self.objects:
                 if obj["kind"] == "Node":

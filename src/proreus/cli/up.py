@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
-from proreus.cli.cluster.flags import Deciding, Nodes
+from proreus.cli.cluster.flags import Deciding, Nodes, Silence
 from proreus.cli.cluster.lock import Holder, only_one
 from proreus.cli.cluster.place import (
     Address,
@@ -72,6 +72,7 @@ class UpArguments:
     in the folder of the cluster."""
     nodes: Nodes = field(default_factory=Nodes)
     deciding: Deciding = field(default_factory=Deciding)
+    silence: Silence = field(default_factory=Silence)
     security: Security = field(default_factory=Security)
     common: Common = field(default_factory=Common)
 
@@ -97,7 +98,12 @@ def run(words: Sequence[str]) -> int:
 
 def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     try:
-        from proreus.cli.cluster.options import api_options, deciding_options, node_options
+        from proreus.cli.cluster.options import (
+            api_options,
+            deciding_options,
+            node_options,
+            patience_options,
+        )
         from proreus.engine.running import EngineOptions
         from proreus.engine.store.opening import read_address
     except ModuleNotFoundError as error:
@@ -109,6 +115,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
         nodes=node_options(arguments.nodes, NODE_PREFIX, arguments.common.seed),
         deciding=deciding_options(arguments.deciding, arguments.common.seed, folder.absolute() / "models"),
         api=api_options(arguments),
+        patience=patience_options(arguments.silence),
     )
 
 

@@ -10,6 +10,7 @@ from proreus.engine.agents.garbage.host import Housekeeping
 from proreus.engine.agents.leading import Leader, Term
 from proreus.engine.agents.nodes.host import FOLLOWED as OF_NODES
 from proreus.engine.agents.nodes.host import NodeHost
+from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.host import FOLLOWED as OF_TASKS
 from proreus.engine.agents.task.host import TaskHost
@@ -28,8 +29,8 @@ class Controllers:
     wakes when another leads writes nothing.
     """
 
-    def __init__(self, registry: Registry, timers: Timers, identity: str) -> None:
-        self._registry, self._timers = registry, timers
+    def __init__(self, registry: Registry, timers: Timers, identity: str, patience: Patience) -> None:
+        self._registry, self._timers, self._patience = registry, timers, patience
         self._leader = Leader(registry, LEASE_NAME, identity)
 
     async def run(self) -> None:
@@ -76,7 +77,7 @@ class Controllers:
         kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING))
         informers = {kind: SharedInformer(registry, kind) for kind in kinds}
         tasks = TaskHost(registry, timers, informers, term)
-        nodes = NodeHost(registry, timers, informers, term=term)
+        nodes = NodeHost(registry, timers, informers, self._patience, term)
         housekeeping = Housekeeping(registry, timers, informers, term=term)
         for kind, informer in informers.items():
             yield f"the informer of {kind.plural}", informer.run

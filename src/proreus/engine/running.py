@@ -8,11 +8,12 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.responses import Response
 from starlette.routing import Route
 
+from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
@@ -66,6 +67,8 @@ class EngineOptions:
     identity: str = ""
     """Among those that stand for election; one that stays the same takes up at once what its last process has
     left. "": made anew."""
+    patience: Patience = field(default_factory=Patience)
+    """With nodes that fall silent."""
 
 
 class Engine:
@@ -119,7 +122,7 @@ class Engine:
         scheduler = SchedulingAgent(registry, AgentOptions(options, identity=self._identity))
         if self._decider is not None:
             scheduler.core.adopt(self._decider)
-        controllers = Controllers(registry, timers, self._identity)
+        controllers = Controllers(registry, timers, self._identity, self.options.patience)
         stack.push_async_callback(scheduler.resign)
         stack.push_async_callback(controllers.resign)
         return {"the scheduling agent": scheduler.run, "the controllers": controllers.run}

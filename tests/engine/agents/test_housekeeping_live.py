@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from proreus.engine.agents.garbage.budgets import reconcile_budget
 from proreus.engine.agents.instructions import Update
 from proreus.engine.agents.metadata import owner_reference
@@ -13,13 +15,14 @@ from proreus.engine.objects.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
     EVENT,
+    JOB,
     NAMESPACE,
     POD,
     REPLICA_SET,
     Kind,
 )
 from proreus.engine.objects.times import timestamp
-from tests.engine.agents.clusters import Cluster, cluster, deployment
+from tests.engine.agents.clusters import Cluster, cluster, deployment, job
 from tests.engine.agents.virtual_time import play
 
 NOW = 1_800_000_000.0
@@ -42,6 +45,23 @@ def test_in_the_background_dependents_follow_their_owner() -> None:
             await made.registry.delete(DEPLOYMENT, "default", "web")
             assert await made.list(DEPLOYMENT) == []
             await made.until(lambda: _gone(made, REPLICA_SET, POD), 60)
+
+    play(main())
+
+
+@pytest.mark.parametrize("away", [0.0, 5.0])
+def test_pods_of_a_job_that_is_deleted_in_the_middle_of_its_work_go(away: float) -> None:
+    """Whatever holds them to be counted: nobody is left to count them. Also over a store that is away."""
+
+    async def main() -> None:
+        async with cluster() as made:
+            await made.registry.create(JOB, job(duration=30, completions=4, parallelism=2))
+            await made.until(lambda: _running(made, 2))
+            await made.registry.delete(JOB, "default", "sum")
+            made.store.away = away > 0
+            await asyncio.sleep(away)
+            made.store.away = False
+            await made.until(lambda: _gone(made, POD), 60)
 
     play(main())
 

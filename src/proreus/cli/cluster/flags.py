@@ -14,6 +14,9 @@ from proreus.model.resources import parse_quantity
 
 MOST_NODES = 5000
 _MOST_MILLISECONDS = 10_000.0
+SIGN_OF_LIFE_SECONDS = 10.0
+"""Nodes renew their leases so often: who is waited for less is lost at once."""
+_MOST_SECONDS = 86_400.0
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,230}[-a-z0-9])?")
 
 
@@ -69,6 +72,24 @@ class Deciding:
             raise UsageError("--scheduler names no policy")
         if self.models is not None and not self.models.is_dir():
             raise UsageError(f"--models {self.models}: there is no such folder")
+
+
+@dataclass(frozen=True)
+class Silence:
+    """How long nodes that are not heard of are waited for."""
+
+    node_grace: Annotated[float, tyro.conf.arg(metavar="SECONDS")] = 40.0
+    """A node that is silent for so long counts as lost; nodes give a sign every 10 s."""
+    evict_after: Annotated[float, tyro.conf.arg(metavar="SECONDS")] = 300.0
+    """So long after that its pods go elsewhere, those that state no toleration of their own."""
+
+    def __post_init__(self) -> None:
+        if not SIGN_OF_LIFE_SECONDS < self.node_grace <= _MOST_SECONDS:
+            raise UsageError(
+                f"--node-grace {self.node_grace:g} is outside {SIGN_OF_LIFE_SECONDS:g}..{_MOST_SECONDS:g}"
+            )
+        if not 0 <= self.evict_after <= _MOST_SECONDS:
+            raise UsageError(f"--evict-after {self.evict_after:g} is outside 0..{_MOST_SECONDS:g}")
 
 
 def check_prefix(flag: str, prefix: str) -> None:

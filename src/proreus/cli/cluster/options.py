@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proreus.cli.cluster.flags import Deciding, Nodes
+from proreus.cli.cluster.flags import Deciding, Nodes, Silence
+from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.api.identities import read_tokens
 from proreus.engine.api.options import ApiOptions
@@ -33,6 +34,11 @@ def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) 
             make_policy(name, PolicyOptions(), seed)
     chosen = Chosen(deciding.scheduler, deciding.shadow, deciding.deadline_ms)
     return SchedulingOptions(default=chosen, models=deciding.models or models, seed=seed)
+
+
+def patience_options(silence: Silence) -> Patience:
+    """How long nodes that fall silent are waited for."""
+    return Patience(grace=silence.node_grace, toleration=silence.evict_after)
 
 
 def api_options(arguments: UpArguments) -> ApiOptions:

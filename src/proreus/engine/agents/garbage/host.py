@@ -111,13 +111,15 @@ class Housekeeping:
             await self._owners_changed.wait()
             self._owners_changed.clear()
             uids = self._graph.take()
-            absent = await self._absent([ref for uid in uids for ref in self._missing(uid)])
+            missing = {uid: self._missing(uid) for uid in uids}
+            absent, unclear = await self._absent([ref for refs in missing.values() for ref in refs])
             judged = [(uid, self._graph.judge(uid, absent)) for uid in uids]
             instructions = [one for _, many in judged for one in many]
-            if not instructions:
-                continue
-            outcomes = iter(await self._carry_out(instructions))
-            failed = False
+            outcomes = iter(await self._carry_out(instructions) if instructions else [])
+            failed = bool(unclear)
+            for uid, refs in missing.items():
+                if any(str(ref["uid"]) in unclear for _, ref in refs):
+                    self._graph.again(uid)
             for uid, many in judged:
                 for outcome in [next(outcomes) for _ in many]:
                     if isinstance(outcome, Refused) and not isinstance(outcome, NotFound):
@@ -133,9 +135,11 @@ class Housekeeping:
     def _missing(self, uid: str) -> list[tuple[str, Reference]]:
         return [(self._graph.namespace(uid), ref) for ref in self._graph.missing(uid)]
 
-    async def _absent(self, wanted: Sequence[tuple[str, Reference]]) -> set[str]:
-        """The uids of those that the store does not have; kinds that it knows nothing of are let be."""
+    async def _absent(self, wanted: Sequence[tuple[str, Reference]]) -> tuple[set[str], set[str]]:
+        """The uids of those that the store does not have, and of those that it had no answer about; kinds
+        that it knows nothing of are let be."""
         absent: set[str] = set()
+        unclear: set[str] = set()
         asked: set[str] = set()
         for namespace, ref in wanted:
             uid = str(ref["uid"])
@@ -148,11 +152,11 @@ class Housekeeping:
             except NotFound:
                 absent.add(uid)
             except Refused:
-                continue
+                unclear.add(uid)
             else:
                 if uid_of(found) != uid:
                     absent.add(uid)
-        return absent
+        return absent, unclear
 
     def _mark_budget(self, key: tuple[str, str]) -> None:
         self._budgets.add(key)

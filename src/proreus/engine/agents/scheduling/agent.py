@@ -75,9 +75,11 @@ class SchedulingAgent:
         registry: Registry,
         options: AgentOptions | None = None,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] | None = None,
     ) -> None:
         self._options = options or AgentOptions()
         self._registry, self._clock = registry, clock
+        self._steady = steady or _steady_from(clock)
         self.core = SchedulingCore(self._options.scheduling)
         identity = self._options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.leader = Leader(registry, LEASE_NAME, identity, self._options.times)
@@ -157,7 +159,7 @@ class SchedulingAgent:
             event = self._inbox.popleft()
             if isinstance(event, Seen):
                 await self._prepare(event)
-            self.core.handle(event, self._clock())
+            self.core.handle(event, self._steady())
 
     async def _prepare(self, event: Seen) -> None:
         """Load and compile what a ConfigMap or a pod chooses, elsewhere, before the core does it here."""
@@ -198,7 +200,7 @@ class SchedulingAgent:
         """One round of decisions; whether there was anything to do."""
         while len(self._under_way) >= _MOST_UNDER_WAY:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-        instructions = self.core.cycle(self._clock(), _MOST_AT_ONCE)
+        instructions = self.core.cycle(self._steady(), _MOST_AT_ONCE)
         if not instructions:
             return False
         task = asyncio.create_task(self._carry_out(instructions, fence))
@@ -231,7 +233,7 @@ class SchedulingAgent:
     async def _pause(self) -> None:
         """Until something happens, or a pod has backed off long enough."""
         due = self.core.queue.next_time()
-        patience = _LONGEST_WAIT if due is None else min(max(due - self._clock(), 0.01), _LONGEST_WAIT)
+        patience = _LONGEST_WAIT if due is None else min(max(due - self._steady(), 0.01), _LONGEST_WAIT)
         waiting = [asyncio.create_task(self._news.wait()), asyncio.create_task(self.leader.changed.wait())]
         try:
             await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
@@ -239,3 +241,10 @@ class SchedulingAgent:
             for task in waiting:
                 task.cancel()
             self.leader.changed.clear()
+
+
+def _steady_from(clock: Callable[[], float]) -> Callable[[], float]:
+    """Seconds since 1970 as the clock shows them now, then by the steady clock: nobody backs off for an hour
+    because the machine's clock was put back by one."""
+    ahead = clock() - time.monotonic()
+    return lambda: ahead + time.monotonic()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proreus.engine.agents.carrying_out import carry_out
-from proreus.engine.agents.instructions import Instruction, Plan
+from proreus.engine.agents.instructions import Instruction, Plan, Update
 from proreus.engine.agents.leading import Term
 from proreus.engine.agents.metadata import (
     Object,
@@ -27,9 +27,11 @@ from proreus.engine.agents.recording import Recorder
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.agent import Surroundings, TaskAgent
 from proreus.engine.agents.task.bare_pods import begin_anew
+from proreus.engine.agents.task.left_behind import LeftBehind
 from proreus.engine.agents.task.owners import OwnedIndex
+from proreus.engine.objects.errors import Unserviceable
 from proreus.engine.objects.kinds import DEPLOYMENT, JOB, POD, REPLICA_SET, Kind
-from proreus.engine.objects.registry import ObjectEvent, Registry
+from proreus.engine.objects.registry import ObjectEvent, Outcome, Registry
 from proreus.engine.runtimes.timers import Timers
 
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, JOB)
@@ -37,6 +39,7 @@ FOLLOWED = (*WORKLOADS, POD)
 _Key = tuple[Kind, str, str]
 _PODS_A_SECOND, _LONGEST_REST = 20_000, 0.5
 """After a look at many pods an agent rests, so that looking takes a small share of the time."""
+_RETRY_SECONDS = 1.0
 _SHORTEST_WAIT = 0.01
 """Seconds; moments that are written down in whole seconds would else be waited for again and again."""
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
@@ -64,6 +67,7 @@ class TaskHost:
         self._count = 0
         self._anew: list[Object] = []
         self._pods, self._sets = OwnedIndex(), OwnedIndex()
+        self._left_behind = LeftBehind(registry, informers[JOB], self._pods)
         self._something = asyncio.Event()
         for kind in WORKLOADS:
             informers[kind].subscribe(self._workload_changed(kind))
@@ -121,6 +125,8 @@ class TaskHost:
         lost, self._anew = self._anew, []
         both = [one for _, _, plan in plans for one in plan.instructions]
         both += [one for pod in lost for one in begin_anew(pod).instructions]
+        freed = await self._left_behind.let_go()
+        both += freed
         outcomes = await carry_out(self._registry, self._recorder, both, self._term) if both else []
         notes: list[Instruction] = []
         begin = 0
@@ -131,6 +137,15 @@ class TaskHost:
             self._schedule(key, plan)
         if notes:
             await carry_out(self._registry, self._recorder, notes, self._term)
+        self._try_again(freed, outcomes[len(outcomes) - len(freed) :])
+
+    def _try_again(self, freed: Sequence[Instruction], outcomes: Sequence[Outcome]) -> None:
+        """Pods that could not be let go; one that has changed meanwhile will be seen anyway."""
+        for one, outcome in zip(freed, outcomes, strict=True):
+            if isinstance(one, Update) and isinstance(outcome, Unserviceable):
+                self._left_behind.again(one.object)
+        if self._left_behind.waiting:
+            self._timers.call_at(self._timers.steady() + _RETRY_SECONDS, self._something.set)
 
     def _schedule(self, key: _Key, plan: Plan) -> None:
         agent = self._agents[key]
@@ -162,6 +177,8 @@ class TaskHost:
                 self._wake_owner(obj)
                 if controller_of(obj) is None:
                     self._wake_selecting(obj, (DEPLOYMENT,))
+            elif kind is JOB and event.type == "DELETED":
+                self._left_behind.job_gone(obj)
             self._mark((kind, *key_of(obj)))
 
         return hear
@@ -169,6 +186,8 @@ class TaskHost:
     def _pod_changed(self, event: ObjectEvent) -> None:
         pod = event.object
         self._reindex(self._pods, event)
+        if event.type != "DELETED":
+            self._left_behind.pod_seen(pod)
         self._wake_owner(pod)
         if event.previous is not None and controller_of(event.previous) != controller_of(pod):
             self._wake_owner(event.previous)

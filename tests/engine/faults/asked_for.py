@@ -1,0 +1,93 @@
+"""Whether there is what was asked for, by lists of what stands, not by any summary of the engine's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from tests.engine.faults.churn import Ledger
+from tests.engine.faults.client import Client
+
+Object = dict[str, Any]
+
+
+async def until_as_asked_for(client: Client, ledger: Ledger, seconds: float = 60.0) -> float:
+    """Wait for it; the seconds that it took."""
+    begun = time.monotonic()
+    while True:
+        differences = [one async for one in _differences(client, ledger)]
+        if not differences:
+            return time.monotonic() - begun
+        assert time.monotonic() - begun < seconds, differences[:10]
+        await asyncio.sleep(0.2)
+
+
+async def _differences(client: Client, ledger: Ledger) -> Any:
+    found = {
+        kind: (await client.list(kind))[0]
+        for kind in ("deployments", "replicasets", "jobs", "configmaps", "pods")
+    }
+    for kind in ("deployments", "jobs", "configmaps"):
+        names = {one["metadata"]["name"] for one in found[kind]}
+        wanted = {name for of, name in ledger.wanted if of == kind}
+        for name in sorted(names ^ wanted):
+            yield f"{kind} {name}: {'not asked for' if name in names else 'not there'}"
+    for kind in ("deployments", "configmaps"):
+        for one in found[kind]:
+            wanted_one = ledger.wanted.get((kind, one["metadata"]["name"]), one)
+            for part in ("spec", "data"):
+                if one.get(part) != wanted_one.get(part):
+                    yield f"{kind} {one['metadata']['name']}: {part} is not as acknowledged"
+    for told in _of_pods(found, ledger):
+        yield told
+
+
+def _of_pods(found: dict[str, list[Object]], ledger: Ledger) -> Iterator[str]:
+    owners = {one["metadata"]["uid"]: one for kind in ("replicasets", "jobs") for one in found[kind]}
+    by_owner: dict[str, list[Object]] = defaultdict(list)
+    for pod in found["pods"]:
+        name, owner = pod["metadata"]["name"], _owner(pod)
+        if not owner:
+            if ("pods", name) not in ledger.wanted:
+                yield f"pod {name}: not asked for"
+            continue
+        if owner not in owners:
+            leaving, phase = pod["metadata"].get("deletionTimestamp"), pod.get("status", {}).get("phase")
+            yield f"pod {name}: its owner is gone; {leaving=} {phase=} on {pod['spec'].get('nodeName')}"
+            continue
+        above = owners[owner]
+        by_owner[_owner(above) if above["kind"] == "ReplicaSet" else owner].append(pod)
+    bare = {pod["metadata"]["name"]: pod for pod in found["pods"] if not _owner(pod)}
+    for kind, name in ledger.wanted:
+        if kind == "pods" and not _runs(bare.get(name)):
+            yield f"pod {name}: {bare.get(name, {}).get('status', 'not there')}"
+    for one in found["deployments"]:
+        name, spec = one["metadata"]["name"], one["spec"]
+        pods = by_owner[one["metadata"]["uid"]]
+        image = spec["template"]["spec"]["containers"][0]["image"]
+        running = [pod for pod in pods if _runs(pod) and pod["spec"]["containers"][0]["image"] == image]
+        if not len(running) == len(pods) == spec["replicas"]:
+            yield f"deployment {name}: {len(running)} run of {len(pods)}, {spec['replicas']} are asked for"
+    for one in found["jobs"]:
+        succeeded = [pod for pod in by_owner[one["metadata"]["uid"]] if pod["status"]["phase"] == "Succeeded"]
+        done = any(
+            told["type"] == "Complete" and told["status"] == "True"
+            for told in one.get("status", {}).get("conditions") or ()
+        )
+        if len(succeeded) != one["spec"]["completions"] or not done:
+            yield f"job {one['metadata']['name']}: {len(succeeded)} of {one['spec']['completions']}, {done=}"
+
+
+def _owner(obj: Object) -> str:
+    return next(
+        (one["uid"] for one in obj["metadata"].get("ownerReferences") or () if one.get("controller")), ""
+    )
+
+
+def _runs(pod: Object | None) -> bool:
+    if pod is None or pod["metadata"].get("deletionTimestamp"):
+        return False
+    return bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] == "Running"

@@ -1,0 +1,75 @@
+"""No room for the store: writes are refused in words, reads go on, and with room again so do writes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine.faults.client import PATHS
+from tests.engine.faults.processes import up
+from tests.engine.faults.rig import SMALL, Rig, rigged
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("a disk of its own is mounted by root only")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_refuses_writes_and_nothing_else(tmp_path: Path, small_disk: Path) -> None:
+    async def main() -> None:
+        engine, server = up(tmp_path / "up", "--store", f"sqlite:{small_disk / 'cluster.db'}", *SMALL)
+        await engine.start()
+        try:
+            async with rigged(server, seed=6) as rig:
+                async with rig.churn.going_on():
+                    await asyncio.sleep(1.0)
+                    _fill(small_disk / "ballast")
+                    refusal = await _refused(rig)
+                    assert refusal["kind"] == "Status" and refusal["reason"] == "ServiceUnavailable"
+                    assert "no room" in refusal["message"], refusal
+                    for kind in PATHS:
+                        answer = await rig.client.once("GET", PATHS[kind])
+                        assert answer is not None and answer.status_code == 200
+                    await asyncio.sleep(1.0)
+                    (small_disk / "ballast").unlink()
+                await rig.settled()
+                assert rig.client.met["503"] > 0
+                assert rig.broken() == []
+        finally:
+            engine.kill()
+
+    asyncio.run(main())
+
+
+def _fill(ballast: Path) -> None:
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            return  # full
+
+
+async def _refused(rig: Rig) -> dict[str, object]:
+    """The first refusal; what was free inside the store's own file is taken before."""
+    for number in range(500):
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"ballast-{number}"}}
+        answer = await rig.client.once("POST", PATHS["configmaps"], {**made, "data": {"x": "x" * 100_000}})
+        assert answer is not None
+        told: dict[str, object] = answer.json()
+        if answer.status_code != 201:
+            assert answer.status_code == 503, told
+            return told
+        rig.churn.ledger.acknowledged("configmaps", answer.json())
+    raise AssertionError("the disk is not full")

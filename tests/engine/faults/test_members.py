@@ -1,0 +1,66 @@
+"""Members of etcd and processes of the engine are killed while others go on."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from proreus.engine.agents.leading import LeaseTimes
+from proreus.engine.agents.scheduling.agent import LEASE_NAME
+from tests.engine.faults.processes import agent, up
+from tests.engine.faults.rig import SMALL, rigged
+from tests.engine.store.etcd_servers import etcd_cluster
+
+TIMES = LeaseTimes()
+
+
+def test_the_leader_of_etcd_is_killed_twice(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine, server = up(tmp_path / "up", "--store", f"etcd://{cluster.endpoints}", *SMALL)
+        await engine.start()
+        try:
+            async with rigged(server, seed=3) as rig:
+                async with rig.churn.going_on():
+                    for _ in range(2):
+                        await asyncio.sleep(1.0)
+                        member = cluster.leader()
+                        member.kill()
+                        await asyncio.sleep(2.5)
+                        await asyncio.to_thread(cluster.start, member)
+                await rig.settled()
+                assert rig.broken() == []
+                assert rig.history.laws.counts["evicted"] == 0
+                assert rig.churn.ledger.writes > 20
+        finally:
+            engine.kill()
+
+    with etcd_cluster(tmp_path / "etcd", 3) as cluster:
+        asyncio.run(main())
+
+
+def test_of_two_schedulers_the_one_that_leads_is_killed(tmp_path: Path) -> None:
+    """Nodes live in a third process, so that only those who decide are lost."""
+
+    async def main() -> None:
+        store = ("--store", f"etcd://{cluster.endpoints}")
+        first, first_server = up(tmp_path / "first", *store, "--nodes", "0")
+        second, second_server = up(tmp_path / "second", *store, "--nodes", "0")
+        nodes = agent(tmp_path / "nodes", *store, "--name", "rack", *SMALL)
+        async with AsyncExitStack() as stack:
+            for one in (first, second, nodes):
+                stack.callback(one.kill)
+                await one.start()
+            async with rigged(first_server, second_server, seed=4) as rig:
+                async with rig.churn.going_on():
+                    await asyncio.sleep(2.0)
+                    first.kill()
+                    await asyncio.sleep(TIMES.lease + 2 * TIMES.retry)
+                await rig.settled()
+                assert rig.broken() == []
+                leaders = [name.rpartition("/")[2] for name in rig.holders(LEASE_NAME)]
+                assert leaders == ["first", "second"]
+                assert rig.history.laws.counts["evicted"] == 0
+
+    with etcd_cluster(tmp_path / "etcd") as cluster:
+        asyncio.run(main())
