@@ -1,4 +1,4 @@
-"""A whole small cluster in virtual time: store, registry, all agents, simulated nodes, and the plainest scheduler."""
+"""A whole small cluster in virtual time: store, registry, all agents, simulated nodes, a plain scheduler."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from proreus.engine.agents.garbage.host import FOLLOWED as KEPT
 from proreus.engine.agents.garbage.host import Housekeeping
-from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.nodes.host import FOLLOWED as NODES
 from proreus.engine.agents.nodes.host import NodeHost
 from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.host import ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.host import FOLLOWED as TASKS
 from proreus.engine.agents.task.host import TaskHost
 from proreus.engine.objects.errors import Refused
@@ -29,9 +29,9 @@ from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.agents.virtual_time import loop_now
 
-ROOM = Capacity(
-    {"cpu": "8", "memory": "32Gi", "pods": "110"}, {"cpu": "8", "memory": "32Gi", "pods": "110"}
-)
+ROOM = Capacity({"cpu": "8", "memory": "32Gi", "pods": "110"}, {"cpu": "8", "memory": "32Gi", "pods": "110"})
+
+LIMITS = ("maxSurge", "maxUnavailable")
 
 
 @dataclass
@@ -66,9 +66,10 @@ class Cluster:
             if not keep_runtimes or name not in self.runtimes:
                 self.runtimes[name] = SimulatedRuntime(ROOM, self.timers, Habits(seed=1))
             nodes = [Housed(NodeSpec(name, "10.0.0.1"), self.runtimes[name])]
-            pods, seen = SharedInformer(self.registry, POD), SharedInformer(self.registry, NODE)
-            host = ResourceHost(self.registry, self.timers, nodes, pods, seen)
-            self.hosts[name] = asyncio.create_task(_together(pods.run(), seen.run(), host.run()))
+            followed = {kind: SharedInformer(self.registry, kind) for kind in (POD, NODE)}
+            host = ResourceHost(self.registry, self.timers, nodes, followed)
+            running = (one.run() for one in followed.values())
+            self.hosts[name] = asyncio.create_task(_together(host.run(), *running))
 
     async def stop_node(self, name: str) -> None:
         """Its agent falls silent, as if the machine had lost its power."""
@@ -147,7 +148,7 @@ def deployment(name: str = "web", replicas: int = 3, **spec: Any) -> dict[str, A
             "replicas": replicas,
             "selector": {"matchLabels": {"app": name}},
             "template": template(app=name),
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": dict.fromkeys(LIMITS, "25%")},
             "progressDeadlineSeconds": 600,
             "revisionHistoryLimit": 10,
             **spec,

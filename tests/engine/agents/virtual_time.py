@@ -1,4 +1,4 @@
-"""An event loop whose time is played, not waited for: where nothing is ready, the next timer is due at once."""
+"""An event loop whose time is played, not waited for: where nothing is ready, the next timer is due."""
 
 from __future__ import annotations
 

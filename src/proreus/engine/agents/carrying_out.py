@@ -9,8 +9,9 @@ from proreus.engine.agents.instructions import Create, Instruction, Note, Remove
 from proreus.engine.agents.metadata import Object, name_of, namespace_of, uid_of
 from proreus.engine.agents.recording import Recorder, Told
 from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.refusals import check_preconditions
 from proreus.engine.objects.registry import Outcome, Registry
-from proreus.engine.objects.wants import Change, Terms, Want, check_preconditions
+from proreus.engine.objects.wants import Change, Terms, Want
 
 
 async def carry_out(

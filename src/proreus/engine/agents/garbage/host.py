@@ -11,7 +11,6 @@ from proreus.engine.agents.garbage.budgets import reconcile_budget
 from proreus.engine.agents.garbage.collector import GarbageGraph, Reference
 from proreus.engine.agents.garbage.expiry import EVENT_SECONDS, old_events, surplus_pods
 from proreus.engine.agents.garbage.namespaces import empty_out
-from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.instructions import Instruction
 from proreus.engine.agents.metadata import (
     Object,
@@ -25,6 +24,7 @@ from proreus.engine.agents.metadata import (
     uid_of,
 )
 from proreus.engine.agents.recording import Recorder
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.replica_sets import replicas_of
 from proreus.engine.objects.errors import NotFound, Refused
 from proreus.engine.objects.kinds import (

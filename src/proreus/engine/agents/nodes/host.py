@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping
 
 from proreus.engine.agents.carrying_out import carry_out
-from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.instructions import Instruction, Remove
 from proreus.engine.agents.metadata import Object, name_of, namespace_of
 from proreus.engine.agents.moment import Moment
 from proreus.engine.agents.nodes.lifecycle import NodeLifecycle, Patience
 from proreus.engine.agents.recording import Recorder
 from proreus.engine.agents.resource.nodes import LEASE_NAMESPACE
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.objects.errors import NotFound, Refused
 from proreus.engine.objects.kinds import LEASE, NODE, POD, Kind
 from proreus.engine.objects.registry import ObjectEvent, Registry

@@ -8,9 +8,8 @@ tell is gathered for a moment and written together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
-from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.metadata import Object, name_of, uid_of
 from proreus.engine.agents.moment import Moment
 from proreus.engine.agents.recording import Recorder
@@ -29,23 +28,28 @@ from proreus.engine.agents.resource.orders import (
     WriteStatus,
 )
 from proreus.engine.agents.resource.writing import Writing
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.objects.errors import Unserviceable
-from proreus.engine.objects.kinds import NODE, POD
+from proreus.engine.objects.kinds import NODE, POD, Kind
 from proreus.engine.objects.registry import ObjectEvent, Registry
 from proreus.engine.runtimes.protocol import Executed, LogWanted, PodReport, RuntimeRefused
 from proreus.engine.runtimes.timers import Cancellable, Timers
 
+FOLLOWED = (POD, NODE)
 _RETRY_SECONDS = 1.0
 
 
 class ResourceHost:
-    """See the module. `pods` and `nodes` are informers that the host's process runs for all its agents."""
+    """See the module; `informers` follow at least `FOLLOWED`, and are run by the host's process."""
 
     def __init__(
-        self, registry: Registry, timers: Timers, nodes: Iterable[Housed], pods: SharedInformer, seen: SharedInformer
+        self,
+        registry: Registry,
+        timers: Timers,
+        nodes: Iterable[Housed],
+        informers: Mapping[Kind, SharedInformer],
     ) -> None:
-        if pods.kind is not POD or seen.kind is not NODE:
-            raise ValueError("a host follows pods and nodes")
+        pods, seen = informers[POD], informers[NODE]
         self._timers = timers
         self._nodes: dict[str, Housed] = {one.spec.name: one for one in nodes}
         self._agents = {

@@ -12,8 +12,9 @@ from proreus.engine.agents.resource.orders import FinishDeletion, Note, WriteSta
 from proreus.engine.agents.resource.status import merged
 from proreus.engine.objects.errors import Refused, Unserviceable
 from proreus.engine.objects.kinds import POD
+from proreus.engine.objects.refusals import check_preconditions
 from proreus.engine.objects.registry import Registry
-from proreus.engine.objects.wants import Terms, Want, check_preconditions
+from proreus.engine.objects.wants import Terms, Want
 from proreus.engine.runtimes.timers import Timers
 
 GATHER_SECONDS = 0.02

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proreus.engine.agents.carrying_out import carry_out
-from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.instructions import Instruction, Plan
 from proreus.engine.agents.metadata import (
     Object,
@@ -21,6 +20,7 @@ from proreus.engine.agents.metadata import (
     uid_of,
 )
 from proreus.engine.agents.recording import Recorder
+from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.agent import Surroundings, TaskAgent
 from proreus.engine.agents.task.bare_pods import begin_anew
 from proreus.engine.agents.task.owners import OwnedIndex
