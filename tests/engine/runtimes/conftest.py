@@ -1,0 +1,62 @@
+"""Every kind of runtime, for the tests that all must pass."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.opening import open_runtime
+from proreus.engine.runtimes.protocol import Capacity, PodRuntime
+from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
+from proreus.engine.runtimes.timers import LoopTimers
+from tests.engine.runtimes.benches import FixedReferences, Place
+from tests.engine.runtimes.leftovers import assert_nothing_left
+
+REAL = ("process", "process-rlimits")
+
+
+@pytest.fixture(params=["simulated", *REAL])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """Any runtime."""
+    yield from _place(request, tmp_path)
+
+
+@pytest.fixture(params=REAL)
+def real_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A runtime that runs something."""
+    yield from _place(request, tmp_path)
+
+
+def _place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    references, host = FixedReferences(), tmp_path / "host"
+    host.mkdir()
+    if request.param == "simulated":
+        amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+
+        async def pretend() -> PodRuntime:
+            return SimulatedRuntime(Capacity(amounts, amounts), LoopTimers())
+
+        yield Place("simulated", tmp_path, pretend, None, references, host)
+        return
+    root = tmp_path / "node"
+    kind = str(request.param)
+    options = MachineOptions(
+        root,
+        references=references,
+        host_paths=(host,),
+        log_bytes=64 * 1024,
+        log_files=3,
+        cgroups=kind != "process-rlimits",
+    )
+
+    async def opener() -> PodRuntime:
+        return await open_runtime(kind.partition("-")[0], options)
+
+    yield Place(kind, root, opener, options, references, host)
+    own = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
+    assert_nothing_left(str(root), f"proreus-{own}")
