@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.opening import open_runtime
+from proreus.engine.runtimes.opening import image_store, open_runtime
 from proreus.engine.runtimes.protocol import Capacity, PodRuntime
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
+from tests.engine.runtimes.archives import busybox_archive
 from tests.engine.runtimes.benches import FixedReferences, Place
 from tests.engine.runtimes.leftovers import assert_nothing_left
 
-REAL = ("process", "process-rlimits")
+_PATHS = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+REAL = ("process", "process-rlimits", "runc")
 
 
 @pytest.fixture(params=["simulated", *REAL])
@@ -54,9 +57,30 @@ def _place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         cgroups=kind != "process-rlimits",
     )
 
+    if kind == "runc":
+        _import_busybox(options, _busybox("runc"))
+
     async def opener() -> PodRuntime:
         return await open_runtime(kind.partition("-")[0], options)
 
     yield Place(kind, root, opener, options, references, host)
     own = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
     assert_nothing_left(str(root), f"proreus-{own}")
+
+
+def _busybox(*needed: str) -> Path:
+    """A static busybox, of which images are made; skips where something that is needed is missing."""
+    if os.geteuid() != 0:
+        pytest.skip("real containers need root; plain processes do not, and are tested")
+    for name in (*needed, "busybox"):
+        if shutil.which(name, path=_PATHS) is None:
+            pytest.skip(f"there is no {name} here: apt install containerd runc busybox-static")
+    found = shutil.which("busybox", path=_PATHS)
+    assert found is not None
+    return Path(found)
+
+
+def _import_busybox(options: MachineOptions, busybox: Path) -> None:
+    options.root.mkdir(parents=True)
+    archive = busybox_archive(busybox, options.root.parent / "busybox.tar")
+    image_store(options).import_archive(archive)

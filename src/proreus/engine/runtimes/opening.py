@@ -8,11 +8,15 @@ from proreus.engine.runtimes.images.store import ImageStore
 from proreus.engine.runtimes.machine.backend import Backend
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.process import ProcessBackend
+from proreus.engine.runtimes.machine.runc import RuncBackend
 from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.model.errors import unknown_name
 
-_KEPT: dict[str, Callable[[MachineOptions, ImageStore], Backend]] = {"process": ProcessBackend}
-NAMES = ("process",)
+_KEPT: dict[str, Callable[[MachineOptions, ImageStore], Backend]] = {
+    "process": ProcessBackend,
+    "runc": RuncBackend,
+}
+NAMES = ("process", "runc")
 
 
 async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:

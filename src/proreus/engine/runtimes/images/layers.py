@@ -24,7 +24,7 @@ class Allowance:
     """What an image may still unpack; shared by its layers."""
 
     bytes: int
-    entries: int = 200_000
+    entries: int
 
 
 def apply_layer(root: Path, source: BinaryIO, allowance: Allowance, *, compressed: bool) -> str:

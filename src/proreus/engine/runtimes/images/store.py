@@ -82,8 +82,9 @@ def full_name(name: str) -> str:
 class ImageStore:
     """See the module. Calls block, and may come from any thread."""
 
-    def __init__(self, folder: Path, most_bytes: int, budget: int) -> None:
+    def __init__(self, folder: Path, most_bytes: int, budget: int, most_files: int = 200_000) -> None:
         self._folder, self._most, self._budget = folder, most_bytes, budget
+        self._most_files = most_files
         self._lock = threading.RLock()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for draft in folder.glob(_DRAFT + "*"):  # an import that was killed
@@ -119,7 +120,7 @@ class ImageStore:
             known = self._held.get(manifest.digest)
         if known is None:
             root.mkdir(mode=0o755)
-            allowance = Allowance(self._most)
+            allowance = Allowance(self._most, self._most_files)
             for layer in manifest.layers:
                 with layer.blob.open("rb") as blob:
                     try:

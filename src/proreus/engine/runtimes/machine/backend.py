@@ -139,6 +139,14 @@ class Backend(Protocol):
         """What is held, as of the last look."""
         ...
 
+    async def import_image(self, path: Path, name: str) -> Sequence[Image]:
+        """Hold the images of an archive; raises `BadArchive`."""
+        ...
+
+    async def remove_image(self, name: str) -> bool:
+        """Forget an image; whether it was there. Raises `UsageError` where it is in use."""
+        ...
+
     async def close(self) -> None:
         """Let go of everything but the containers: they run on."""
         ...

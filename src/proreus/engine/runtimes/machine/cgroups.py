@@ -49,6 +49,7 @@ class Cgroups:
     """See the module; `parent` is made if it is not there. Raises `Unwritable`."""
 
     def __init__(self, parent: str, mount: Path = MOUNT) -> None:
+        self._name = parent
         self.version = 2 if (mount / "cgroup.controllers").exists() else 1
         try:
             if self.version == 2:
@@ -77,6 +78,10 @@ class Cgroups:
     def folders(self, name: str) -> list[str]:
         """Where the cgroup of that name is, or would be."""
         return list(dict.fromkeys(str(parent / name) for parent in self._parents.values()))
+
+    def path(self, name: str) -> str:
+        """From the root of every hierarchy, as other tools want it."""
+        return f"/{self._name}/{name}"
 
     def memory_folder(self, name: str) -> str:
         """Where the kernel tells of memory."""

@@ -138,6 +138,20 @@ class KeptBackend:
         """Those that were imported."""
         return self.images_held.held()
 
+    async def import_image(self, path: Path, name: str) -> Sequence[Image]:
+        """Unpacked and held; what is then too much goes, the longest unused first."""
+        found = await asyncio.to_thread(self.images_held.import_archive, path, name)
+        await asyncio.to_thread(self.images_held.collect, self.images_in_use)
+        return found
+
+    async def remove_image(self, name: str) -> bool:
+        """Unless a container stands that was started from it."""
+        return await asyncio.to_thread(self.images_held.remove, name, self.images_in_use)
+
+    def images_in_use(self) -> set[str]:
+        """The digests of those that containers were started from and still stand."""
+        return {note.read_text() for note in self._folder.glob("*/containers/*/*/image")}
+
     async def close(self) -> None:
         """The parent cgroup goes if nothing stands in it."""
         if self.cgroups is not None:

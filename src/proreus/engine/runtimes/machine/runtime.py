@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -177,6 +178,14 @@ class MachineRuntime:
     def images(self) -> Sequence[Image]:
         """The backend's."""
         return self._backend.images()
+
+    async def import_image(self, path: Path, name: str = "") -> Sequence[Image]:
+        """Hold the images of an OCI archive, under `name` or their own; raises `BadArchive`."""
+        return await self._backend.import_image(path, name)
+
+    async def remove_image(self, name: str) -> bool:
+        """Forget an image; whether it was there. Raises `UsageError` where it is in use."""
+        return await self._backend.remove_image(name)
 
     def stats(self) -> Sequence[Use]:
         """What containers used since this was last asked."""
