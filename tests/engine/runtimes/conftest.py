@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,12 @@ from proreus.engine.runtimes.protocol import Capacity, PodRuntime
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
 from tests.engine.runtimes.archives import busybox_archive
-from tests.engine.runtimes.benches import FixedReferences, Place
+from tests.engine.runtimes.benches import IMAGE, FixedReferences, Place
+from tests.engine.runtimes.containerds import containerd
 from tests.engine.runtimes.leftovers import assert_nothing_left
 
 _PATHS = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-REAL = ("process", "process-rlimits", "runc")
+REAL = ("process", "process-rlimits", "runc", "containerd")
 
 
 @pytest.fixture(params=["simulated", *REAL])
@@ -33,6 +34,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def real_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """A runtime that runs something."""
     yield from _place(request, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def containerd_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One daemon for all tests."""
+    busybox = found_busybox("containerd", "ctr", "runc")
+    with containerd(tmp_path_factory.mktemp("containerd"), busybox) as daemon:
+        yield daemon.socket
 
 
 def _place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
@@ -57,18 +66,22 @@ def _place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         cgroups=kind != "process-rlimits",
     )
 
+    if kind == "containerd":
+        options = replace(options, socket=request.getfixturevalue("containerd_socket"))
     if kind == "runc":
-        _import_busybox(options, _busybox("runc"))
+        _import_busybox(options, found_busybox("runc"))
 
     async def opener() -> PodRuntime:
-        return await open_runtime(kind.partition("-")[0], options)
+        runtime = await open_runtime(kind.partition("-")[0], options)
+        if kind == "containerd" and not any(IMAGE in image.names for image in runtime.images()):
+            await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
+        return runtime
 
     yield Place(kind, root, opener, options, references, host)
-    own = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:12]
-    assert_nothing_left(str(root), f"proreus-{own}")
+    assert_nothing_left(str(root), options.own_name)
 
 
-def _busybox(*needed: str) -> Path:
+def found_busybox(*needed: str) -> Path:
     """A static busybox, of which images are made; skips where something that is needed is missing."""
     if os.geteuid() != 0:
         pytest.skip("real containers need root; plain processes do not, and are tested")

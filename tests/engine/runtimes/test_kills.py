@@ -24,10 +24,12 @@ import asyncio, json, sys
 from pathlib import Path
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.opening import open_runtime
-name, root, host, cgroups, pods = sys.argv[1:]
+name, root, host, cgroups, socket, pods = sys.argv[1:]
 
 async def main():
-    options = MachineOptions(Path(root), host_paths=(Path(host),), cgroups=cgroups == "True")
+    options = MachineOptions(
+        Path(root), host_paths=(Path(host),), cgroups=cgroups == "True", socket=Path(socket)
+    )
     runtime = await open_runtime(name, options)
     print("up", flush=True)
     for pod in json.loads(Path(pods).read_text()):
@@ -47,18 +49,19 @@ def kept_place(real_place: Place) -> Place:
     return real_place
 
 
-def test_an_agent_that_is_killed_neither_loses_nor_doubles_containers(kept_place: Place) -> None:
-    pods = [_noting(kept_place, number) for number in range(6)]
-    written = kept_place.host.parent / "pods.json"
+def test_an_agent_that_is_killed_neither_loses_nor_doubles_containers(real_place: Place) -> None:
+    asyncio.run(_prepared(real_place))
+    pods = [_noting(real_place, number) for number in range(6)]
+    written = real_place.host.parent / "pods.json"
     written.write_text(json.dumps(pods))
     draw = random.Random(20261116)
     for pause in (0.0, draw.uniform(0.02, 0.1), draw.uniform(0.1, 0.3)):
-        _killed_after(kept_place, written, pause)
-    starts = kept_place.host / "starts"
+        _killed_after(real_place, written, pause)
+    starts = real_place.host / "starts"
     earlier = starts.read_text().split() if starts.exists() else []
 
     async def scene() -> None:
-        async with kept_place.bench() as bench:
+        async with real_place.bench() as bench:
             found = {report.uid: report for report in bench.runtime.adopt(pods)}
             for report in found.values():
                 bench.hear(report)
@@ -112,6 +115,12 @@ def test_a_keeper_that_was_killed_meanwhile_is_noticed_at_the_start(kept_place: 
     asyncio.run(scene())
 
 
+async def _prepared(place: Place) -> None:
+    """With the image that pods are made of."""
+    async with place.open():
+        pass
+
+
 def _noting(place: Place, number: int) -> dict[str, Any]:
     """A pod that notes each of its starts."""
     main = container(
@@ -126,7 +135,8 @@ def _killed_after(place: Place, pods: Path, pause: float) -> None:
     """An agent of its own process, killed so long after it was up."""
     assert place.options is not None
     name = place.name.partition("-")[0]
-    words = [name, str(place.root), str(place.host), str(place.options.cgroups), str(pods)]
+    options = place.options
+    words = [name, str(place.root), str(place.host), str(options.cgroups), str(options.socket), str(pods)]
     process = subprocess.Popen([sys.executable, "-c", _AGENT, *words], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"up\n"

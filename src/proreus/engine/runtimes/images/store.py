@@ -79,6 +79,18 @@ def full_name(name: str) -> str:
     return name if ":" in last or "@" in last else f"{name}:latest"
 
 
+def unpack(manifest: Manifest, root: Path, allowance: Allowance, path: Path) -> None:
+    """All layers into the folder `root`; raises `BadArchive`, which names the archive at `path`."""
+    for layer in manifest.layers:
+        try:
+            with layer.blob.open("rb") as blob:
+                found = apply_layer(root, blob, allowance, compressed=layer.compressed)
+            if found != layer.unpacked_digest:
+                raise BadArchive(f"a layer unpacks to {found}, not {layer.unpacked_digest}")
+        except BadArchive as error:
+            raise BadArchive(str(error), file=path) from error
+
+
 class ImageStore:
     """See the module. Calls block, and may come from any thread."""
 
@@ -120,15 +132,7 @@ class ImageStore:
             known = self._held.get(manifest.digest)
         if known is None:
             root.mkdir(mode=0o755)
-            allowance = Allowance(self._most, self._most_files)
-            for layer in manifest.layers:
-                with layer.blob.open("rb") as blob:
-                    try:
-                        found = apply_layer(root, blob, allowance, compressed=layer.compressed)
-                    except BadArchive as error:
-                        raise BadArchive(str(error), file=path) from error
-                if found != layer.unpacked_digest:
-                    raise BadArchive(f"a layer unpacks to {found}, not {layer.unpacked_digest}", file=path)
+            unpack(manifest, root, Allowance(self._most, self._most_files), path)
             config = manifest.config.get("config") or {}
             known = Unpacked(manifest.digest, (), place / "root", tree_size(root), time.time(), config)
             place.mkdir(exist_ok=True)

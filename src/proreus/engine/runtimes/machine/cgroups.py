@@ -49,7 +49,7 @@ class Cgroups:
     """See the module; `parent` is made if it is not there. Raises `Unwritable`."""
 
     def __init__(self, parent: str, mount: Path = MOUNT) -> None:
-        self._name = parent
+        self._name, self._mount = parent, mount
         self.version = 2 if (mount / "cgroup.controllers").exists() else 1
         try:
             if self.version == 2:
@@ -124,10 +124,10 @@ class Cgroups:
         remove_cgroups(folders)
 
     def close(self) -> None:
-        """The parent goes, too, where it is empty."""
-        for parent in set(self._parents.values()):
+        """The parent goes, too, where it is empty: in every hierarchy, since runc uses them all."""
+        for mount in (self._mount, *(one for one in self._mount.iterdir() if one.is_dir())):
             with contextlib.suppress(OSError):
-                parent.rmdir()
+                (mount / self._name).rmdir()
 
     def _file(self, controller: str, name: str, file: str) -> Path:
         return self._parents["" if self.version == 2 else controller] / name / file

@@ -48,9 +48,7 @@ class Log:
 
     def take(self, stream: str, data: bytes) -> None:
         """Something was said; what is not a whole line yet waits for the rest of it."""
-        nanoseconds = time.time_ns()
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanoseconds // 10**9))
-        head = f"{moment}.{nanoseconds % 10**9:09d}Z {stream} ".encode()
+        head = _head(stream)
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         written = [part for line in lines for part in _parts(head, line)]
         while len(rest) > _LONGEST_LINE:
@@ -67,10 +65,10 @@ class Log:
         self._write(written[full:])
 
     def finish(self) -> None:
-        """No more comes: lines without an end are lines, too."""
+        """No more comes: what has no end of line is written as the part of a line that it is."""
         for stream, rest in self._rest.items():
             if rest:
-                self.take(stream, b"\n")
+                self._write([_head(stream) + b"P " + rest + b"\n"])
 
     def _write(self, parts: list[bytes]) -> None:
         try:
@@ -87,6 +85,13 @@ class Log:
         if self._files == 1:
             os.unlink(self._path)  # noqa: PTH108
         self._open()
+
+
+def _head(stream: str) -> bytes:
+    """How a line of this moment begins."""
+    nanoseconds = time.time_ns()
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanoseconds // 10**9))
+    return f"{moment}.{nanoseconds % 10**9:09d}Z {stream} ".encode()
 
 
 def _parts(head: bytes, line: bytes) -> list[bytes]:

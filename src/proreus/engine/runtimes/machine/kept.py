@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -50,10 +49,8 @@ class KeptBackend:
         self.cgroups: Cgroups | None = None
         self.no_cgroups = "they were not wanted"
         if options.cgroups:
-            # Two runtimes on one machine must not sweep each other's containers away.
-            own = hashlib.sha256(os.fsencode(options.root.resolve())).hexdigest()[:12]
             try:
-                self.cgroups = Cgroups(f"proreus-{own}")
+                self.cgroups = Cgroups(options.own_name)
             except Unwritable as error:
                 self.no_cgroups = str(error)
 

@@ -131,7 +131,7 @@ def _inode(path: Path) -> int:
 
 def _tail(places: list[Path], count: int) -> tuple[int, int]:
     """The file and the place in it where the last so many lines begin."""
-    left = count
+    left, carried_on = count, False
     for number in range(len(places) - 1, -1, -1):
         with places[number].open("rb") as file:
             position = file.seek(0, os.SEEK_END)
@@ -143,8 +143,11 @@ def _tail(places: list[Path], count: int) -> tuple[int, int]:
                 position -= step
                 file.seek(position)
                 block = file.read(step) + carried
+                # The very last line counts even where it has no end.
+                last = len(block) - 1 if number == len(places) - 1 and not carried_on else -1
+                carried_on = True
                 begins = _line_starts(block, position == 0)
-                whole = [at for at in begins if _tag(block, at) != _PARTIAL]
+                whole = [at for at in begins if _tag(block, at) != _PARTIAL or block.find(b"\n", at) == last]
                 if len(whole) >= left:
                     return number, position + _with_parts(block, begins, whole[len(whole) - left])
                 first = begins[0] if begins else len(block)

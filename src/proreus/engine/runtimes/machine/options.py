@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,3 +42,8 @@ class MachineOptions:
     """Where containerd answers."""
     namespace: str = "k8s.io"
     """containerd's, where CRI keeps its images."""
+
+    @property
+    def own_name(self) -> str:
+        """Of this runtime among others on the machine, which must not sweep each other's containers away."""
+        return f"proreus-{hashlib.sha256(os.fsencode(self.root.resolve())).hexdigest()[:12]}"

@@ -23,7 +23,7 @@ from proreus.engine.runtimes.protocol import Executed
 from proreus.model.errors import UsageError
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_MASKED = (
+MASKED = (
     "/proc/acpi",
     "/proc/asound",
     "/proc/kcore",
@@ -35,7 +35,7 @@ _MASKED = (
     "/proc/timer_stats",
     "/sys/firmware",
 )
-_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _COMMAND_SECONDS = 60
 
 
@@ -136,8 +136,8 @@ class RuncBackend(KeptBackend):
                 "namespaces": [{"type": one} for one in ("pid", "ipc", "uts", "mount")],
                 "cgroupsPath": self.cgroups.path(self._name(folder)),
                 "resources": {"devices": _DEVICES},
-                "maskedPaths": list(_MASKED),
-                "readonlyPaths": list(_READ_ONLY),
+                "maskedPaths": list(MASKED),
+                "readonlyPaths": list(READ_ONLY),
             },
         }
 
@@ -164,9 +164,7 @@ def _usual_mounts(cgroup_version: int) -> list[dict[str, Any]]:
     return [
         mount("/proc", "proc", "proc", *safe),
         mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
-        mount(
-            "/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"
-        ),
+        mount("/dev/pts", "devpts", "devpts", *terminals),
         mount("/dev/shm", "tmpfs", "shm", *safe, "mode=1777", "size=65536k"),
         mount("/dev/mqueue", "mqueue", "mqueue", *safe),
         # The network is the machine's, so sysfs cannot be mounted anew.

@@ -237,7 +237,8 @@ class MachineRuntime:
                 break
             except LaunchRefused as error:
                 self._note(uid, standing, name, reason=error.reason, message=str(error))
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - a full disk, a fault of ours: tried again
+                _log.warning("container %s of pod %s", name, uid, exc_info=error)
                 self._note(uid, standing, name, reason="CreateContainerError", message=str(error))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(standing.stopping.wait(), pause)
@@ -441,11 +442,12 @@ def container_of(pod: Pod, name: str) -> Mapping[str, Any]:
 
 
 def _ended(report: ContainerReport, ended: Ended) -> ContainerReport:
+    started = report.started or ended.finished
     return replace(
         report,
         phase=Phase.EXITED,
-        started=report.started or ended.finished,
-        finished=ended.finished,
+        started=started,
+        finished=max(started, ended.finished),  # containerd notes the start of what ends at once too late
         exit_code=ended.code,
         reason=ended.reason,
         message=ended.message,
