@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -114,6 +115,11 @@ class Place:
     def real(self) -> bool:
         """Whether anything is run at all."""
         return self.name != "simulated"
+
+    @property
+    def in_cgroups(self) -> bool:
+        """Whether limits are the kernel's matter; without root, plain processes have rlimits alone."""
+        return self.real and self.name != "process-rlimits" and os.geteuid() == 0
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Bench]:

@@ -28,10 +28,10 @@ def mounts(mark: str) -> list[str]:
 
 
 def cgroups(name: str) -> list[str]:
-    """Cgroups below one of that name."""
+    """The cgroup of that name, in any hierarchy."""
     root = Path("/sys/fs/cgroup")
     parents = [root / name, *(one / name for one in root.iterdir() if one.is_dir())]
-    return [str(one) for parent in parents if parent.is_dir() for one in parent.iterdir() if one.is_dir()]
+    return [str(parent) for parent in parents if parent.is_dir()]
 
 
 def assert_nothing_left(mark: str, cgroup: str, patience: float = 5.0) -> None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +51,25 @@ def kept_place(real_place: Place) -> Place:
 
 
 def test_an_agent_that_is_killed_neither_loses_nor_doubles_containers(real_place: Place) -> None:
+    """Three kills a round, at random moments; PROREUS_KILL_ROUNDS makes it a long run."""
     asyncio.run(_prepared(real_place))
-    pods = [_noting(real_place, number) for number in range(6)]
-    written = real_place.host.parent / "pods.json"
-    written.write_text(json.dumps(pods))
     draw = random.Random(20261116)
-    for pause in (0.0, draw.uniform(0.02, 0.1), draw.uniform(0.1, 0.3)):
-        _killed_after(real_place, written, pause)
-    starts = real_place.host / "starts"
+    for _ in range(int(os.environ.get("PROREUS_KILL_ROUNDS", "1"))):
+        pauses = (0.0, draw.uniform(0.02, 0.1), draw.uniform(0.1, 0.3))
+        _killed_and_taken_up(real_place, pauses)
+
+
+def _killed_and_taken_up(place: Place, pauses: Sequence[float]) -> None:
+    starts, written = place.host / "starts", place.host.parent / "pods.json"
+    starts.unlink(missing_ok=True)
+    pods = [_noting(place, number) for number in range(6)]
+    written.write_text(json.dumps(pods))
+    for pause in pauses:
+        _killed_after(place, written, pause)
     earlier = starts.read_text().split() if starts.exists() else []
 
     async def scene() -> None:
-        async with real_place.bench() as bench:
+        async with place.bench() as bench:
             found = {report.uid: report for report in bench.runtime.adopt(pods)}
             for report in found.values():
                 bench.hear(report)

@@ -126,8 +126,9 @@ class Cgroups:
     def close(self) -> None:
         """The parent goes, too, where it is empty: in every hierarchy, since runc uses them all."""
         for mount in (self._mount, *(one for one in self._mount.iterdir() if one.is_dir())):
-            with contextlib.suppress(OSError):
-                (mount / self._name).rmdir()
+            parent = mount / self._name
+            if parent.is_dir() and not any(one.is_dir() for one in parent.iterdir()):
+                remove_cgroups([str(parent)])
 
     def _file(self, controller: str, name: str, file: str) -> Path:
         return self._parents["" if self.version == 2 else controller] / name / file
