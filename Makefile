@@ -50,7 +50,7 @@ bench: $(FULL) ## print the speed claims beside their peers
 	$(BIN)/proreus bench pods
 
 protos: $(FULL) ## generate the gRPC message types from their .proto files
-	cd src && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. proreus/serving/protos/*.proto
+	cd src && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. proreus/serving/protos/*.proto proreus/engine/runtimes/machine/cri/*.proto
 
 clean: ## remove the environment and caches; runs/ and reports/ are yours and stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

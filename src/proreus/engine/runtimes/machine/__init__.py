@@ -1,0 +1,1 @@
+"""Pods on the machine itself: what all real runtimes share, and the backends that differ."""

@@ -1,0 +1,152 @@
+"""What differs between real runtimes: how a sandbox and a container are made, watched, and ended.
+
+`MachineRuntime` decides what is to happen and keeps the reports; a backend does it. Everything is async and
+is called in the agent's loop; whoever must block does so in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from proreus.engine.runtimes.machine.cgroups import Spent
+from proreus.engine.runtimes.protocol import Executed, Image, Pod
+from proreus.model.errors import ProreusError
+
+UNKNOWN_END = "ContainerStatusUnknown"
+"""The reason of an end that nobody saw."""
+KILLED = 137
+
+
+class LaunchRefused(ProreusError):
+    """A container cannot be started as things are; later it may be. `reason` as Kubernetes calls it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder of the machine that stands in a container."""
+
+    source: Path
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One attempt at a container, with everything looked up that its spec refers to."""
+
+    pod: Pod
+    container: Mapping[str, Any]
+    attempt: int
+    command: tuple[str, ...]
+    """Its spec's, not yet joined with the image's."""
+    args: tuple[str, ...]
+    environment: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+
+    @property
+    def uid(self) -> str:
+        """The pod's."""
+        return str(self.pod["metadata"]["uid"])
+
+    @property
+    def name(self) -> str:
+        """The container's."""
+        return str(self.container["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a container ended."""
+
+    code: int
+    reason: str
+    message: str
+    finished: float
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A container that was started; `ended` is set where it could not be, or has ended already."""
+
+    id: str
+    started: float
+    ended: Ended | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An attempt that an earlier agent had begun."""
+
+    name: str
+    attempt: int
+    launched: Launched
+
+
+class Backend(Protocol):
+    """See the module. Ids are the backend's own words for a container."""
+
+    scheme: str
+    """How ids and the runtime's version begin: "process", "runc", "containerd"."""
+
+    async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
+        """What there is of these pods; whatever is here of any other pod ends and goes."""
+        ...
+
+    async def stand(self, pod: Pod) -> str:
+        """A sandbox for the pod; its address. Asked again, the same. Raises `LaunchRefused`."""
+        ...
+
+    async def launch(self, plan: Plan) -> Launched:
+        """Begin an attempt. Raises `LaunchRefused`."""
+        ...
+
+    async def wait(self, id: str) -> Ended:
+        """Until the container has ended and nothing of it runs."""
+        ...
+
+    async def stop(self, id: str, grace: float) -> None:
+        """Ask it to end, kill it after the grace; does not wait for the end. With less grace: sooner."""
+        ...
+
+    async def discard(self, id: str) -> None:
+        """An attempt that has ended leaves nothing behind, not even its log."""
+        ...
+
+    async def raze(self, uid: str) -> None:
+        """The sandbox and all containers of the pod are killed and gone."""
+        ...
+
+    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+        """Run a command in a container; raises `RuntimeRefused`."""
+        ...
+
+    def log(self, uid: str, container: str, attempt: int) -> Path:
+        """Where an attempt's output is; full files before it are called PATH.1, PATH.2 and so on."""
+        ...
+
+    def spent(self, id: str) -> Spent | None:
+        """What it has used; None where that is not known."""
+        ...
+
+    def images(self) -> Sequence[Image]:
+        """What is held, as of the last look."""
+        ...
+
+    async def import_image(self, path: Path, name: str) -> Sequence[Image]:
+        """Hold the images of an archive; raises `BadArchive`."""
+        ...
+
+    async def remove_image(self, name: str) -> bool:
+        """Forget an image; whether it was there. Raises `UsageError` where it is in use."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything but the containers: they run on."""
+        ...

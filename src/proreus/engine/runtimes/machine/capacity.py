@@ -1,0 +1,49 @@
+"""What the machine has."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from proreus.engine.runtimes.protocol import Capacity
+from proreus.model.resources import CPU, EPHEMERAL, MEMORY, PODS, parse_quantity
+from proreus.version import __version__
+
+_MOST_PODS = 110
+"""As Kubernetes has it."""
+
+
+def machine_capacity(root: Path, reserved: Mapping[str, str], runtime: str) -> Capacity:
+    """Cores that this process may use, memory, and the disk below `root`."""
+    amounts = {
+        CPU: 1000 * len(os.sched_getaffinity(0)),
+        MEMORY: _memory(),
+        EPHEMERAL: shutil.disk_usage(root).total,
+        PODS: _MOST_PODS,
+    }
+    kept = {name: parse_quantity(text, scale=1000 if name == CPU else 1) for name, text in reserved.items()}
+    left = {name: max(0, amount - kept.get(name, 0)) for name, amount in amounts.items()}
+    info = {
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
+        "operatingSystem": "linux",
+        "kernelVersion": platform.release(),
+        "osImage": platform.platform(),
+        "containerRuntimeVersion": runtime,
+        "kubeletVersion": f"v{__version__}",
+    }
+    return Capacity(_written(amounts), _written(left), info)
+
+
+def _written(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in amounts.items()}
+
+
+def _memory() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemTotal":
+            return int(rest.split()[0]) * 1024
+    raise OSError("/proc/meminfo does not state MemTotal")

@@ -1,0 +1,372 @@
+"""Containers by containerd, through the Container Runtime Interface on its socket.
+
+Sandboxes share the machine's network, so that no network plugin is needed. Logs are written by containerd and
+turned over here about once a second, as a kubelet does every ten. Commands cannot be given input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from proreus.engine.runtimes.images.repacking import repack
+from proreus.engine.runtimes.machine.backend import (
+    KILLED,
+    UNKNOWN_END,
+    Ended,
+    Found,
+    Launched,
+    LaunchRefused,
+    Plan,
+)
+from proreus.engine.runtimes.machine.cgroups import Cgroups, Spent, Unwritable
+from proreus.engine.runtimes.machine.commands import run_command
+from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
+from proreus.engine.runtimes.machine.cri.calls import CriCalls
+from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_config, sandbox_config
+from proreus.engine.runtimes.machine.kept import refuse_privileges
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.protocol import Executed, Image, Pod, RuntimeRefused
+from proreus.model.errors import UsageError, WorkError
+
+_POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
+_IMPORT_SECONDS = 600.0
+_ABSENT = (grpc.StatusCode.NOT_FOUND,)
+
+
+class ContainerdBackend:
+    """See the module."""
+
+    scheme = "containerd"
+
+    def __init__(self, options: MachineOptions) -> None:
+        self._options = options
+        self._cri = CriCalls(options.socket)
+        self._sandboxes: dict[str, str] = {}
+        """The sandbox of each pod."""
+        self._configs: dict[str, cri.PodSandboxConfig] = {}
+        self._tries: dict[str, int] = {}
+        """How often a sandbox could not be made: its name may stay taken by one that came to nothing."""
+        self._logs: dict[str, Path] = {}
+        """Where the output of each container is, by its id."""
+        self._waiting: dict[str, asyncio.Future[Ended]] = {}
+        self._images: list[Image] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._something = asyncio.Event()
+        try:
+            self._cgroups: Cgroups | None = Cgroups(options.own_name)
+        except Unwritable:
+            self._cgroups = None
+
+    async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
+        """Sandboxes and containers by the labels that were given to them."""
+        try:
+            await self._cri.call("Version", cri.VersionRequest(), 10.0)
+        except grpc.aio.AioRpcError as error:
+            told = f"containerd does not answer at {self._options.socket}: {_details(error)}"
+            raise UsageError(told) from error
+        own = {OWN: self._options.own_name}
+        for sandbox in (await self._list_sandboxes(own)).items:
+            uid = sandbox.labels.get(UID, "")
+            if uid not in uids:
+                await self._raze(sandbox.id)
+            elif sandbox.state == cri.SANDBOX_READY:
+                self._sandboxes[uid] = sandbox.id
+        found: dict[str, list[Found]] = {}
+        for one in (await self._list_containers()).containers:
+            uid, name, attempt = one.labels.get(UID, ""), one.metadata.name, one.metadata.attempt
+            if one.state == cri.CONTAINER_CREATED or uid not in uids:
+                await self._remove(one.id)
+                continue
+            self._logs[one.id] = self.log(uid, name, attempt)
+            status = (await self._status(one.id)).status
+            launched = Launched(one.id, status.started_at / 1e9, _ended(status))
+            found.setdefault(uid, []).append(Found(name, attempt, launched))
+        await self._look_at_images()
+        self._task(self._watch())
+        return found
+
+    async def stand(self, pod: Pod) -> str:
+        """A sandbox that is ready; one that is not is left to `raze`."""
+        uid = str(pod["metadata"]["uid"])
+        own = {OWN: self._options.own_name, UID: uid}
+        try:
+            known = (await self._list_sandboxes(own)).items
+            ready = next((one for one in known if one.state == cri.SANDBOX_READY), None)
+            attempt = max((one.metadata.attempt + 1 for one in known), default=self._tries.get(uid, 0))
+            attempt = attempt if ready is None else ready.metadata.attempt
+            config = sandbox_config(pod, own, self._logs_of(uid), attempt)
+            if ready is None:
+                answer = await self._cri.call("RunPodSandbox", cri.RunPodSandboxRequest(config=config))
+            self._sandboxes[uid] = answer.pod_sandbox_id if ready is None else ready.id
+            self._configs[uid] = config
+        except grpc.aio.AioRpcError as error:
+            self._tries[uid] = self._tries.get(uid, 0) + 1
+            raise LaunchRefused("CreatePodSandboxError", _details(error)) from error
+        return self._options.address
+
+    async def launch(self, plan: Plan) -> Launched:
+        """Its image, then the container, then its start."""
+        refuse_privileges(plan, allowed=self._options.allow_privileged)
+        if plan.uid not in self._configs:
+            await self.stand(plan.pod)
+        begun = await self._begun(plan)
+        if begun is not None:
+            return begun
+        await self._have_image(plan)
+        labels = {OWN: self._options.own_name, UID: plan.uid}
+        request = cri.CreateContainerRequest(
+            pod_sandbox_id=self._sandboxes[plan.uid],
+            config=container_config(plan, labels),
+            sandbox_config=self._configs[plan.uid],
+        )
+        log = self.log(plan.uid, plan.name, plan.attempt)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            id = (await self._cri.call("CreateContainer", request)).container_id
+        except grpc.aio.AioRpcError as error:
+            self._configs.pop(plan.uid, None)  # its sandbox may be gone: the next attempt looks
+            raise LaunchRefused("CreateContainerError", _details(error)) from error
+        self._logs[id] = log
+        try:
+            await self._cri.call("StartContainer", cri.StartContainerRequest(container_id=id))
+        except grpc.aio.AioRpcError as error:
+            if error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise LaunchRefused("RunContainerError", _details(error)) from error
+            await self._remove(id)
+            now = time.time()
+            return Launched(id, now, Ended(128, "StartError", _details(error), now))
+        return Launched(id, (await self._status(id)).status.started_at / 1e9)
+
+    async def _begun(self, plan: Plan) -> Launched | None:
+        """What an agent that was killed had under way: it is not begun a second time."""
+        try:
+            for one in (await self._list_containers()).containers:
+                who = (one.labels.get(UID), one.metadata.name, one.metadata.attempt)
+                if who != (plan.uid, plan.name, plan.attempt):
+                    continue
+                if one.state == cri.CONTAINER_CREATED:
+                    await self._remove(one.id)
+                    continue
+                self._logs[one.id] = self.log(*who)
+                status = (await self._status(one.id)).status
+                return Launched(one.id, status.started_at / 1e9, _ended(status))
+        except grpc.aio.AioRpcError as error:
+            raise LaunchRefused("CreateContainerError", _details(error)) from error
+        return None
+
+    async def wait(self, id: str) -> Ended:
+        """Looked for a few times a second, all containers together."""
+        if id not in self._waiting:
+            self._waiting[id] = asyncio.get_running_loop().create_future()
+            self._something.set()
+        return await asyncio.shield(self._waiting[id])
+
+    async def stop(self, id: str, grace: float) -> None:
+        """containerd does it, and kills after the grace."""
+        request = cri.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
+        self._task(self._quietly("StopContainer", request, grace + 60.0))
+
+    async def discard(self, id: str) -> None:
+        """The container and its log."""
+        await self._remove(id)
+        log = self._logs.pop(id, None)
+        if log is not None:
+            for file in log.parent.glob(log.name + "*"):
+                file.unlink(missing_ok=True)
+
+    async def raze(self, uid: str) -> None:
+        """All sandboxes of the pod; containerd takes their containers along."""
+        while True:
+            try:
+                for one in (await self._list_sandboxes({OWN: self._options.own_name, UID: uid})).items:
+                    await self._raze(one.id)
+                break
+            except grpc.aio.AioRpcError:  # it must be gone in the end, whenever containerd is back
+                await asyncio.sleep(_LOOK_SECONDS)
+        self._sandboxes.pop(uid, None)
+        self._configs.pop(uid, None)
+        self._tries.pop(uid, None)
+        folder = self._logs_of(uid)
+        self._logs = {id: log for id, log in self._logs.items() if folder not in log.parents}
+
+    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+        """`ExecSync`, which has no input."""
+        if stdin:
+            raise RuntimeRefused("commands in containers of containerd cannot be given input")
+        request = cri.ExecSyncRequest(container_id=id, cmd=list(command), timeout=math.ceil(timeout))
+        try:
+            answer = await self._cri.call("ExecSync", request, timeout + 10.0)
+        except grpc.aio.AioRpcError as error:
+            told = _details(error)
+            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED or "timeout" in told:
+                raise RuntimeRefused(f"the command did not end within {timeout:g} s") from error
+            if "not found" in told or "no such file" in told:
+                return Executed(127, stderr=told.encode())
+            raise RuntimeRefused(told) from error
+        return Executed(answer.exit_code, answer.stdout, answer.stderr)
+
+    def log(self, uid: str, container: str, attempt: int) -> Path:
+        """In the pod's folder of logs."""
+        return self._logs_of(uid) / container / f"{attempt}.log"
+
+    def spent(self, id: str) -> Spent | None:
+        """As its cgroup counts."""
+        return None if self._cgroups is None else self._cgroups.spent(id)
+
+    def images(self) -> Sequence[Image]:
+        """As of the last look."""
+        return self._images
+
+    async def import_image(self, path: Path, name: str) -> Sequence[Image]:
+        """Checked and made anew, then given to containerd's own tool: CRI has no import."""
+        tool = shutil.which("ctr")
+        if tool is None:
+            raise UsageError("importing images into containerd needs its tool `ctr`")
+        target = self._options.root / f"import-{os.getpid()}-{id(path)}.tar"
+        try:
+            names = await asyncio.to_thread(repack, path, name, target, self._options.most_image_bytes)
+            address = ("--address", str(self._options.socket), "--namespace", self._options.namespace)
+            argv = (tool, *address, "images", "import", "--no-unpack", str(target))
+            done = await run_command(argv, b"", _IMPORT_SECONDS, {"PATH": os.defpath})
+        finally:
+            target.unlink(missing_ok=True)
+        if done.exit_code != 0:
+            raise WorkError(f"{path}: containerd: {done.stderr.decode(errors='replace').strip()[-500:]}")
+        for _ in range(50):  # CRI learns of images by an event, a moment later
+            await self._look_at_images()
+            found = [image for image in self._images if set(names) & set(image.names)]
+            if found:
+                return found
+            await asyncio.sleep(0.1)
+        raise WorkError(f"{path}: containerd does not show {names[0]}")
+
+    async def remove_image(self, name: str) -> bool:
+        """containerd keeps the files of containers that run."""
+        spec = cri.ImageSpec(image=name)
+        there = (await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))).HasField("image")
+        await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
+        await self._look_at_images()
+        return bool(there)
+
+    async def close(self) -> None:
+        """Hang up; containerd and its containers go on."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._cri.close()
+        if self._cgroups is not None:
+            self._cgroups.close()
+
+    async def _have_image(self, plan: Plan) -> None:
+        """On the node, pulled where that is allowed; one that was imported does for `Always`, too."""
+        spec = cri.ImageSpec(image=str(plan.container.get("image") or ""))
+        try:
+            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
+            if status.HasField("image"):
+                return
+            if plan.container.get("imagePullPolicy") == "Never":
+                told = f"Container image {spec.image!r} is not present with pull policy of Never"
+                raise LaunchRefused("ErrImageNeverPull", told)
+            await self._cri.call("PullImage", cri.PullImageRequest(image=spec), _IMPORT_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise LaunchRefused("ErrImagePull", _details(error)) from error
+
+    async def _watch(self) -> None:
+        """Who has ended, and whose log is full; a containerd that is away is waited for."""
+        looked = 0.0
+        while True:
+            if not self._waiting:
+                self._something.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._something.wait(), _LOOK_SECONDS)
+            try:
+                await self._look()
+                if time.monotonic() - looked > _LOOK_SECONDS:
+                    looked = time.monotonic()
+                    await self._turn_logs_over()
+            except grpc.aio.AioRpcError:
+                await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _look(self) -> None:
+        if not self._waiting:
+            return
+        states = {one.id: one.state for one in (await self._list_containers()).containers}
+        for id in list(self._waiting):
+            if states.get(id) in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):
+                continue
+            gone = Ended(KILLED, UNKNOWN_END, "the container is gone", time.time())
+            ended = _ended((await self._status(id)).status) if id in states else gone
+            future = self._waiting.pop(id)
+            if not future.done():
+                future.set_result(ended or gone)
+
+    async def _turn_logs_over(self) -> None:
+        for id in self._waiting:
+            log = self._logs[id]
+            if not log.exists() or log.stat().st_size <= self._options.log_bytes:
+                continue
+            for number in range(self._options.log_files - 1, 0, -1):
+                older = log if number == 1 else log.with_name(f"{log.name}.{number - 1}")
+                if older.exists():
+                    older.replace(log.with_name(f"{log.name}.{number}"))
+            await self._quietly("ReopenContainerLog", cri.ReopenContainerLogRequest(container_id=id))
+
+    async def _look_at_images(self) -> None:
+        answer = await self._cri.call("ListImages", cri.ListImagesRequest())
+        self._images = [Image((*one.repo_tags, *one.repo_digests, one.id), one.size) for one in answer.images]
+
+    async def _list_sandboxes(self, labels: Mapping[str, str]) -> Any:
+        wanted = cri.PodSandboxFilter(label_selector=dict(labels))
+        return await self._cri.call("ListPodSandbox", cri.ListPodSandboxRequest(filter=wanted))
+
+    async def _list_containers(self) -> Any:
+        wanted = cri.ContainerFilter(label_selector={OWN: self._options.own_name})
+        return await self._cri.call("ListContainers", cri.ListContainersRequest(filter=wanted))
+
+    async def _status(self, id: str) -> Any:
+        return await self._cri.call("ContainerStatus", cri.ContainerStatusRequest(container_id=id))
+
+    async def _remove(self, id: str) -> None:
+        await self._quietly("RemoveContainer", cri.RemoveContainerRequest(container_id=id))
+
+    async def _raze(self, sandbox: str) -> None:
+        await self._cri.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox))
+        await self._cri.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox))
+
+    async def _quietly(self, name: str, request: Any, seconds: float = 60.0) -> None:
+        """For what is done again anyway where it fails."""
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await self._cri.call(name, request, seconds)
+
+    def _task(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _logs_of(self, uid: str) -> Path:
+        return (self._options.root / "pods" / uid / "logs").resolve()
+
+
+def _ended(status: Any) -> Ended | None:
+    if status.state in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):
+        return None
+    finished = status.finished_at / 1e9 or time.time()
+    if status.state == cri.CONTAINER_UNKNOWN:
+        return Ended(KILLED, UNKNOWN_END, status.message, finished)
+    reason = status.reason or ("Completed" if status.exit_code == 0 else "Error")
+    return Ended(status.exit_code, reason, status.message, finished)
+
+
+def _details(error: grpc.aio.AioRpcError) -> str:
+    return (error.details() or str(error.code()))[:2000]

@@ -1,0 +1,1 @@
+"""Kubernetes' Container Runtime Interface: the few messages that are used, and calls of them."""

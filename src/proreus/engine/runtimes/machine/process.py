@@ -1,0 +1,124 @@
+"""Containers as plain processes: for a machine without any container engine, root or not.
+
+Each has its own session, its own cgroup where cgroups can be made (else rlimits: memory by the size of the
+address space, CPU without a limit), its own folder to work in, and bounded logs; nothing of it outlives its
+first process. An image is used for its configuration alone. What this cannot keep apart: files, network,
+processes and users of the machine are all there to see, as for any program that its user starts. Volumes
+stand below `$PROREUS_ROOT`, the container's folder, instead of at the root; read-only mounts are
+not enforced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from proreus.engine.runtimes.images.store import Unpacked
+from proreus.engine.runtimes.machine import keeping
+from proreus.engine.runtimes.machine.backend import LaunchRefused, Plan
+from proreus.engine.runtimes.machine.cgroups import Spent
+from proreus.engine.runtimes.machine.commands import run_command
+from proreus.engine.runtimes.machine.kept import (
+    DEFAULT_CAPABILITIES,
+    KeptBackend,
+    capabilities_of,
+    command_of,
+    limits_of,
+    user_of,
+)
+from proreus.engine.runtimes.machine.tree import tree_spent
+from proreus.engine.runtimes.protocol import Executed
+
+ROOT = "PROREUS_ROOT"
+_NOBODY = 65534
+
+
+class ProcessBackend(KeptBackend):
+    """See the module."""
+
+    scheme = "process"
+
+    def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
+        """The command, as a process of this machine."""
+        root = folder / "root"
+        root.mkdir()
+        for mount in sorted(plan.mounts, key=lambda mount: len(Path(mount.target).parts)):
+            _link(root, mount.target, mount.source)
+        uid, gid = user_of(plan, unpacked)
+        work = str(plan.container.get("workingDir") or (unpacked.folder if unpacked else "") or "/")
+        home = _inside(root, work)
+        home.mkdir(parents=True, exist_ok=True)
+        if uid is not None and os.geteuid() == 0:
+            os.chown(root, uid, -1 if gid is None else gid)
+        elif uid is not None and uid != os.geteuid():
+            raise LaunchRefused("CreateContainerError", f"only root can start containers as user {uid}")
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            **(unpacked.environment if unpacked is not None else {}),
+            "HOSTNAME": str(plan.pod["metadata"]["name"]),
+            **plan.environment,
+            ROOT: str(root),
+            keeping.MARK: str(folder),
+        }
+        root_like = os.geteuid() == 0
+        spec: dict[str, Any] = {
+            "argv": [word.replace(f"$({ROOT})", str(root)) for word in command_of(plan, unpacked)],
+            "env": environment,
+            "cwd": str(home),
+            "rlimits": {"RLIMIT_CORE": 0},
+            "capabilities": _numbers(capabilities_of(plan)) if root_like else None,
+            "no_new_privileges": _no_new_privileges(plan),
+        }
+        if uid is not None and root_like:
+            spec |= {"uid": uid, "gid": _NOBODY if gid is None else gid, "groups": _groups(plan)}
+        memory = limits_of(plan, 0).memory
+        if self.cgroups is None and memory is not None:
+            spec["rlimits"]["RLIMIT_AS"] = memory
+        return spec
+
+    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+        """With the container's cgroup, user, environment and folder."""
+        argv = (*keeping.COMMAND, id, *command)
+        return await run_command(argv, stdin, timeout, {"PATH": os.defpath})
+
+    def spent(self, id: str) -> Spent | None:
+        """As its cgroup counts, or as its processes add up."""
+        if self.cgroups is not None:
+            return super().spent(id)
+        return tree_spent(keeping.marked(id))
+
+
+def _numbers(capabilities: Sequence[str]) -> list[int]:
+    """Of those that can be kept: a process is never given more than the usual ones."""
+    return [DEFAULT_CAPABILITIES[name] for name in capabilities if name in DEFAULT_CAPABILITIES]
+
+
+def _no_new_privileges(plan: Plan) -> bool:
+    context = plan.container.get("securityContext") or {}
+    return context.get("allowPrivilegeEscalation") is not True and not context.get("privileged")
+
+
+def _groups(plan: Plan) -> list[int]:
+    context = plan.pod["spec"].get("securityContext") or {}
+    own = [context["fsGroup"]] if context.get("fsGroup") is not None else []
+    return [*own, *(context.get("supplementalGroups") or ())]
+
+
+def _inside(root: Path, path: str) -> Path:
+    """Where a container's absolute path is on the machine."""
+    parts = [part for part in Path(path).parts if part != "/"]
+    if ".." in parts:
+        raise LaunchRefused("CreateContainerConfigError", f"{path!r} leads upwards")
+    return root.joinpath(*parts)
+
+
+def _link(root: Path, target: str, source: Path) -> None:
+    """A volume at its place below the container's root."""
+    place = _inside(root, target)
+    if place == root or any(parent.is_symlink() for parent in place.parents if parent.is_relative_to(root)):
+        told = f"{target}: mounts in mounts need a runtime with a root of its own"
+        raise LaunchRefused("CreateContainerConfigError", told)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(source)

@@ -1,0 +1,179 @@
+"""Containers by runc, without a daemon: a bundle for each attempt, made of an imported image.
+
+The container has its own files (the image below, its own layer above), processes, host name and cgroup, the
+usual capabilities, and no system call filter; it shares the machine's network. Needs root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from proreus.engine.runtimes.images.store import ImageStore, Unpacked
+from proreus.engine.runtimes.machine.backend import LaunchRefused, Mount, Plan
+from proreus.engine.runtimes.machine.commands import run_command
+from proreus.engine.runtimes.machine.kept import KeptBackend, capabilities_of, command_of, user_of
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.protocol import Executed
+from proreus.model.errors import UsageError
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MASKED = (
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/firmware",
+)
+READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+_COMMAND_SECONDS = 60
+
+
+class RuncBackend(KeptBackend):
+    """See the module; raises `UsageError` where runc cannot work."""
+
+    scheme = "runc"
+
+    def __init__(self, options: MachineOptions, images: ImageStore) -> None:
+        super().__init__(options, images)
+        binary = shutil.which("runc") or shutil.which("runc", path="/usr/sbin:/sbin")
+        if binary is None:
+            raise UsageError("runtime runc: there is no `runc` on this machine (apt install runc)")
+        if os.geteuid() != 0:
+            raise UsageError("runtime runc needs root; the runtime `process` does not")
+        if self.cgroups is None:
+            raise UsageError(f"runtime runc needs cgroups that it may make: {self.no_cgroups}")
+        self._binary, self._state = binary, options.root / "runc"
+
+    def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
+        """A bundle whose root is mounted by the keeper."""
+        image = str(plan.container.get("image") or "")
+        if unpacked is None:
+            never = plan.container.get("imagePullPolicy") == "Never"
+            told = f"image {image!r} is not on this node: import it, there is no registry to pull it from"
+            raise LaunchRefused("ErrImageNeverPull" if never else "ErrImagePull", told)
+        bundle = folder / "bundle"
+        bundle.mkdir()
+        root = bundle / "rootfs"
+        (folder / "image").write_text(unpacked.digest)
+        (bundle / "config.json").write_text(json.dumps(self._config(plan, unpacked, folder)))
+        (bundle / "config.json").chmod(0o600)
+        return {
+            "env": {},
+            "runc": {
+                "binary": self._binary,
+                "root": str(self._state),
+                "bundle": str(bundle),
+                "id": self._name(folder),
+                "overlay": {
+                    "lower": str(unpacked.root),
+                    "upper": str(folder / "upper"),
+                    "work": str(folder / "work"),
+                    "root": str(root),
+                },
+            },
+        }
+
+    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+        """`runc exec`, which takes user, environment and folder from the bundle."""
+        argv = (self._binary, "--root", str(self._state), "exec", self._name(Path(id)), *command)
+        return await run_command(argv, stdin, timeout, {"PATH": os.defpath})
+
+    def _clear_away(self, folder: Path) -> None:
+        """runc forgets what its keeper could not have it forget."""
+        if (self._state / self._name(folder)).exists():
+            command = [self._binary, "--root", str(self._state), "delete", "--force", self._name(folder)]
+            subprocess.run(command, capture_output=True, timeout=_COMMAND_SECONDS, check=False)
+        super()._clear_away(folder)
+
+    def _name(self, folder: Path) -> str:
+        return f"{folder.parts[-4]}_{folder.parts[-2]}_{folder.parts[-1]}"
+
+    def _config(self, plan: Plan, unpacked: Unpacked, folder: Path) -> dict[str, Any]:
+        """The runtime specification's config.json; the limits stand in the cgroup that is joined."""
+        assert self.cgroups is not None
+        uid, gid = user_of(plan, unpacked)
+        context = plan.container.get("securityContext") or {}
+        capabilities = [f"CAP_{name}" for name in capabilities_of(plan)]
+        kept = capabilities if not uid else []
+        environment = {"PATH": _PATH, "HOSTNAME": str(plan.pod["metadata"]["name"]), **unpacked.environment}
+        groups = plan.pod["spec"].get("securityContext") or {}
+        more = [
+            *(groups.get("supplementalGroups") or ()),
+            *([groups["fsGroup"]] if "fsGroup" in groups else []),
+        ]
+        return {
+            "ociVersion": "1.0.2",
+            "hostname": str(plan.pod["metadata"]["name"])[:63],
+            "root": {"path": "rootfs", "readonly": bool(context.get("readOnlyRootFilesystem"))},
+            "process": {
+                "terminal": False,
+                "user": {"uid": uid or 0, "gid": gid or 0, "additionalGids": more},
+                "args": command_of(plan, unpacked),
+                "env": [f"{name}={value}" for name, value in (environment | dict(plan.environment)).items()],
+                "cwd": str(plan.container.get("workingDir") or unpacked.folder or "/"),
+                "capabilities": {
+                    "bounding": capabilities,
+                    "effective": kept,
+                    "permitted": kept,
+                    "inheritable": [],
+                    "ambient": [],
+                },
+                "noNewPrivileges": context.get("allowPrivilegeEscalation") is not True,
+            },
+            "mounts": [*_usual_mounts(self.cgroups.version), *(_mount(one) for one in plan.mounts)],
+            "linux": {
+                "namespaces": [{"type": one} for one in ("pid", "ipc", "uts", "mount")],
+                "cgroupsPath": self.cgroups.path(self._name(folder)),
+                "resources": {"devices": _DEVICES},
+                "maskedPaths": list(MASKED),
+                "readonlyPaths": list(READ_ONLY),
+            },
+        }
+
+
+def _device(major: int, minor: int, kind: str = "c") -> dict[str, Any]:
+    return {"allow": True, "type": kind, "major": major, "minor": minor, "access": "rwm"}
+
+
+_DEVICES: list[dict[str, Any]] = [
+    {"allow": False, "access": "rwm"},
+    *(_device(1, minor) for minor in (3, 5, 7, 8, 9)),
+    *(_device(5, minor) for minor in (0, 2)),
+]
+"""null, zero, full, random, urandom, and terminals; nothing else of the machine."""
+
+
+def _usual_mounts(cgroup_version: int) -> list[dict[str, Any]]:
+    def mount(target: str, kind: str, source: str, *options: str) -> dict[str, Any]:
+        return {"destination": target, "type": kind, "source": source, "options": list(options)}
+
+    safe = ("nosuid", "noexec", "nodev")
+    terminals = ("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620")
+    cgroup = "cgroup2" if cgroup_version == 2 else "cgroup"
+    return [
+        mount("/proc", "proc", "proc", *safe),
+        mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
+        mount("/dev/pts", "devpts", "devpts", *terminals),
+        mount("/dev/shm", "tmpfs", "shm", *safe, "mode=1777", "size=65536k"),
+        mount("/dev/mqueue", "mqueue", "mqueue", *safe),
+        # The network is the machine's, so sysfs cannot be mounted anew.
+        mount("/sys", "bind", "/sys", *safe, "rbind", "ro"),
+        *([mount("/sys/fs/cgroup", cgroup, cgroup, *safe, "relatime", "ro")] if cgroup_version == 2 else []),
+    ]
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    mode = "ro" if mount.read_only else "rw"
+    options = ["rbind", "rprivate", mode, "nosuid", "nodev"]
+    return {"destination": mount.target, "type": "bind", "source": str(mount.source), "options": options}

@@ -1,0 +1,86 @@
+"""A containerd of the tests' own: root, state and socket in a folder, no network plugin, gone at the end."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from proreus.engine.runtimes.images.repacking import repack
+from tests.engine.runtimes.archives import Archive, busybox_layer
+
+PAUSE = "localhost/pause:1"
+_CONFIG = """
+version = 2
+root = "{folder}/root"
+state = "{folder}/state"
+[grpc]
+  address = "{folder}/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{pause}"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{folder}/cni"
+    conf_dir = "{folder}/cni"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{folder}/opt"
+"""
+
+
+class Daemon:
+    """One containerd, which may be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.socket = folder, folder / "containerd.sock"
+        (folder / "config.toml").write_text(_CONFIG.format(folder=folder, pause=PAUSE))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Until it answers."""
+        command = ["containerd", "--config", str(self.folder / "config.toml")]
+        with (self.folder / "containerd.log").open("ab") as log:
+            process = self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        end = time.monotonic() + 30
+        while self.ctr("version", check=False):
+            told = (self.folder / "containerd.log").read_text()[-2000:]
+            assert process.poll() is None and time.monotonic() < end, told
+            time.sleep(0.1)
+
+    def ctr(self, *words: str, check: bool = True) -> int:
+        """containerd's own tool."""
+        address = ["--address", str(self.socket), "--namespace", "k8s.io"]
+        return subprocess.run(["ctr", *address, *words], capture_output=True, check=check).returncode
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """As an administrator does."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(30)
+
+
+@contextmanager
+def containerd(folder: Path, busybox: Path) -> Iterator[Daemon]:
+    """A daemon that answers and holds the image that sandboxes are made of."""
+    daemon = Daemon(folder)
+    daemon.start()
+    try:
+        config = {"Entrypoint": ["/bin/sleep", "100000000"]}
+        made = Archive([busybox_layer(busybox)], config, name=PAUSE).write(folder / "pause.tar")
+        repack(made, "", folder / "checked.tar", 1 << 30)
+        daemon.ctr("images", "import", str(folder / "checked.tar"))
+        yield daemon
+    finally:
+        daemon.stop()

@@ -1,0 +1,71 @@
+"""containerd that is away, killed, or loses a shim."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.machine.runtime import MachineRuntime
+from proreus.engine.runtimes.opening import open_runtime
+from proreus.engine.runtimes.protocol import PodRuntime
+from proreus.model.errors import UsageError
+from tests.engine.runtimes.archives import busybox_archive
+from tests.engine.runtimes.benches import FixedReferences, Place, container, pod_of
+from tests.engine.runtimes.conftest import found_busybox
+from tests.engine.runtimes.containerds import Daemon, containerd
+from tests.engine.runtimes.leftovers import assert_nothing_left, processes
+
+
+@pytest.fixture
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A containerd to be killed."""
+    busybox = found_busybox("containerd", "ctr", "runc")
+    with containerd(tmp_path_factory.mktemp("c"), busybox) as daemon:
+        yield daemon
+
+
+def test_there_is_no_containerd(tmp_path: Path) -> None:
+    options = MachineOptions(tmp_path, socket=tmp_path / "none.sock")
+    with pytest.raises(UsageError, match="there is no containerd at"):
+        asyncio.run(open_runtime("containerd", options))
+
+
+def test_containers_outlive_containerd_and_a_lost_shim_is_told(daemon: Daemon, tmp_path: Path) -> None:
+    options = MachineOptions(tmp_path / "node", socket=daemon.socket)
+
+    async def opener() -> PodRuntime:
+        runtime: MachineRuntime = await open_runtime("containerd", options)
+        await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
+        return runtime
+
+    place = Place("containerd", options.root, opener, options, FixedReferences(), tmp_path)
+
+    async def scene() -> None:
+        async with place.bench() as bench:
+            pod = pod_of(container("sleep 300"))
+            uid = pod["metadata"]["uid"]
+            bench.runtime.start(pod, ["main"])
+            before = await bench.running(uid)
+            await asyncio.to_thread(daemon.kill)
+            later = pod_of(container("echo later"))
+            bench.runtime.start(later, ["main"])
+            found = await bench.until(later["metadata"]["uid"], lambda one: bool(one["main"].message))
+            assert found["main"].reason in ("CreatePodSandboxError", "CreateContainerError")
+            await asyncio.to_thread(daemon.start)
+            await bench.ended(later["metadata"]["uid"])
+            assert bench.reports[uid].containers == (before,)
+            assert (await bench.runtime.execute(uid, "main", ["true"])).exit_code == 0
+            for line in processes(str(daemon.socket)):
+                if "containerd-shim" in line:
+                    os.kill(int(line.partition(":")[0]), signal.SIGKILL)
+            end = await bench.ended(uid)
+            assert end.exit_code in (137, 255)
+
+    asyncio.run(scene())
+    assert_nothing_left(str(options.root), options.own_name)

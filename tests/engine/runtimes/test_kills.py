@@ -1,0 +1,161 @@
+"""kill -9 of the agent and of keepers, at any moment: no container is lost, none is doubled, none is left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proreus.engine.runtimes.machine import keeper
+from proreus.engine.runtimes.protocol import Phase
+from tests.engine.runtimes.benches import PATIENCE, Bench, Place, container, pod_of
+
+_AGENT = """
+import asyncio, json, sys
+from pathlib import Path
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.opening import open_runtime
+name, root, host, cgroups, socket, pods = sys.argv[1:]
+
+async def main():
+    options = MachineOptions(
+        Path(root), host_paths=(Path(host),), cgroups=cgroups == "True", socket=Path(socket)
+    )
+    runtime = await open_runtime(name, options)
+    print("up", flush=True)
+    for pod in json.loads(Path(pods).read_text()):
+        runtime.start(pod, ["main"])
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(300)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def kept_place(real_place: Place) -> Place:
+    """A runtime whose containers have keepers."""
+    if real_place.name == "containerd":
+        pytest.skip("containerd's own shims keep its containers")
+    return real_place
+
+
+def test_an_agent_that_is_killed_neither_loses_nor_doubles_containers(real_place: Place) -> None:
+    """Three kills a round, at random moments; PROREUS_KILL_ROUNDS makes it a long run."""
+    asyncio.run(_prepared(real_place))
+    draw = random.Random(20261116)
+    for _ in range(int(os.environ.get("PROREUS_KILL_ROUNDS", "1"))):
+        pauses = (0.0, draw.uniform(0.02, 0.1), draw.uniform(0.1, 0.3))
+        _killed_and_taken_up(real_place, pauses)
+
+
+def _killed_and_taken_up(place: Place, pauses: Sequence[float]) -> None:
+    starts, written = place.host / "starts", place.host.parent / "pods.json"
+    starts.unlink(missing_ok=True)
+    pods = [_noting(place, number) for number in range(6)]
+    written.write_text(json.dumps(pods))
+    for pause in pauses:
+        _killed_after(place, written, pause)
+    earlier = starts.read_text().split() if starts.exists() else []
+
+    async def scene() -> None:
+        async with place.bench() as bench:
+            found = {report.uid: report for report in bench.runtime.adopt(pods)}
+            for report in found.values():
+                bench.hear(report)
+            for pod in pods:  # as the agent does: what is not there is begun, what ran is left alone
+                uid = pod["metadata"]["uid"]
+                if uid not in found:
+                    bench.runtime.start(pod, ["main"])
+                elif not found[uid].containers:
+                    bench.runtime.start_container(uid, "main", 0)
+            for pod in pods:
+                await bench.running(pod["metadata"]["uid"])
+            await _until_all_noted(bench, starts, len(pods))
+            noted = starts.read_text().split()
+            assert sorted(noted) == sorted(f"pod-{number}" for number in range(len(pods)))
+            assert noted[: len(earlier)] == earlier
+
+    asyncio.run(scene())
+
+
+def test_a_keeper_that_is_killed_takes_its_container_along(kept_place: Place) -> None:
+    async def scene() -> None:
+        async with kept_place.bench() as bench:
+            pod = pod_of(container("(setsid sleep 300 &); echo up; sleep 300"))
+            uid = pod["metadata"]["uid"]
+            bench.runtime.start(pod, ["main"])
+            await bench.running(uid)
+            (note,) = kept_place.root.glob(f"pods/{uid}/containers/main/0/{keeper.KEEPER}")
+            os.kill(json.loads(note.read_text())["pid"], signal.SIGKILL)
+            end = await bench.ended(uid)
+            assert (end.exit_code, end.reason) == (137, "ContainerStatusUnknown")
+            bench.runtime.start_container(uid, "main", 1)
+            await bench.until(uid, lambda one: (one["main"].attempt, one["main"].phase) == (1, Phase.RUNNING))
+
+    asyncio.run(scene())
+
+
+def test_a_keeper_that_was_killed_meanwhile_is_noticed_at_the_start(kept_place: Place) -> None:
+    async def scene() -> None:
+        pod = pod_of(container("(setsid sleep 300 &); sleep 300"))
+        uid = pod["metadata"]["uid"]
+        async with kept_place.open() as bench:
+            bench.runtime.start(pod, ["main"])
+            await bench.running(uid)
+        (note,) = kept_place.root.glob(f"pods/{uid}/containers/main/0/{keeper.KEEPER}")
+        os.kill(json.loads(note.read_text())["pid"], signal.SIGKILL)
+        async with kept_place.bench() as bench:
+            assert [report.uid for report in bench.runtime.adopt([pod])] == [uid]
+            end = await bench.ended(uid)
+            assert (end.exit_code, end.reason) == (137, "ContainerStatusUnknown")
+
+    asyncio.run(scene())
+
+
+async def _prepared(place: Place) -> None:
+    """With the image that pods are made of."""
+    async with place.open():
+        pass
+
+
+def _noting(place: Place, number: int) -> dict[str, Any]:
+    """A pod that notes each of its starts."""
+    main = container(
+        f"echo pod-{number} >> $HOST/starts; sleep 300".replace("$HOST", '"$PROREUS_ROOT"/mnt/host'),
+        volumeMounts=[{"name": "host", "mountPath": "/mnt/host"}],
+    )
+    volumes = [{"name": "host", "hostPath": {"path": str(place.host), "type": "Directory"}}]
+    return pod_of(main, volumes=volumes)
+
+
+def _killed_after(place: Place, pods: Path, pause: float) -> None:
+    """An agent of its own process, killed so long after it was up."""
+    assert place.options is not None
+    name = place.name.partition("-")[0]
+    options = place.options
+    words = [name, str(place.root), str(place.host), str(options.cgroups), str(options.socket), str(pods)]
+    process = subprocess.Popen([sys.executable, "-c", _AGENT, *words], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    time.sleep(pause)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+async def _until_all_noted(bench: Bench, starts: Path, count: int) -> None:
+    end = time.monotonic() + PATIENCE
+    while len(starts.read_text().split() if starts.exists() else []) < count and time.monotonic() < end:
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.3)  # a second start would come now
