@@ -6,13 +6,15 @@ import json
 import signal
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.cli.cluster.clusters import Cluster, started, until
 from tests.cli.cluster.conftest import WEB
-from tests.cli.runner import Proreus, assert_refused, command, environment, run_process
+from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
 
 
 def names_of_running(cluster: Cluster, proreus: Proreus) -> set[str]:
@@ -20,24 +22,39 @@ def names_of_running(cluster: Cluster, proreus: Proreus) -> set[str]:
     return {pod["metadata"]["name"] for pod in found["items"] if pod["status"].get("phase") == "Running"}
 
 
-def test_it_goes_on_where_it_was_ended_or_killed(tmp_path: Path, proreus: Proreus) -> None:
+def test_it_goes_on_where_it_was_killed_or_ended_also_with_tokens(tmp_path: Path, proreus: Proreus) -> None:
     folder = tmp_path / "state"
     with started(folder, "--nodes", "2") as first:
         assert proreus("apply", "-f", str(WEB), *first.where).code == 0
         until(lambda: len(names_of_running(first, proreus)) == 3)
         before = names_of_running(first, proreus)
-        code, said = first.end(signal.SIGINT)
-        assert code == 0 and "Traceback" not in said
-        assert said.splitlines()[-1] == "proreus: ended; the same command goes on where it was"
+        first.end(signal.SIGKILL)
     with started(folder, "--nodes", "2") as second:
         until(lambda: names_of_running(second, proreus) == before)
-        second.end(signal.SIGKILL)
-    with started(folder, "--nodes", "2") as third:
-        until(lambda: names_of_running(third, proreus) == before)
+        code, said = second.end(signal.SIGINT)
+        assert code == 0 and "Traceback" not in said
+        assert said.splitlines()[-1] == "proreus: ended; the same command goes on where it was"
+    tokens, audit = tmp_path / "tokens", tmp_path / "audit.jsonl"
+    tokens.write_text("viewer-token-0123456789,eve,viewer\nadmin-token-0123456789,ann,admin\n")
+    tokens.chmod(0o600)
+    with started(folder, "--nodes", "2", "--token-file", str(tokens), "--audit-log", str(audit)) as third:
+        until(lambda: names_of_running(third, proreus) == before)  # the kubeconfig has the admin's token
+        tokens_are_asked_for(third, proreus)
         assert proreus("delete", "-f", str(WEB), *third.where).code == 0
         until(lambda: not names_of_running(third, proreus))
         assert proreus("apply", "-f", str(WEB), *third.where).code == 0
         until(lambda: len(names_of_running(third, proreus)) == 3)  # and it decides again
+    assert '"eve"' in audit.read_text()
+
+
+def tokens_are_asked_for(made: Cluster, proreus: Proreus) -> None:
+    server = ("--server", made.ready["api"])
+    assert_refused(proreus("get", "nodes", *server), 1, "Unauthorized", "--token")
+    viewer = (*server, "--token", "viewer-token-0123456789")
+    assert proreus("get", "nodes", *viewer).code == 0
+    assert_refused(proreus("apply", "-f", str(WEB), *viewer), 1, "forbidden", "viewer")
+    assert httpx.get(made.ready["page"]).status_code == 200  # the page holds nothing, and asks for one
+    assert httpx.get(f"{made.ready['api']}/v1/events").status_code == 401
 
 
 def test_what_it_says_and_writes(cluster: Cluster) -> None:
@@ -73,61 +90,75 @@ def test_the_status_page_and_what_it_follows(cluster: Cluster) -> None:
     assert [one["shadow"] for one in status["schedulers"]] == ["best_fit"]
 
 
-def test_a_used_port_and_a_used_folder_are_one_line(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_used_port_and_a_used_folder_are_one_line(cluster: Cluster, proreus: Proreus) -> None:
     port = cluster.ready["api"].rpartition(":")[2]
-    ended = run_process("up", "--quiet", "--dir", "other", "--port", port, cwd=tmp_path)
+    ended = proreus("up", "--quiet", "--dir", "other", "--port", port)
     assert_refused(ended, 1, f"127.0.0.1:{port}", "Address already in use")
-    ended = run_process("up", "--quiet", "--dir", str(cluster.folder), "--port", "0", cwd=tmp_path)
+    ended = proreus("up", "--quiet", "--dir", str(cluster.folder), "--port", "0")
     assert_refused(ended, 1, "a cluster runs here already", str(cluster.process.pid), "--dir")
 
 
-def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written(
+    tmp_path: Path, proreus: Proreus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "home").write_text("a file where the home should be")
-    ended = run_process("up", "--quiet", cwd=tmp_path, HOME=str(tmp_path / "home"), XDG_STATE_HOME="")
-    assert_refused(ended, 1, "the cluster cannot be kept here", "--dir")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    assert_refused(proreus("up", "--quiet"), 1, "the cluster cannot be kept here", "--dir")
 
 
-def test_a_store_that_is_no_store(tmp_path: Path) -> None:
+def test_a_store_that_is_no_store(tmp_path: Path, proreus: Proreus) -> None:
     (tmp_path / "text.db").write_text(
         "this is not a database, and it is long enough to be taken for one\n" * 20
     )
-    ended = run_process(
-        "up", "--quiet", "--dir", "s", "--port", "0", "--store", "sqlite:text.db", cwd=tmp_path
+    assert_refused(proreus("agent", "--quiet", "--name", "a", "--store", "sqlite:text.db"), 1, "text.db")
+
+
+def test_models_that_are_nowhere(proreus: Proreus) -> None:
+    assert_refused(proreus("up", "--quiet", "--models", "none"), 2, "--models none: there is no such folder")
+
+
+def a_pod(name: str, spec: str) -> str:
+    return (
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\n"
+        f"spec: {{{spec}, containers: [{{name: c, image: i}}]}}\n"
     )
-    assert_refused(ended, 1, "text.db")
 
 
-def test_a_second_machine_joins_with_agent(tmp_path: Path, proreus: Proreus) -> None:
-    with started(tmp_path / "state", "--nodes", "0") as made:
-        words = ("agent", "--store", made.ready["store"], "--name", "rack", "--nodes", "2", "--quiet")
-        agent = subprocess.Popen(command(*words), env=environment(), stderr=subprocess.PIPE)
-        try:
-            until(lambda: proreus("get", "nodes", *made.where).out.count(" Ready ") == 2, 60)
-            assert proreus("apply", "-f", str(WEB), *made.where).code == 0
-            until(lambda: len(names_of_running(made, proreus)) == 3)
-            assert "rack-1" in proreus("get", "pods", "-o", "wide", *made.where).out
-            agent.send_signal(signal.SIGTERM)
-            _, said = agent.communicate(timeout=30)
-            assert (agent.returncode, said) == (0, b"")
-        finally:
-            agent.kill()
-            agent.communicate()
+def test_what_ships_decides_by_its_name_and_what_must_be_trained_says_so(
+    cluster: Cluster, namespace: str, ask: Callable[..., Ended], tmp_path: Path
+) -> None:
+    for name in ("learned", "ddqn"):
+        (tmp_path / f"{name}.yaml").write_text(a_pod(name, f"schedulerName: {name}"))
+        assert ask("apply", "-f", f"{name}.yaml").code == 0
+    until(lambda: "Running" in ask("get", "pod", "learned").out, 60)
+    assert "learned" in ask("describe", "pod", "learned").out.partition("Decision")[2].partition("Events")[0]
+    until(lambda: "FailedScheduling" in ask("get", "events").out)
+    events = json.loads(ask("get", "events", "-o", "json").out)["items"]
+    told = [one["message"] for one in events if one["reason"] == "FailedScheduling"]
+    assert told == [
+        "schedulerName ddqn needs a trained model: proreus train pods --algo ddqn --scenarios gpu "
+        f"--out {cluster.folder}/models/ddqn"
+    ]
 
 
-def test_tokens_are_asked_for_and_written_down(tmp_path: Path, proreus: Proreus) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text("viewer-token-0123456789,eve,viewer\nadmin-token-0123456789,ann,admin\n")
-    tokens.chmod(0o600)
-    audit = tmp_path / "audit.jsonl"
-    with started(
-        tmp_path / "state", "--nodes", "0", "--token-file", str(tokens), "--audit-log", str(audit)
-    ) as made:
-        assert proreus("get", "nodes", *made.where).code == 0  # the kubeconfig has the admin's
-        server = ("--server", made.ready["api"])
-        assert_refused(proreus("get", "nodes", *server), 1, "Unauthorized", "--token")
-        viewer = (*server, "--token", "viewer-token-0123456789")
-        assert proreus("get", "nodes", *viewer).code == 0
-        assert_refused(proreus("apply", "-f", str(WEB), *viewer), 1, "forbidden", "viewer")
-        assert httpx.get(made.ready["page"]).status_code == 200  # the page holds nothing, and asks for one
-        assert httpx.get(f"{made.ready['api']}/v1/events").status_code == 401
-    assert '"eve"' in audit.read_text()
+def test_a_second_machine_joins_with_agent(
+    cluster: Cluster, ask: Callable[..., Ended], tmp_path: Path
+) -> None:
+    words = ("agent", "--store", cluster.ready["store"], "--name", "rack", "--nodes", "2", "--quiet")
+    agent = subprocess.Popen(command(*words), env=environment(), stderr=subprocess.PIPE)
+    try:
+        until(lambda: ask("get", "nodes", "rack-1", "rack-2").out.count(" Ready ") == 2, 60)
+        chosen = "nodeSelector: {kubernetes.io/hostname: rack-2}"
+        (tmp_path / "there.yaml").write_text(a_pod("there", chosen))
+        assert ask("apply", "-f", "there.yaml").code == 0
+        until(lambda: "Running" in ask("get", "pod", "there").out)
+        assert "rack-2" in ask("get", "pod", "there", "-o", "wide").out
+        assert ask("delete", "pod", "there").code == 0  # by whoever runs it
+        agent.send_signal(signal.SIGTERM)
+        _, said = agent.communicate(timeout=30)
+        assert (agent.returncode, said) == (0, b"")
+    finally:
+        agent.kill()
+        agent.communicate()
+        ask("delete", "node", "rack-1", "rack-2", "--ignore-not-found")

@@ -160,6 +160,37 @@ def test_protobuf_is_read_as_the_object_it_is() -> None:
     }
 
 
+def test_protobuf_leaves_out_the_zeros_that_json_leaves_out() -> None:
+    """Go writes 0 and false of everything but pointers; of these, and where JSON has them, they are meant."""
+    port = _field(2, 0) + _field(3, 0)
+    security = _field(2, 0)
+    container = _field(1, b"c") + _field(6, port) + _field(15, security) + _field(16, 0) + _field(18, 0)
+    template = _field(2, _field(2, container) + _field(4, 0) + _field(11, 0))
+    spec = _field(1, 0) + _field(3, template) + _field(5, 0) + _field(7, 0)
+    deployment = _field(1, _field(1, b"web") + _field(7, 0)) + _field(2, spec)
+    envelope = b"k8s\0" + _field(1, _field(1, b"apps/v1") + _field(2, b"Deployment")) + _field(2, deployment)
+    assert read_protobuf(envelope) == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 0,
+            "template": {
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "c",
+                            "ports": [{"containerPort": 0}],
+                            "securityContext": {"privileged": False},
+                        }
+                    ],
+                    "terminationGracePeriodSeconds": 0,
+                }
+            },
+        },
+    }
+
+
 @pytest.mark.parametrize("body", [b"", b"k8s\0", b"k8s\0\x0a\xff", b"k8s\0" + b"\xff" * 40, b"{}"])
 def test_broken_protobuf_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):

@@ -30,6 +30,8 @@ class _Numbered:
 
     name: str
     type: Type | None
+    omitted: bool = False
+    """Whether Go's JSON leaves it out where it is 0 or false; protobuf states it all the same."""
 
 
 @cache
@@ -48,12 +50,16 @@ def _table() -> Mapping[str, Mapping[int, _Numbered]]:
         for stated in fields:
             field, _, rest = stated.partition("=")
             number, _, type_ = rest.partition(":")
+            omitted = number.endswith("?")
+            number = number.removesuffix("?")
             if field.startswith("*"):
                 found[name][int(number)] = _Numbered(field[1:], None)
             elif type_ or field in of:
-                found[name][int(number)] = _Numbered(field, _type(type_) if type_ else of[field].type)
+                found[name][int(number)] = _Numbered(
+                    field, _type(type_) if type_ else of[field].type, omitted
+                )
             else:  # of what stands among others' fields: these know the type
-                found[name][int(number)] = _Numbered(field, Type("any"))
+                found[name][int(number)] = _Numbered(field, Type("any"), omitted)
     return found
 
 
@@ -131,12 +137,13 @@ def _message(name: str, data: bytes, depth: int, owner: str = "") -> dict[str, A
             continue
         if owner and field.name not in types:
             continue
-        _put(found, field.name, types[field.name].type if owner else field.type, value, depth)
+        _put(found, field, types[field.name].type if owner else field.type, value, depth)
     return found
 
 
-def _put(found: dict[str, Any], name: str, type_: Type, value: int | bytes, depth: int) -> None:
+def _put(found: dict[str, Any], field: _Numbered, type_: Type, value: int | bytes, depth: int) -> None:
     """One more value of a field; what Go writes though it is empty is left out, as its JSON does."""
+    name = field.name
     if type_.word == "[]" and type_.of is not None:
         found.setdefault(name, []).append(_value(type_.of, value, depth))
     elif type_.word == "{}" and type_.of is not None:
@@ -145,7 +152,7 @@ def _put(found: dict[str, Any], name: str, type_: Type, value: int | bytes, dept
         found.setdefault(name, {})[key] = _value(type_.of, entry.get(2, b""), depth)
     else:
         read = _value(type_, value, depth)
-        if read not in ("", None):
+        if read not in ("", None) and (read or not field.omitted):
             found[name] = read
 
 
