@@ -1,4 +1,4 @@
-"""From the order to a running container, for each real runtime, beside `ctr run`: needs root, containerd, runc.
+"""From the order to a running container, for each real runtime, beside `ctr run`; needs root and all of them.
 
 python -m tests.engine.runtimes.measure_starts
 """

@@ -87,8 +87,11 @@ class ContainerdBackend:
             if one.state == cri.CONTAINER_CREATED or uid not in uids:
                 await self._remove(one.id)
                 continue
-            self._logs[one.id] = self.log(uid, name, attempt)
             status = (await self._status(one.id)).status
+            if _came_to_nothing(status):
+                await self._remove(one.id)
+                continue
+            self._logs[one.id] = self.log(uid, name, attempt)
             launched = Launched(one.id, status.started_at / 1e9, _ended(status))
             found.setdefault(uid, []).append(Found(name, attempt, launched))
         await self._look_at_images()
@@ -154,11 +157,11 @@ class ContainerdBackend:
                 who = (one.labels.get(UID), one.metadata.name, one.metadata.attempt)
                 if who != (plan.uid, plan.name, plan.attempt):
                     continue
-                if one.state == cri.CONTAINER_CREATED:
+                status = (await self._status(one.id)).status
+                if one.state == cri.CONTAINER_CREATED or _came_to_nothing(status):
                     await self._remove(one.id)
                     continue
                 self._logs[one.id] = self.log(*who)
-                status = (await self._status(one.id)).status
                 return Launched(one.id, status.started_at / 1e9, _ended(status))
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("CreateContainerError", _details(error)) from error
@@ -356,6 +359,11 @@ class ContainerdBackend:
 
     def _logs_of(self, uid: str) -> Path:
         return (self._options.root / "pods" / uid / "logs").resolve()
+
+
+def _came_to_nothing(status: Any) -> bool:
+    """Whether its start was called off because the agent that had ordered it was killed."""
+    return status.reason == "StartError" and not status.started_at and "context canceled" in status.message
 
 
 def _ended(status: Any) -> Ended | None:
