@@ -127,6 +127,9 @@ class Cgroups:
         """The parent goes, too, where it is empty: in every hierarchy, since runc uses them all."""
         for mount in (self._mount, *(one for one in self._mount.iterdir() if one.is_dir())):
             parent = mount / self._name
+            for child in [one for one in parent.iterdir() if one.is_dir()] if parent.is_dir() else ():
+                with contextlib.suppress(OSError):  # it has processes: it stays, and the parent with it
+                    child.rmdir()
             if parent.is_dir() and not any(one.is_dir() for one in parent.iterdir()):
                 remove_cgroups([str(parent)])
 
