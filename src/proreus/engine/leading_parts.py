@@ -29,7 +29,9 @@ class Controllers:
     wakes when another leads writes nothing.
     """
 
-    def __init__(self, registry: Registry, timers: Timers, identity: str, patience: Patience) -> None:
+    def __init__(
+        self, registry: Registry, timers: Timers, identity: str, patience: Patience | None = None
+    ) -> None:
         self._registry, self._timers, self._patience = registry, timers, patience
         self._leader = Leader(registry, LEASE_NAME, identity)
 
