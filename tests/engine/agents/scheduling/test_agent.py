@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -85,6 +86,21 @@ def test_pods_are_bound_with_reasons_and_events() -> None:
             assert agent.metrics()["decisions"] == {"bound": 1, "unschedulable": 1}
             await registry.create(NODE, node("giant", "128"))
             await until(lambda: _bound(registry, 2))
+
+    asyncio.run(play())
+
+
+def test_a_clock_that_is_put_back_lets_nobody_wait_for_it() -> None:
+    async def play() -> None:
+        jump = [0.0]
+        registry = await a_registry(node("small", "2"))
+        options = AgentOptions(times=QUICK, identity="a")
+        async with running(SchedulingAgent(registry, options, lambda: time.time() + jump[0])):
+            await registry.create(POD, fresh(pod("large", "8")))
+            await until(lambda: _said(registry, 1))
+            jump[0] = -3600.0
+            await registry.create(NODE, node("large", "16"))
+            await until(lambda: _bound(registry, 1))
 
     asyncio.run(play())
 
