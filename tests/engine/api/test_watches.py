@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from typing import Any
 
@@ -178,7 +179,7 @@ def test_what_one_transaction_changed_is_told_in_one_piece() -> None:
         versions = [
             {json.loads(line)["object"]["metadata"]["resourceVersion"] for line in piece} for piece in pieces
         ]
-        assert all(not one & other for one, other in zip(versions, versions[1:], strict=False))
+        assert all(not one & other for one, other in itertools.pairwise(versions))
         return [len(piece) for piece in pieces]
 
     assert sum(asyncio.run(scenario())) == 301
