@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from typing import Any
 
@@ -161,3 +162,24 @@ def _settled(client: httpx.Client, path: str, wanted: int = 429) -> int:
         if status == wanted:
             break
     return status
+
+
+def test_what_one_transaction_changed_is_told_in_one_piece() -> None:
+    """Else whoever goes on behind the last revision that it heard of would miss the rest."""
+
+    async def scenario() -> list[int]:
+        registry, _ = await _registry()
+        watches = Watches(registry, ApiLimits())
+        before = (await registry.list(CONFIG_MAP)).revision
+        await registry.create(CONFIG_MAP, _map("alone"))
+        made = [_map(f"m-{number}") for number in range(300)]
+        await registry.create_many(CONFIG_MAP, made)  # in transactions of 128
+        pieces = [piece.splitlines() async for piece in watches.lines(_asked(before)) if piece]
+        await watches.stop()
+        versions = [
+            {json.loads(line)["object"]["metadata"]["resourceVersion"] for line in piece} for piece in pieces
+        ]
+        assert all(not one & other for one, other in itertools.pairwise(versions))
+        return [len(piece) for piece in pieces]
+
+    assert sum(asyncio.run(scenario())) == 301

@@ -70,7 +70,8 @@ def _of_pods(found: dict[str, list[Object]], ledger: Ledger) -> Iterator[str]:
         image = spec["template"]["spec"]["containers"][0]["image"]
         running = [pod for pod in pods if _runs(pod) and pod["spec"]["containers"][0]["image"] == image]
         if not len(running) == len(pods) == spec["replicas"]:
-            yield f"deployment {name}: {len(running)} run of {len(pods)}, {spec['replicas']} are asked for"
+            places = [(pod["spec"].get("nodeName"), pod["status"]["phase"]) for pod in pods]
+            yield f"deployment {name}: {len(running)} run of {places}, {spec['replicas']} are asked for"
     for one in found["jobs"]:
         succeeded = [pod for pod in by_owner[one["metadata"]["uid"]] if pod["status"]["phase"] == "Succeeded"]
         done = any(

@@ -37,6 +37,7 @@ def test_a_clock_that_jumps_evicts_nobody_and_nobody_waits_for_it(tmp_path: Path
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # as the real one: only the wall clock is ever put
         "DONT_FAKE_MONOTONIC": "1",
+        "NO_FAKE_STAT": "1",  # times of files stay: compiled kernels are kept by them
     }
 
     async def main() -> None:

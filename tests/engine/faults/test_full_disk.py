@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,13 +62,13 @@ def _fill(ballast: Path) -> None:
             return  # full
 
 
-async def _refused(rig: Rig) -> dict[str, object]:
+async def _refused(rig: Rig) -> dict[str, Any]:
     """The first refusal; what was free inside the store's own file is taken before."""
     for number in range(500):
         made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"ballast-{number}"}}
         answer = await rig.client.once("POST", PATHS["configmaps"], {**made, "data": {"x": "x" * 100_000}})
         assert answer is not None
-        told: dict[str, object] = answer.json()
+        told: dict[str, Any] = answer.json()
         if answer.status_code != 201:
             assert answer.status_code == 503, told
             return told

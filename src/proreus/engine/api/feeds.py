@@ -34,6 +34,11 @@ class Told:
         self.type, self.object = type_, obj
         self.line: bytes | None = None
 
+    @property
+    def revision(self) -> str:
+        """Of the transaction that made the change; others may have been made in the same."""
+        return str(self.object["metadata"]["resourceVersion"])
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -104,9 +109,14 @@ class Subscription:
             await self._roomy.wait()
 
     def take(self, most: int) -> list[Told]:
-        """The next changes, so many at most."""
+        """The next changes, so many at most, and the rest of the last revision.
+
+        Who goes on behind the last revision that it was told must have been told all of it.
+        """
         queue = self._queue
         taken = [queue.popleft() for _ in range(min(most, len(queue)))]
+        while taken and queue and queue[0].revision == taken[-1].revision:
+            taken.append(queue.popleft())
         if not queue and self.refusal is None:
             self._awake.clear()
         self._roomy.set()

@@ -116,8 +116,8 @@ class SQLiteStore:
             self._tables.execute("BEGIN IMMEDIATE")
             self._tables.rebase_leases(self._clock())
             self._tables.execute("COMMIT")
+            self._others = self._tables.others()  # before the rest: what comes in between is looked for
             self._revision = self._tables.number("revision")
-            self._others = self._tables.others()
             self._compacted = self._tables.number("compacted")
             self._sweeping = self._tables.number("swept") < self._compacted
             self._next_end = self._tables.next_end()

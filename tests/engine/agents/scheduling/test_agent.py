@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -18,7 +19,7 @@ from proreus.engine.agents.leading import Leader, LeaseTimes
 from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 from proreus.engine.agents.scheduling.deciding import Decider
 from proreus.engine.objects.decisions import DECISION
-from proreus.engine.objects.errors import Fenced, Gone, NotFound
+from proreus.engine.objects.errors import Conflict, Fenced, Gone, NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, NODE, POD, PRIORITY_CLASS, Kind
 from proreus.engine.objects.registry import Binding, ObjectEvent, Registry
 from proreus.engine.store.memory import MemoryStore
@@ -87,6 +88,32 @@ def test_pods_are_bound_with_reasons_and_events() -> None:
             assert agent.metrics()["decisions"] == {"bound": 1, "unschedulable": 1}
             await registry.create(NODE, node("giant", "128"))
             await until(lambda: _bound(registry, 2))
+
+    asyncio.run(play())
+
+
+def test_a_clock_that_is_put_back_lets_nobody_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod backs off for a second by a clock that nobody puts, whatever the machine's shows."""
+
+    async def play() -> None:
+        jump, refused = [0.0], [0]
+        registry = await a_registry(node("one", "2"))
+        commit = registry.commit_each
+
+        async def refuse_once(wants: Any, fence: Any = None) -> Any:
+            refused[0] += 1
+            return [Conflict("not now") for _ in wants] if refused[0] == 1 else await commit(wants, fence)
+
+        monkeypatch.setattr(registry, "commit_each", refuse_once)
+        options = AgentOptions(times=QUICK, identity="a")
+        agent = SchedulingAgent(registry, options, lambda: time.time() + jump[0])
+        async with running(agent):
+            await registry.create(POD, fresh(pod("web")))
+            async with asyncio.timeout(10):
+                while not agent.core.counts["not done"]:
+                    await asyncio.sleep(0.01)
+            jump[0] = -3600.0
+            await until(lambda: _bound(registry, 1), 5.0)
 
     asyncio.run(play())
 
