@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -87,14 +88,16 @@ def _apply(client: Client, document: Document, target: Target, namespace: str, *
     before = _revision(client, path)
     params = {"fieldManager": MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
     try:
-        _, after = client.ask("PATCH", path, params, Body.of(document.value, _APPLY))
+        answer = client.ask("PATCH", path, params, Body.of(document.value, _APPLY))
     except Refused as refused:
         if refused.code in _BAD_INPUT:
             raise document.fail(str(refused)) from refused
         raise WorkError(f"{target.shown}: {refused}") from refused
+    for warning in answer.warnings:
+        print(f"proreus: {document.fail(f'warning: {warning}')}", file=sys.stderr)
     if before is None:
         return "created"
-    return "unchanged" if after["metadata"].get("resourceVersion") == before else "configured"
+    return "unchanged" if answer.content["metadata"].get("resourceVersion") == before else "configured"
 
 
 def _revision(client: Client, path: str) -> str | None:

@@ -57,7 +57,7 @@ def run(words: Sequence[str]) -> int:
     with arguments.where.open() as client:
         name = pod_of(client, arguments.pod, arguments.namespace)
         path = path_of(POD, arguments.namespace, name, "exec").replace("/api/v1/", "/v1/", 1)
-        _, ended = client.ask("POST", path, body=Body.of(asked))
+        ended = client.ask("POST", path, body=Body.of(asked)).content
     said = {stream: base64.b64decode(ended.get(stream, "")) for stream in ("stdout", "stderr")}
     _copy(said, to_stdout=not arguments.common.json_to_stdout, quiet=arguments.common.quiet)
     told = {stream: text.decode(errors="replace") for stream, text in said.items()}

@@ -38,7 +38,12 @@ from proreus.listening.sockets import listen
 from proreus.version import __version__
 from proreus.web import page_headers, status_page
 
-_INFO = {"containerRuntimeVersion": f"simulated://{__version__}", "kubeletVersion": f"v{__version__}"}
+_INFO = {
+    "containerRuntimeVersion": f"simulated://{__version__}",
+    "kubeletVersion": f"v{__version__}",
+    "kernelVersion": "simulated",
+    "osImage": "simulated",
+}
 _SUBNETS = 250
 """Nodes of one number in the second place of an address."""
 

@@ -103,6 +103,20 @@ def test_a_manifest_that_is_wrong_names_file_line_and_field(ask: Ask, tmp_path: 
     )
 
 
+def test_fields_that_no_kind_has_are_told_of_a_line_each(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "odd.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: odd, lables: {a: b}}\ndta: {a: b}\n"
+    )
+    ended = ask("apply", "-f", str(tmp_path / "odd.yaml"))
+    assert (ended.code, ended.out) == (0, "configmap/odd created\n")
+    told = ended.err.splitlines()
+    assert [line.partition("warning: ")[2] for line in told] == [
+        'unknown field "metadata.lables"',
+        'unknown field "dta"',
+    ]
+    assert all(line.startswith("proreus: ") and "odd.yaml" in line for line in told)
+
+
 def test_describe_tells_why_a_pod_went_where_it_went(ask: Ask, tmp_path: Path) -> None:
     ask("apply", "-f", a_pod(tmp_path, "a", "{requests: {cpu: 100m}}"))
     until(lambda: "Started" in ask("describe", "pod", "a").out)

@@ -11,6 +11,11 @@ from kubernetes.client.exceptions import ApiException
 
 from tests.engine.api.live import Live
 
+_TEN_OF_INFO = (
+    *("architecture", "boot_id", "container_runtime_version", "kernel_version", "kube_proxy_version"),
+    *("kubelet_version", "machine_id", "operating_system", "os_image", "system_uuid"),
+)
+
 
 @pytest.fixture
 def api(cluster: Live) -> Any:
@@ -43,6 +48,27 @@ def test_pods_are_created_read_patched_and_deleted(api: Any) -> None:
     with pytest.raises(ApiException) as gone:
         core.read_namespaced_pod("python-1", "default")
     assert gone.value.status == 404
+
+
+def test_amounts_that_were_numbers_are_read_as_text(api: Any, cluster: Live) -> None:
+    core = client.CoreV1Api(api)
+    asked = {
+        "limits": {"nvidia.com/gpu": 1, "cpu": 2},
+        "requests": {"nvidia.com/gpu": 1, "cpu": 0.5},
+    }
+    container = {"name": "c", "image": "i", "resources": asked}
+    spec = {"schedulerName": "nobody", "overhead": {"cpu": 1}, "containers": [container]}
+    with cluster.client() as other:  # the official client itself sends text alone
+        made = {"metadata": {"name": "python-3"}, "spec": spec}
+        assert other.post("/api/v1/namespaces/default/pods", json=made).status_code == 201
+    (read,) = core.list_namespaced_pod("default", field_selector="metadata.name=python-3").items
+    resources = read.spec.containers[0].resources
+    assert resources.limits == {"nvidia.com/gpu": "1", "cpu": "2"}
+    assert resources.requests == {"nvidia.com/gpu": "1", "cpu": "0.5"}
+    assert read.spec.overhead == {"cpu": "1"}
+    core.patch_node_status("node-2", {"status": {"capacity": {"example.com/x": 4}}})
+    assert core.read_node("node-2").status.capacity["example.com/x"] == "4"
+    core.delete_namespaced_pod("python-3", "default", grace_period_seconds=0)
 
 
 def test_a_pod_is_bound_once(api: Any) -> None:
@@ -100,6 +126,13 @@ def test_deployments_scale_and_status_is_written(api: Any) -> None:
     scale.spec.replicas = 2
     assert apps.replace_namespaced_deployment_scale("python", "default", scale).spec.replicas == 2
     apps.delete_namespaced_deployment("python", "default", propagation_policy="Foreground")
+
+
+def test_nodes_of_agents_are_read(api: Any) -> None:
+    nodes = {node.metadata.name: node for node in client.CoreV1Api(api).list_node().items}
+    info = nodes["node-1"].status.node_info
+    assert (info.operating_system, info.architecture) == ("linux", "amd64")
+    assert None not in [getattr(info, name) for name in _TEN_OF_INFO]
 
 
 def test_nodes_report_their_status(api: Any) -> None:

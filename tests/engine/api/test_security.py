@@ -114,6 +114,12 @@ def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(guarded: Live) -> N
         assert client.get("/api").status_code == 200
 
 
+def test_the_version_is_told_with_and_without_a_slash(guarded: Live) -> None:
+    with _as(guarded, Role.VIEWER) as client:
+        told = client.get("/version/")
+        assert told.status_code == 200 and told.json() == client.get("/version").json()
+
+
 def test_a_viewer_reads_all_but_secrets_and_changes_nothing(guarded: Live) -> None:
     with _as(guarded, Role.VIEWER) as client:
         assert client.get("/api/v1/pods").status_code == 200
@@ -140,6 +146,35 @@ def test_an_agent_may_what_agents_need(guarded: Live) -> None:
         assert client.post("/api/v1/namespaces/kube-system/configmaps", json=body).status_code == 403
     with _as(guarded, Role.ADMIN) as client:
         assert client.delete(f"{pods}/p?gracePeriodSeconds=0").status_code == 200
+
+
+def test_to_apply_what_is_not_there_needs_the_right_to_create(guarded: Live) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    labels = {"app": "web"}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": _POD["spec"]},
+        },
+    }
+
+    def apply(client: httpx.Client, **query: str) -> httpx.Response:
+        kind = {"content-type": "application/apply-patch+yaml"}
+        params = {"fieldManager": "test", **query}
+        return client.patch(f"{path}/web", params=params, headers=kind, content=json.dumps(body))
+
+    with _as(guarded, Role.AGENT) as agent, _as(guarded, Role.ADMIN) as admin:
+        assert agent.post(path, json=body).status_code == 403
+        for query in ({}, {"dryRun": "All"}, {"force": "true"}):
+            refused = apply(agent, **query)
+            assert refused.status_code == 403 and "cannot create" in refused.json()["message"]
+        assert admin.get(f"{path}/web").status_code == 404
+        assert apply(admin).status_code == 201
+        assert apply(agent).status_code == 200
+        assert admin.delete(f"{path}/web").status_code == 200
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "patch", "delete", "deletecollection"])

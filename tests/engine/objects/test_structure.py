@@ -35,6 +35,32 @@ def test_an_object_of_the_right_structure_is_handed_back_as_it_is() -> None:
         assert shaped(kind, obj).object is obj
 
 
+@pytest.mark.parametrize(
+    ("amount", "read"),
+    [
+        (1, "1"),
+        (0.5, "0.5"),
+        (2.0, "2"),
+        (100, "100"),
+        (1e21, "1" + "0" * 21),
+        (1e-7, "0.0000001"),
+        ("1Gi", "1Gi"),
+    ],
+)
+def test_amounts_are_text(amount: Any, read: str) -> None:
+    asked = pod()
+    asked["spec"]["containers"][0]["resources"] = {"limits": {"cpu": amount}}
+    assert shaped(POD, asked).object["spec"]["containers"][0]["resources"] == {"limits": {"cpu": read}}
+    assert asked["spec"]["containers"][0]["resources"] == {"limits": {"cpu": amount}}
+
+
+def test_an_amount_is_no_truth_value() -> None:
+    asked = pod()
+    asked["spec"]["containers"][0]["resources"] = {"limits": {"cpu": True}}
+    with pytest.raises(BadRequest, match=r"bool into .*limits\.cpu of type resource\.Quantity"):
+        shaped(POD, asked)
+
+
 def test_nulls_and_unknown_fields_go_and_the_unknown_are_named() -> None:
     odd = pod(hostname=None, tpyo=1)
     odd["metadata"]["creationTimestamp"] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from proreus.engine.store.etcd_address import EtcdAddress, parse_address
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.opening import open_store
-from proreus.engine.store.protocol import StoreError
+from proreus.engine.store.protocol import Put, StoreError
 from proreus.engine.store.sqlite import SQLiteStore
 from proreus.model.errors import UsageError
 from tests.engine.store.stores import opened
@@ -26,6 +27,24 @@ def test_each_kind_by_its_address(tmp_path: Path) -> None:
         assert asyncio.run(kind(address)) is SQLiteStore
     found = {path.name for path in tmp_path.rglob("*.db")}
     assert found == {"a.db", "b.db", "c.db"}
+
+
+def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "private.db"
+
+    async def modes() -> dict[str, int]:
+        async with opened(lambda: open_store(f"sqlite:{path}")) as store:
+            await store.commit([], [Put("a", b"1")])
+            return {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+
+    before = os.umask(0o022)
+    try:
+        names = ("private.db", "private.db-wal", "private.db-shm")
+        assert asyncio.run(modes()) == dict.fromkeys(names, 0o600)
+        path.chmod(0o640)
+        assert asyncio.run(modes()) == dict.fromkeys(names, 0o640)
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.parametrize(

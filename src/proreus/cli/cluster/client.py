@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from proreus.cli.cluster.messages import JSON, Body, Refused, Unreachable
+from proreus.cli.cluster.messages import JSON, Answer, Body, Refused, Unreachable, warnings_in
 from proreus.cli.cluster.place import Address
 from proreus.model.errors import InputError
 
@@ -46,7 +46,7 @@ class Client:
 
     def get(self, path: str, params: Mapping[str, str] | None = None, *, accept: str = JSON) -> Any:
         """What stands there."""
-        return self.ask("GET", path, params, accept=accept)[1]
+        return self.ask("GET", path, params, accept=accept).content
 
     def ask(
         self,
@@ -55,8 +55,8 @@ class Client:
         params: Mapping[str, str] | None = None,
         body: Body | None = None,
         accept: str = JSON,
-    ) -> tuple[int, Any]:
-        """Status and answer of a call; an answer that is no JSON is handed out as text."""
+    ) -> Answer:
+        """One call; an answer that is no JSON is handed out as text."""
         headers = {"accept": accept}
         if body is not None:
             headers["content-type"] = body.media_type
@@ -71,8 +71,10 @@ class Client:
         if answer.status_code >= 400:
             raise _refused(answer.status_code, answer.text)
         if answer.headers.get("content-type", "").startswith(JSON):
-            return answer.status_code, answer.json()
-        return answer.status_code, answer.text
+            content = answer.json()
+        else:
+            content = answer.text
+        return Answer(answer.status_code, content, warnings_in(answer.headers.get_list("warning")))
 
     @contextmanager
     def stream(

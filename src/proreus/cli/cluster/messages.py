@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,3 +37,23 @@ class Body:
     def of(cls, value: Any, media_type: str = JSON) -> Body:
         """A value as JSON."""
         return cls(json.dumps(value).encode(), media_type)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    content: Any
+    """Of JSON its value, else text."""
+    warnings: tuple[str, ...] = ()
+    """What the API says besides, such as of fields that it does not know."""
+
+
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+def warnings_in(headers: Iterable[str]) -> tuple[str, ...]:
+    """The texts of `Warning` headers, each in one line."""
+    found = (text for header in headers for text in _WARNING.findall(header))
+    return tuple(" ".join(re.sub(r"\\(.)", r"\1", text).split()) for text in found)

@@ -111,7 +111,8 @@ def create_app(
     routes: list[BaseRoute] = [
         *(Mount(path, app=gate.around(objects.answer)) for path in ("/api", "/apis")),
         *(Route(path, gate.around(objects.answer)) for path in ("/api", "/apis")),
-        Route("/version", gate.around(reading(version))),
+        # The official Python client asks with the slash.
+        *(Route(path, gate.around(reading(version))) for path in ("/version", "/version/")),
         Route("/healthz", gate.around(reading(alive))),
         Route("/livez", gate.around(reading(alive))),
         Route("/readyz", gate.around(reading(ready))),

@@ -7,8 +7,9 @@ from typing import Any
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Header
+from proreus.engine.api.roles import Action, check
 from proreus.engine.api.unknown import field_warnings
-from proreus.engine.objects.errors import BadRequest, NotFound
+from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.patch.patching import PatchType
 from proreus.engine.objects.patch.patching import patched as with_patch
@@ -66,11 +67,14 @@ async def _applied(
     if metadata.get("managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
     headers = field_warnings(kind, stated, asked.query.get("fieldValidation", ""))
-    try:
-        await registry.get(kind, target.namespace, target.name)
-        created = False
-    except NotFound:
+    created = False
+
+    def before_creating() -> None:
+        """The right to patch what is there is none to make what is not."""
+        nonlocal created
+        check(asked.identity, Action("create", target.resource, target.namespace, target.name))
         created = True
+
     state = await registry.apply(
         kind,
         target.namespace,
@@ -80,6 +84,7 @@ async def _applied(
         force=asked.flag("force"),
         subresource=target.subresource,
         dry_run=asked.dry_run,
+        before_creating=before_creating,
     )
     return state, created, headers
 

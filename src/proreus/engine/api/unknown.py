@@ -14,11 +14,14 @@ _MOST = 16
 
 
 def field_warnings(kind: Kind, obj: dict[str, Any], validation: str) -> tuple[Header, ...]:
-    """What is said of fields that the kind does not have: nothing, warnings, or a refusal (`Strict`)."""
+    """What is said of fields that the kind does not have: warnings, nothing, or a refusal.
+
+    validation: `Warn` (where "" is given too, as in Kubernetes), `Ignore`, `Strict`.
+    """
     match validation:
-        case "" | "Ignore":
+        case "Ignore":
             return ()
-        case "Warn" | "Strict":
+        case "" | "Warn" | "Strict":
             unknown = shaped(kind, obj).unknown[:_MOST]
         case other:
             raise BadRequest(f'fieldValidation: Unsupported value: "{other[:80]}": Ignore, Strict, Warn')

@@ -197,10 +197,12 @@ class Registry:
         force: bool = False,
         subresource: str = "",
         dry_run: bool = False,
+        before_creating: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         """Server-side apply: the object with the stated fields, made where it is not there.
 
         `Conflict` names the fields that others own; with `force` they are the manager's from now on.
+        before_creating: called where the object is not there; what it raises keeps it from being made.
         """
         meant = shaped(kind, stated).object
         named = {**meant.get("metadata", {}), "name": name}
@@ -220,6 +222,7 @@ class Registry:
             except NotFound:
                 if subresource:
                     raise
+            before_creating()
             try:
                 return await self.create(kind, applied(kind, None, meant, writer), dry_run=dry_run)
             except AlreadyExists:

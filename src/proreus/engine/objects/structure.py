@@ -2,13 +2,15 @@
 
 Objects that are right, which is nearly all, are seen to be so by msgspec, against types made from the table
 of fields. Where it objects, the object is walked: nulls go, as Go reads them as absent; unknown fields go and
-are named; a wrong type is refused with its path.
+are named; quantities that are numbers become text, as Kubernetes hands them out; a wrong type is refused with
+its path.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any
 
@@ -26,7 +28,7 @@ _SCALARS: dict[str, Any] = {
     "int32": Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)],
     "int64": Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)],
     "number": float,
-    "quantity": str | int | float,
+    "quantity": str,
     "int-or-string": int | str,
     "time": _MOMENT,
     "microtime": _MOMENT,
@@ -81,7 +83,7 @@ class _WrongType(Exception):
 
 
 def _read(type_: Type, value: Any, path: str, unknown: list[str]) -> Any:
-    """The value without nulls and unknown fields."""
+    """The value without nulls, unknown fields and numbers for quantities."""
     if type_.of is not None:
         if type_.word == "[]":
             if not isinstance(value, list):
@@ -109,6 +111,8 @@ def _read(type_: Type, value: Any, path: str, unknown: list[str]) -> Any:
 def _read_scalar(type_: Type, value: Any, path: str) -> Any:
     if value is None:
         value = {"bool": False, "int32": 0, "int64": 0, "number": 0}.get(type_.word, "")
+    if type_.word == "quantity" and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value) if isinstance(value, int) else format(Decimal(str(value)).normalize(), "f")
     try:
         msgspec.convert(value, _SCALARS[type_.word])
     except msgspec.ValidationError:

@@ -18,6 +18,19 @@ LEASE_SECONDS = 40
 USED_CPU, USED_MEMORY = "proreus.io/used-cpu", "proreus.io/used-memory"
 """Annotations of the lease: what the node's containers use, as of its renewal."""
 _MOST_IMAGES = 50
+_INFO = {
+    "architecture": "amd64",
+    "bootID": "",
+    "containerRuntimeVersion": "",
+    "kernelVersion": "",
+    "kubeProxyVersion": "",
+    "kubeletVersion": "",
+    "machineID": "",
+    "operatingSystem": "linux",
+    "osImage": "",
+    "systemUUID": "",
+}
+"""Clients refuse a node without any of these; what its runtime does not know is empty."""
 _HEALTHY = (
     Condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory"),
     Condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -74,7 +87,7 @@ def node_status(
             {"type": "InternalIP", "address": spec.address},
             {"type": "Hostname", "address": spec.name},
         ],
-        "nodeInfo": {"operatingSystem": "linux", "architecture": "amd64", **capacity.info},
+        "nodeInfo": {**_INFO, **capacity.info},
     }
     if images:
         largest = sorted(images, key=lambda image: (-image.size, image.names))[:_MOST_IMAGES]

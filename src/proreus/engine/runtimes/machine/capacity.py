@@ -14,6 +14,11 @@ from proreus.version import __version__
 
 _MOST_PODS = 110
 """As Kubernetes has it."""
+_IDENTITIES = {
+    "machineID": Path("/etc/machine-id"),
+    "bootID": Path("/proc/sys/kernel/random/boot_id"),
+    "systemUUID": Path("/sys/class/dmi/id/product_uuid"),
+}
 
 
 def machine_capacity(root: Path, reserved: Mapping[str, str], runtime: str) -> Capacity:
@@ -33,12 +38,21 @@ def machine_capacity(root: Path, reserved: Mapping[str, str], runtime: str) -> C
         "osImage": platform.platform(),
         "containerRuntimeVersion": runtime,
         "kubeletVersion": f"v{__version__}",
+        **{name: _identity(file) for name, file in _IDENTITIES.items()},
     }
     return Capacity(_written(amounts), _written(left), info)
 
 
 def _written(amounts: Mapping[str, int]) -> dict[str, str]:
     return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in amounts.items()}
+
+
+def _identity(file: Path) -> str:
+    """What stands in the file; "" where there is none, or where root alone may read it."""
+    try:
+        return file.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _memory() -> int:
