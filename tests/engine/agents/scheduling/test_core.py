@@ -281,6 +281,8 @@ def test_one_bad_entry_of_the_choices_does_not_touch_the_others() -> None:
     told = [one.told for one in core.cycle(1.0, 9) if isinstance(one, Complain)]
     assert len(told) == 2 and all(f"data.{name}: " in " ".join(told) for name in ("nope", "torn"))
     assert set(core.schedulers.refused) == {"nope", "torn"}
+    see(core, choices(nope="nonsense", torn="{", default_scheduler="best_fit", more="kube"))
+    assert not core.cycle(1.0, 9), "that was said"
     see(core, pod("web"), pod("lost", schedulerName="nope"), now=1.0)
     found = {one.pod.name: one for one in core.cycle(2.0, 9)}  # type: ignore[union-attr]
     assert isinstance(found["web"], Bind) and found["web"].node == "one", "best_fit decides"

@@ -55,7 +55,7 @@ class Schedulers:
         if scheduler == DEFAULT_SCHEDULER:
             return self.default
         if scheduler in self.refused:
-            return Untrained(self.refused[scheduler])
+            return Untrained(f"ConfigMap {NAMESPACE}/{NAME}: {self.refused[scheduler]}")
         if scheduler in POLICIES.names:
             return Chosen(scheduler)
         # The name comes from whoever may create pods: it must not lead out of the folder.

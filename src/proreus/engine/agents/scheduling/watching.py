@@ -266,7 +266,8 @@ class Watching:
                 del chosen[name]
         for name in refused.keys() & self.schedulers.chosen.keys():
             chosen[name] = self.schedulers.chosen[name]
-        for why in list(refused.values())[:_MOST_COMPLAINTS]:
+        news = [why for name, why in refused.items() if self.schedulers.refused.get(name) != why]
+        for why in news[:_MOST_COMPLAINTS]:
             assert obj is not None, "nothing is refused where nothing was chosen"
             self.complaints.append(Complain(obj, f"this entry stays as it was, others count: {why}"))
         self.schedulers = replace(self.schedulers, chosen=chosen, refused=refused)
