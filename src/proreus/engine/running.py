@@ -85,6 +85,8 @@ class Engine:
         """Where the API listens, once it does."""
         self._identity = options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._decider: Decider | None = None
+        self._refused: Callable[[], Mapping[str, str]] = dict
+        """What is wrong with choices of schedulers that are not in effect."""
 
     def load(self) -> None:
         """Compile what decides, before anybody waits for it; the first time it takes a minute.
@@ -127,6 +129,7 @@ class Engine:
         scheduler = SchedulingAgent(registry, AgentOptions(options, identity=self._identity))
         if self._decider is not None:
             scheduler.core.adopt(self._decider)
+        self._refused = lambda: scheduler.core.schedulers.refused
         controllers = Controllers(registry, timers, self._identity, self.options.patience)
         stack.push_async_callback(scheduler.resign)
         stack.push_async_callback(controllers.resign)
@@ -137,7 +140,11 @@ class Engine:
     ) -> None:
         page = Route("/", lambda _: Response(status_page(), headers=dict(page_headers())))
         around = Surroundings(
-            logs=host, commands=host, schedulers=_schedulers(self.options.deciding), extra_routes=(page,)
+            logs=host,
+            commands=host,
+            schedulers=_schedulers(self.options.deciding),
+            refused=self._refused,
+            extra_routes=(page,),
         )
         app = create_app(registry, options, around)
         server = ApiServer(app, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 from proreus.engine.objects.decisions import DECISION
@@ -30,6 +31,27 @@ def test_schedulers_are_switched_in_their_config_map() -> None:
         assert client.put("/v1/schedulers/mine", json={"rule": "kube"}).status_code == 400
         assert client.delete("/v1/schedulers/mine").status_code == 200
         assert client.get("/v1/schedulers/mine").status_code == 404
+
+
+def test_a_policy_that_cannot_decide_is_refused_and_its_field_named(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "class Mine:\n    def decide(self, observation):\n        return None\n"
+    )
+    (tmp_path / "torn.py").write_text("class Torn(:\n")
+    wrong = [
+        ("policy", {"policy": "nonsense"}),
+        ("policy", {"policy": str(tmp_path / "no-checkpoint")}),
+        ("policy", {"policy": f"{tmp_path}/torn.py:Torn"}),
+        ("policy", {"policy": f"{tmp_path}/mine.py:Other"}),
+        ("shadow", {"policy": "kube", "shadow": "nonsense"}),
+    ]
+    with live() as door, door.client() as client:
+        for field, choice in wrong:
+            answer = client.put("/v1/schedulers/nope", json=choice)
+            assert answer.status_code == 400, choice
+            assert answer.json()["message"].startswith(f"{field}: "), choice
+        assert client.get("/v1/schedulers").json() == {"schedulers": []}
+        assert client.put("/v1/schedulers/a", json={"policy": f"{tmp_path}/mine.py:Mine"}).status_code == 200
 
 
 def test_policies_are_those_that_place_pods() -> None:

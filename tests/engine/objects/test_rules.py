@@ -83,6 +83,14 @@ def test_a_pod_gets_its_defaults() -> None:
     assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
 
 
+@pytest.mark.parametrize("name", ["best_fit", "kube-plus", "Volcano"])
+def test_a_scheduler_has_any_name_that_can_be_chosen_for(name: str) -> None:
+    main = {"name": "main", "image": "a"}
+    assert _created(POD, pod(containers=[main], schedulerName=name))["spec"]["schedulerName"] == name
+    with pytest.raises(Invalid, match=r"spec\.schedulerName"):
+        _created(POD, pod(containers=[main], schedulerName=f"../{name}"))
+
+
 @pytest.mark.parametrize(
     ("requests", "limits", "expected"),
     [

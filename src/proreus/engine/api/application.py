@@ -45,6 +45,8 @@ class Surroundings:
     commands: PodExec | None = None
     schedulers: Mapping[str, Chosen] = field(default_factory=dict)
     """Who decides for whom where nobody has chosen."""
+    refused: Callable[[], Mapping[str, str]] = dict
+    """What is wrong with choices of schedulers that are not in effect."""
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens; anybody may ask for them."""
     ready: Callable[[], bool] = lambda: True
@@ -71,7 +73,11 @@ def create_app(
 
     overview = Overview(registry)
     plain = PlainDoor(
-        registry, overview, gate.counts, watches, PlainDefaults(around.commands, around.schedulers)
+        registry,
+        overview,
+        gate.counts,
+        watches,
+        PlainDefaults(around.commands, around.schedulers, around.refused),
     )
 
     @asynccontextmanager

@@ -10,6 +10,7 @@ rule, `learned`, a checkpoint, a run, `file.py:Class`, `module:Class`), or a JSO
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import msgspec
@@ -31,10 +32,25 @@ class Chosen(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defau
     """For one decision, before the kube rules decide."""
 
 
-def read_chosen(obj: Mapping[str, Any] | None) -> dict[str, Chosen]:
-    """What a ConfigMap chooses; an InputError names the entry that cannot be meant."""
+@dataclass(frozen=True)
+class Choices:
+    """What a ConfigMap chooses, entry by entry."""
+
+    chosen: dict[str, Chosen] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """What is wrong with an entry; the others count all the same."""
+
+
+def read_chosen(obj: Mapping[str, Any] | None) -> Choices:
+    """The choices of a ConfigMap; whether there are such policies is for others to find out."""
     data: Mapping[str, str] = {} if obj is None else obj.get("data") or {}
-    return {name: read_entry(name, text) for name, text in data.items()}
+    found = Choices()
+    for name, text in data.items():
+        try:
+            found.chosen[name] = read_entry(name, text)
+        except InputError as error:
+            found.refused[name] = str(error)
+    return found
 
 
 def read_entry(name: str, text: str) -> Chosen:

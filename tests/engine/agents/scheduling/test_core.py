@@ -26,6 +26,7 @@ from proreus.engine.agents.scheduling.values import (
     Reject,
     Seen,
 )
+from proreus.engine.agents.scheduling.watching import PATIENCE
 from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.schedulers import Chosen
 from proreus.model import decision as model
@@ -270,8 +271,58 @@ def test_schedulers_are_chosen_and_switched_live() -> None:
     see(core, pod("again", schedulerName="my-scheduler"))
     assert bound(core.cycle(4.0, 9)).pod.name == "again", "who was chosen before stays"
     core.handle(Gone("ConfigMap", choices()), 5.0)
-    see(core, pod("more", schedulerName="my-scheduler"))
+    see(core, pod("more", schedulerName="my-scheduler"), now=5.0)
     assert not core.cycle(6.0, 9)
+
+
+def test_one_bad_entry_of_the_choices_does_not_touch_the_others() -> None:
+    core = core_with(node("one", "2"), node("two", "16"))
+    see(core, choices(nope="nonsense", torn="{", default_scheduler="best_fit"))
+    told = [one.told for one in core.cycle(1.0, 9) if isinstance(one, Complain)]
+    assert len(told) == 2 and all(f"data.{name}: " in " ".join(told) for name in ("nope", "torn"))
+    assert set(core.schedulers.refused) == {"nope", "torn"}
+    see(core, choices(nope="nonsense", torn="{", default_scheduler="best_fit", more="kube"))
+    assert not core.cycle(1.0, 9), "that was said"
+    see(core, pod("web"), pod("lost", schedulerName="nope"), now=1.0)
+    found = {one.pod.name: one for one in core.cycle(2.0, 9)}  # type: ignore[union-attr]
+    assert isinstance(found["web"], Bind) and found["web"].node == "one", "best_fit decides"
+    assert isinstance(found["lost"], Delay) and "unknown policy 'nonsense'" in found["lost"].told
+    see(core, choices(nope="kube"), now=20.0)
+    assert bound(core.cycle(20.0, 9)).pod.name == "lost" and not core.schedulers.refused
+
+
+@pytest.mark.parametrize("name", ["kube-plus", "kube_plus", "first-fit", "random"])
+def test_names_of_rules_may_have_dashes(name: str) -> None:
+    core = core_with(node("one"))
+    see(core, pod("web", schedulerName=name))
+    told = json.loads(bound(core.cycle(1.0)).annotations[DECISION])
+    assert told["policy"] == name.replace("-", "_")
+
+
+def test_a_pod_that_no_scheduler_takes_up_is_told_so_once() -> None:
+    core = core_with(node("one"))
+    lost = pod("lost", schedulerName="mystery")
+    said = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "by somebody else"}]}
+    see(core, lost, {**pod("theirs", schedulerName="volcano"), "status": said})
+    see(core, pod("taken", schedulerName="volcano"), on(pod("taken", schedulerName="volcano"), "one"))
+    assert not core.cycle(PATIENCE - 1, 9), "another scheduler may take it up"
+    see(core, lost, now=PATIENCE - 1)
+    told = only(core.cycle(PATIENCE, 9))
+    assert isinstance(told, Delay) and told.pod.name == "lost"
+    assert told.told.startswith("no scheduler named 'mystery': say one of default-scheduler, random,")
+    assert told.told.endswith("or add it to the ConfigMap kube-system/proreus-schedulers")
+    assert not core.cycle(2 * PATIENCE, 9)
+    see(core, choices(mystery="kube"), now=20.0)
+    assert bound(core.cycle(20.0, 9)).pod.name == "lost"
+
+
+def test_a_pod_whose_scheduler_is_chosen_no_more_is_told_so() -> None:
+    core = core_with()
+    see(core, choices(mine="kube"), pod("web", schedulerName="mine"))
+    assert isinstance(only(core.cycle(1.0, 9)), Delay), "there are no nodes"
+    see(core, choices(), now=2.0)
+    told = only(core.cycle(2.0, 9))
+    assert isinstance(told, Delay) and "no scheduler named 'mine'" in told.told
 
 
 def test_a_shadow_is_recorded_and_not_felt() -> None:

@@ -43,7 +43,7 @@ from proreus.engine.objects.kinds import (
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_chosen
 from proreus.engine.store.protocol import Unchanged
-from proreus.model.errors import InputError, ProreusError
+from proreus.model.errors import ProreusError
 
 LEASE_NAME = "proreus-scheduler"
 _MOST_AT_ONCE = 64
@@ -171,17 +171,14 @@ class SchedulingAgent:
                     await asyncio.to_thread(decider.warm_up)
                     self.core.adopt(decider)
                 except (ProreusError, ImportError):
-                    return  # the core will say so
+                    continue  # the core will say so
 
     def _chosen(self, event: Seen) -> Iterable[Chosen]:
         """Who is to decide from now on."""
         metadata = event.object["metadata"]
         match event.kind:
             case "ConfigMap" if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
-                try:
-                    return set(read_chosen(event.object).values())
-                except InputError:
-                    return ()  # the core will say so
+                return set(read_chosen(event.object).chosen.values())
             case "Pod" if not event.object["spec"].get("nodeName"):
                 name = event.object["spec"].get("schedulerName") or DEFAULT_SCHEDULER
                 found = self.core.schedulers.named(name)

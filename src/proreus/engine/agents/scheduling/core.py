@@ -97,11 +97,17 @@ class SchedulingCore(Watching):
         """A decider that was made and warmed up elsewhere."""
         self._deciders[decider.chosen] = decider
 
-    def check(self, schedulers: Schedulers) -> None:
-        """Raise a UsageError or InputError where a policy is not known; forget deciders not in use."""
-        used = {*schedulers.chosen.values(), schedulers.default}
-        for chosen in used:
+    def refusal(self, chosen: Chosen) -> str:
+        """Why that cannot decide; "": it can."""
+        try:
             self.decider(chosen)
+        except (ProreusError, ImportError) as error:
+            return str(error)
+        return ""
+
+    def forget_unused(self) -> None:
+        """Only who was chosen is kept; others are made again when a pod names them."""
+        used = {*self.schedulers.chosen.values(), self.schedulers.default}
         for chosen in [one for one in self._deciders if one not in used]:
             del self._deciders[chosen]
 
@@ -116,6 +122,7 @@ class SchedulingCore(Watching):
         """Decide about up to so many waiting pods."""
         instructions: list[Instruction] = self.complaints
         self.complaints = []
+        instructions.extend(Delay(ref, told) for ref, told in self.unclaimed(now, most))
         for _ in range(most):
             key = self.queue.take(now)
             if key is None:

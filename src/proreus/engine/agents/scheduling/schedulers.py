@@ -2,17 +2,19 @@
 
 Without an entry, `default-scheduler` is `kube`, and the name of a rule, of the shipped checkpoint or of a
 folder of models stands for itself; so does that of an algorithm, for which there may be no model yet. Pods
-with any other schedulerName are somebody else's.
+with any other schedulerName are somebody else's, or nobody's.
+
+The names of rules may be written with dashes, as names are in Kubernetes: `kube-plus` is `kube_plus`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen
 from proreus.policies.checkpoint import is_checkpoint
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
@@ -21,12 +23,13 @@ RULE = "kube"
 """Decides by default, and where another policy is slow, unsure, wrong or fails."""
 ALGORITHMS = ("es", "ppo", "ddqn")
 """Learn models for pods; nobody else's scheduler is taken to be called so."""
+_MOST_NAMED = 16
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Untrained:
-    """A name that is ours, and has no model to decide."""
+    """A name that is ours, and has no policy to decide."""
 
     told: str
     """To whoever asked for it."""
@@ -41,6 +44,8 @@ class Schedulers:
     """For `default-scheduler`, where the ConfigMap does not say."""
     models: Path | None = None
     """A folder of checkpoints and training runs whose names stand for themselves."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with entries of the ConfigMap that do not count."""
 
     def named(self, scheduler: str) -> Chosen | Untrained | None:
         """Who decides for that schedulerName; None: it is somebody else's."""
@@ -49,6 +54,8 @@ class Schedulers:
             return found
         if scheduler == DEFAULT_SCHEDULER:
             return self.default
+        if scheduler in self.refused:
+            return Untrained(f"ConfigMap {NAMESPACE}/{NAME}: {self.refused[scheduler]}")
         if scheduler in POLICIES.names:
             return Chosen(scheduler)
         # The name comes from whoever may create pods: it must not lead out of the folder.
@@ -56,7 +63,17 @@ class Schedulers:
             folder = self.models / scheduler
             if is_checkpoint(folder) or is_checkpoint(folder / "best"):
                 return Chosen(str(folder))
+        if (rule := scheduler.replace("-", "_")) in POLICIES.names:
+            return Chosen(rule)
         return self._untrained(scheduler) if scheduler in ALGORITHMS else None
+
+    def unknown(self, scheduler: str) -> str:
+        """To whoever asked for a name that nobody goes by."""
+        names = dict.fromkeys((DEFAULT_SCHEDULER, *sorted(self.chosen)[:_MOST_NAMED], *POLICIES.names))
+        return (
+            f"no scheduler named {scheduler!r}: say one of {', '.join(names)}, "
+            f"or add it to the ConfigMap {NAMESPACE}/{NAME}"
+        )
 
     def _untrained(self, scheduler: str) -> Untrained:
         how = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
@@ -24,15 +25,19 @@ from proreus.engine.agents.scheduling.values import (
     PodRef,
     Seen,
 )
-from proreus.engine.objects.schedulers import NAME, NAMESPACE, read_chosen
+from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_chosen
 from proreus.kube.spreading import SPREADING
-from proreus.model.errors import InputError, ProreusError
+from proreus.model.errors import InputError
 from proreus.model.pod import PodSpec
 from proreus.model.resources import Resources
 from proreus.model.selectors import Selector
 from proreus.worlds.pods.state.waking import helped_by_coming, helped_by_leaving, helped_by_node
 
 _COMPLETED = ("Succeeded", "Failed")
+PATIENCE = 5.0
+"""Seconds in which another scheduler may take up a pod whose schedulerName is none of ours."""
+_MOST_COMPLAINTS = 16
+"""About one ConfigMap."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -47,6 +52,8 @@ class Watching:
         """What of each node matters here, as it was read last."""
         self._others: dict[str, Object] = {}
         """Waiting pods that are another scheduler's, or at a gate."""
+        self._unclaimed: dict[str, float] = {}
+        """Those of them that nobody has said anything about, and when we will."""
 
     def handle(self, event: Event, now: float) -> None:
         """Take note of one event."""
@@ -83,7 +90,9 @@ class Watching:
         if known is not None and known.ref != ref:  # another of the same name
             self._remove(known, now)
             known = None
-        self._others.pop(ref.key, None)
+        due = self._unclaimed.pop(ref.key, None)
+        if _uid(self._others.pop(ref.key, obj)) != ref.uid:
+            due = None
         leaves = not node and "deletionTimestamp" in metadata
         if leaves or status.get("phase") in _COMPLETED:
             if known is not None:
@@ -94,6 +103,10 @@ class Watching:
             self._others[ref.key] = obj
             if known is not None:
                 self._remove(known, now)
+            was_ours = known is not None  # what we said of it then is not so any more
+            if not spec.get("schedulingGates") and (was_ours or not _told_of(status)):
+                patience = 0.0 if was_ours else PATIENCE
+                self._unclaimed[ref.key] = now + patience if due is None else due
             return
         template, trouble = self._template(obj)
         if known is None:
@@ -138,9 +151,20 @@ class Watching:
         metadata = obj["metadata"]
         key = f"{metadata['namespace']}/{metadata['name']}"
         self._others.pop(key, None)
+        self._unclaimed.pop(key, None)
         known = self.picture.pods.get(key)
         if known is not None and known.ref.uid == metadata.get("uid", ""):
             self._remove(known, now)
+
+    def unclaimed(self, now: float, most: int) -> Iterator[tuple[PodRef, str]]:
+        """Pods that no scheduler has taken up in time, each once, and what to tell them."""
+        overdue = [key for key, due in self._unclaimed.items() if due <= now][:most]
+        for key in overdue:
+            del self._unclaimed[key]
+            obj = self._others[key]
+            metadata = obj["metadata"]
+            ref = PodRef(metadata["namespace"], metadata["name"], _uid(obj))
+            yield ref, self.schedulers.unknown(obj["spec"]["schedulerName"])
 
     def _template(self, obj: Object) -> tuple[Template, str]:
         """What a pod asks for, and what is wrong with it."""
@@ -234,14 +258,20 @@ class Watching:
 
     def _choose(self, obj: Object | None, now: float) -> None:
         """Other policies from now on; pods of schedulers that came or went change hands."""
-        try:
-            schedulers = replace(self.schedulers, chosen=read_chosen(obj))
-            self.check(schedulers)
-        except (ProreusError, ImportError) as error:
-            assert obj is not None, "the defaults are sound"
-            self.complaints.append(Complain(obj, f"schedulers stay as they were: {error}"))
-            return
-        self.schedulers = schedulers
+        read = read_chosen(obj)
+        chosen, refused = dict(read.chosen), dict(read.refused)
+        for name, one in read.chosen.items():
+            if why := self.refusal(one):
+                refused[name] = f"data.{name}: {why}"
+                del chosen[name]
+        for name in refused.keys() & self.schedulers.chosen.keys():
+            chosen[name] = self.schedulers.chosen[name]
+        news = [why for name, why in refused.items() if self.schedulers.refused.get(name) != why]
+        for why in news[:_MOST_COMPLAINTS]:
+            assert obj is not None, "nothing is refused where nothing was chosen"
+            self.complaints.append(Complain(obj, f"this entry stays as it was, others count: {why}"))
+        self.schedulers = replace(self.schedulers, chosen=chosen, refused=refused)
+        self.forget_unused()
         waiting = [known.object for known in self.picture.pods.values() if not known.node]
         for pod in [*waiting, *self._others.values()]:
             self._pod_seen(pod, now)
@@ -250,8 +280,12 @@ class Watching:
                 self.queue.put(known.key, known.priority, now)
         self._wake_all(now)
 
-    def check(self, schedulers: Schedulers) -> None:
-        """Raise a UsageError or InputError where a policy is not known."""
+    def refusal(self, chosen: Chosen) -> str:
+        """Why that cannot decide; "": it can."""
+        raise NotImplementedError
+
+    def forget_unused(self) -> None:
+        """Nobody but who was chosen need be kept ready."""
         raise NotImplementedError
 
     # Who is worth trying again.
@@ -310,6 +344,15 @@ class Watching:
 def _on_node(known: Known) -> Object:
     """The object of an assumed pod as it will be seen."""
     return {**known.object, "spec": {**known.object["spec"], "nodeName": known.node}}
+
+
+def _uid(obj: Object) -> str:
+    return str(obj["metadata"].get("uid", ""))
+
+
+def _told_of(status: Object) -> bool:
+    """Whether a scheduler has said something about a pod that waits."""
+    return any(one.get("type") == "PodScheduled" for one in status.get("conditions") or ())
 
 
 def _seconds(timestamp: str) -> float:

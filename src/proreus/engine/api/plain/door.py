@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -41,6 +41,8 @@ class PlainDefaults:
     """Runs commands in containers."""
     schedulers: Mapping[str, Chosen] = field(default_factory=dict)
     """Who decides for whom where nobody has chosen."""
+    refused: Callable[[], Mapping[str, str]] = dict
+    """What is wrong with choices that are not in effect."""
 
 
 class PlainDoor:
@@ -71,10 +73,7 @@ class PlainDoor:
         check(asked.identity, Action(asked.doing, "/v1/" + "/".join(path)))
         match path, verb:
             case ["schedulers"], "get":
-                found = await self._chosen()
-                return Reply.of(
-                    {"schedulers": [schedulers.as_json(name, one) for name, one in found.items()]}
-                )
+                return Reply.of({"schedulers": await self._schedulers()})
             case ["schedulers", name], "get" | "update" | "delete":
                 return await self._scheduler(name, verb, asked)
             case ["policies"], "get":
@@ -104,6 +103,7 @@ class PlainDoor:
         match verb:
             case "update":
                 choice = schedulers.read_choice(await asked.document())
+                await schedulers.check_policies(choice)
                 if not asked.dry_run:
                     await schedulers.switch(self._registry, name, choice)
                 return Reply.of(schedulers.as_json(name, choice))
@@ -114,10 +114,18 @@ class PlainDoor:
                 found = await self._chosen()
                 if name not in found:
                     raise NotFound(f"nothing was chosen for the scheduler {name[:80]!r}")
-                return Reply.of(schedulers.as_json(name, found[name]))
+                refused = self._defaults.refused().get(name, "")
+                return Reply.of(schedulers.as_json(name, found[name], refused))
 
     async def _chosen(self) -> dict[str, Chosen]:
         return {**self._defaults.schedulers, **await schedulers.chosen(self._registry)}
+
+    async def _schedulers(self) -> list[dict[str, Any]]:
+        refused = self._defaults.refused()
+        return [
+            schedulers.as_json(name, one, refused.get(name, ""))
+            for name, one in (await self._chosen()).items()
+        ]
 
     async def _images(self) -> list[dict[str, Any]]:
         """What nodes report that they hold."""
@@ -182,11 +190,10 @@ class PlainDoor:
             self._followers -= 1
 
     async def _status(self) -> dict[str, Any]:
-        found = await self._chosen()
         return {
             "version": __version__,
             "started": self._started,
-            "schedulers": [schedulers.as_json(name, one) for name, one in found.items()],
+            "schedulers": await self._schedulers(),
             **self._overview.summary(),
         }
 

@@ -25,7 +25,7 @@ _NAME: dict[str, Any] = {
 _NAMED: dict[str, Any] = {
     "type": "object",
     "required": ["name", "policy", "shadow", "deadline_ms"],
-    "properties": {**_SCHEDULER["properties"], "name": _TEXT},
+    "properties": {**_SCHEDULER["properties"], "name": _TEXT, "refused": _TEXT},
 }
 
 

@@ -5,6 +5,7 @@ The scheduling agents watch that ConfigMap, so a change counts from the next dec
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -14,9 +15,12 @@ from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.names import label_value_problem
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_entry
-from proreus.model.errors import InputError
+from proreus.model.errors import InputError, ProreusError
+from proreus.worlds.pods.policies.catalogue import make_policy
 
 _LONGEST = 253
+_LOADING_SECONDS = 30.0
+"""For one policy; code from elsewhere may do whatever it likes."""
 
 
 async def chosen(registry: Registry) -> dict[str, Chosen]:
@@ -35,9 +39,10 @@ def _read(name: str, text: str) -> Chosen:
         return Chosen(text.strip())
 
 
-def as_json(name: str, one: Chosen) -> dict[str, Any]:
-    """For clients."""
-    return {"name": name, "policy": one.policy, "shadow": one.shadow, "deadline_ms": one.deadline_ms}
+def as_json(name: str, one: Chosen, refused: str = "") -> dict[str, Any]:
+    """For clients; refused: why it is not in effect."""
+    told = {"name": name, "policy": one.policy, "shadow": one.shadow, "deadline_ms": one.deadline_ms}
+    return {**told, "refused": refused} if refused else told
 
 
 def read_choice(document: Any) -> Chosen:
@@ -46,6 +51,19 @@ def read_choice(document: Any) -> Chosen:
         return msgspec.convert(document, Chosen)
     except msgspec.ValidationError as error:
         raise BadRequest(f"a scheduler is {{policy, shadow, deadline_ms}}: {error}") from None
+
+
+async def check_policies(choice: Chosen) -> None:
+    """Load what is chosen, beside the event loop; `BadRequest` names the field that cannot decide."""
+    for field, policy in (("policy", choice.policy), ("shadow", choice.shadow)):
+        if not policy:
+            continue
+        try:
+            await asyncio.wait_for(asyncio.to_thread(make_policy, policy), _LOADING_SECONDS)
+        except TimeoutError:
+            raise BadRequest(f"{field}: has not been loaded for {_LOADING_SECONDS:g} s") from None
+        except (ProreusError, ImportError) as error:
+            raise BadRequest(f"{field}: {error}") from None
 
 
 async def switch(registry: Registry, name: str, choice: Chosen | None) -> None:

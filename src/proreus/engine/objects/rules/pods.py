@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from proreus.engine.objects.names import (
+    config_key_problem,
     dns_label_problem,
     dns_subdomain_problem,
     label_key_problem,
@@ -131,9 +132,12 @@ def check_spec(spec: _Map, field: str, problems: Problems) -> None:
     problems.at_least(f"{field}.terminationGracePeriodSeconds", spec["terminationGracePeriodSeconds"])
     if "activeDeadlineSeconds" in spec:
         problems.at_least(f"{field}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], 1)
-    for key in ("nodeName", "schedulerName", "priorityClassName", "serviceAccountName"):
+    for key in ("nodeName", "priorityClassName", "serviceAccountName"):
         if spec.get(key):
             problems.unless(f"{field}.{key}", spec[key], dns_subdomain_problem(spec[key]))
+    if name := spec.get("schedulerName"):
+        # Kubernetes asks for nothing here; whatever may be a key of a ConfigMap can be chosen for.
+        problems.unless(f"{field}.schedulerName", name, config_key_problem(name))
     if "nodeSelector" in spec:
         check_labels(spec["nodeSelector"], f"{field}.nodeSelector", problems)
     for place, toleration in enumerate(spec.get("tolerations", ())):
