@@ -87,9 +87,10 @@ class Feed:
             follower.lose()
 
     def lose(self, revision: int, compacted: int) -> None:
-        """The changes up to `revision` cannot be had any more: every watch is told so."""
+        """The changes up to `revision` cannot be had any more: every watch that lacks them is told so."""
         for follower in self._all():
-            follower.compacted = compacted
+            if follower.after < revision:
+                follower.compacted = compacted
         self.skip(revision)
 
     def compact(self, revision: int) -> None:
