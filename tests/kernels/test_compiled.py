@@ -185,6 +185,8 @@ def test_kernels_of_somebody_else_are_kept_and_never_stale(toy: Path, tmp_path: 
     first, second = _run(toy, XDG_CACHE_HOME=cache), _run(toy, XDG_CACHE_HOME=cache)
     assert (first["result"], first["hits"]) == (6, 0)
     assert (second["result"], second["hits"]) == (6, 1)
+    os.utime(toy, (1e9, 1e9))  # the time of a file is not its contents: nothing is written over
+    assert _run(toy, XDG_CACHE_HOME=cache)["hits"] == 1
     (toy.parent / "beside.py").write_text("FACTOR = 5\n")
     edited = _run(toy, XDG_CACHE_HOME=cache)
     assert (edited["result"], edited["hits"]) == (10, 0)

@@ -34,6 +34,8 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _MARKS = (b"@" + b"compiled", b"@" + b"packable")
 _CONSTANT = re.compile(rb"\b[A-Z][A-Z0-9_]+\b")
 _KEEP = 4
+_FORMAT = 2
+"""Of what is kept in a folder; counts up where older folders must not be read any more."""
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -67,7 +69,7 @@ def digests_of(package: Path) -> dict[str, str]:
 
 
 def _digest(sources: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256(numba.__version__.encode())
+    digest = hashlib.sha256(f"{numba.__version__} {_FORMAT}".encode())
     for name in sorted(sources):
         digest.update(name.encode() + sources[name])
     return digest.hexdigest()[:16]
@@ -164,6 +166,12 @@ def _locator_in(folder: Path) -> type:
         def ensure_cache_path(self) -> None:
             if can_be_written(folder):
                 super().ensure_cache_path()
+
+        def get_source_stamp(self) -> str:
+            # Numba takes the time of the file, and where that differs begins its index anew and writes over
+            # the files of the old one; a process that is killed in between leaves names that stand for other
+            # kernels' code. The folder is of these sources alone, whatever their files' times.
+            return folder.name
 
     return InFolder
 
