@@ -305,6 +305,7 @@ def _content(path: Path) -> bytes:
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize("recordings", RECORDINGS)
 def test_every_pod_is_bound_where_the_real_scheduler_bound_it(recordings: str) -> None:
     folder = real_data(FOLDER) / FOLDER / recordings

@@ -11,6 +11,7 @@ import httpx
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from proreus.engine.api.application import create_app
 from proreus.engine.api.options import ApiOptions
@@ -199,6 +200,9 @@ def _run(operation: Any, url: str) -> None:
     @settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy())
     def conforms(case: schemathesis.Case[Any]) -> None:
-        case.call_and_validate(base_url=url)
+        # Which policies there are is not in the document: a name that is only well written may be refused.
+        chooses = (operation.method, operation.path) == ("put", "/v1/schedulers/{name}")
+        left_out: list[Any] = [positive_data_acceptance] if chooses else []
+        case.call_and_validate(base_url=url, excluded_checks=left_out)
 
     conforms()

@@ -123,7 +123,10 @@ def test_deployments_scale_and_status_is_written(api: Any) -> None:
     apps.create_namespaced_deployment("default", body)
     scale = apps.read_namespaced_deployment_scale("python", "default")
     assert (scale.spec.replicas, scale.status.selector) == (0, "app=python")
-    scale.spec.replicas = 2
+    scale.spec.replicas, scale.metadata.resource_version = (
+        2,
+        None,
+    )  # a controller may write its status meanwhile
     assert apps.replace_namespaced_deployment_scale("python", "default", scale).spec.replicas == 2
     apps.delete_namespaced_deployment("python", "default", propagation_policy="Foreground")
 
