@@ -362,8 +362,9 @@ class ContainerdBackend:
 
 
 def _came_to_nothing(status: Any) -> bool:
-    """Whether its start was called off because the agent that had ordered it was killed."""
-    return status.reason == "StartError" and not status.started_at and "context canceled" in status.message
+    """Whether it was never started: `launch` removes what could not be, so this is what an agent left that was
+    killed meanwhile. containerd then calls the start off, with a message for each moment that it may be at."""
+    return status.reason == "StartError" and not status.started_at
 
 
 def _ended(status: Any) -> Ended | None:
