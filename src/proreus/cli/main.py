@@ -30,6 +30,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "learn a policy, judged on held-out seeds",
         "proreus train pods --algo es --scenarios gpu --out runs/x",
     ),
+    "combine": (
+        "proreus.cli.combine",
+        "make one policy of specialists, which adapts to the demand",
+        "proreus combine pods runs/x runs/y --out runs/z",
+    ),
     "curve": (
         "proreus.cli.curve",
         "draw the learning curves of runs",

@@ -183,6 +183,8 @@ class World:
     """Algorithm -> "module:LEARNER"; imported when asked for. The first one is the default."""
     trains_on: tuple[str, ...] = ()
     """Scenarios that training uses where none are named."""
+    combine: str = ""
+    """"module:function" that makes one checkpoint of several runs, for `proreus combine`."""
     bench: str = ""
     """"module:function" that yields its speed claims."""
     examples: Mapping[str, str] = field(default_factory=dict)

@@ -74,7 +74,7 @@ class Catalogue:
 
     def is_own(self, name: str) -> bool:
         """Whether that is a rule or a checkpoint, and not code from elsewhere."""
-        return name.partition("@")[0] in self.rules or self._checkpoint(name) is not None
+        return name.partition("@")[0] in self.rules or self.folder_of(name) is not None
 
     def make(self, name: str, options: Any = None, seed: int = 0) -> AnyPolicy:
         """The policy of that name; a UsageError names the nearest one known."""
@@ -83,7 +83,7 @@ class Catalogue:
         rule = self.rules.get(plain)
         if rule is not None and (rule.takes or not at):
             return rule.make(name, chosen, seed)
-        folder = self._checkpoint(name)
+        folder = self.folder_of(name)
         if folder is not None:
             return self._learned(name, folder, chosen, seed)
         if plain in self.elsewhere:
@@ -100,7 +100,7 @@ class Catalogue:
             raise UsageError(f"unknown policy {name!r}: there is neither a checkpoint nor a training run")
         raise unknown_name("policy", name, self.names)
 
-    def _checkpoint(self, name: str) -> Path | None:
+    def folder_of(self, name: str) -> Path | None:
         """Where the checkpoint of that name lies; the path of a training run stands for its best one."""
         if name == LEARNED and self.shipped is not None:
             return self.shipped

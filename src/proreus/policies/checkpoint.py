@@ -32,8 +32,8 @@ class Card:
 
     world: str
     kind: str
-    """Which policy the weights are for: "linear", "scorer", "q", "vector-scorer" or "vector-mlp"; in the
-    world `vms` "linear", or "agents" (QMIX), "actor" (PPO) or "q" (DQN) over servers."""
+    """Which policy the weights are for: "linear", "adaptive", "scorer", "q", "vector-scorer" or "vector-mlp";
+    in the world `vms` "linear", or "agents" (QMIX), "actor" (PPO) or "q" (DQN) over servers."""
     algorithm: str
     encoding: str
     """The version of the features that it sees."""

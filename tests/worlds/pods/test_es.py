@@ -12,8 +12,10 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.cli.main import main
 from proreus.learning.es import Generation, evolve
+from proreus.model.errors import UsageError
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
@@ -21,6 +23,7 @@ from proreus.worlds.pods.training.goal import ESConfig, PodsGoal, as_scorer, run
 from tests.inline_pool import InlinePool
 
 SCENARIO = PodScenario(Generated("gpu", 12), PodsOptions(drop_failures=True))
+WORK = compile_workload(SCENARIO.source.load(0))
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def test_the_search_starts_from_the_rule() -> None:
     usual = np.zeros(4)
     for seed in (5, 6, 7):
         start = run_candidate(
-            SCENARIO, seed, as_scorer(starting_point(ESConfig()), usual), "gpu_allocation_peak"
+            SCENARIO, seed, as_scorer(starting_point(ESConfig(), WORK), usual), "gpu_allocation_peak"
         )
         rule = run_candidate(SCENARIO, seed, None, "gpu_allocation_peak")
         assert start == pytest.approx(rule, abs=0.8)
@@ -63,11 +66,31 @@ def test_a_resumed_search_is_the_unbroken_one_bit_for_bit(pool: InlinePool) -> N
     assert rest[-1].tensors()["weights"].tobytes() == whole[-1].tensors()["weights"].tobytes()
 
 
+def test_a_search_may_start_from_what_was_learned_before() -> None:
+    learned = make_policy("learned")
+    assert isinstance(learned, RulePolicy) and learned.options.linear is not None
+    start = starting_point(ESConfig(start="learned"), WORK)
+    assert start.tolist() == learned.options.linear.weights_for(WORK).ravel().tolist()
+    with pytest.raises(UsageError, match="--start kube: it has no weights"):
+        starting_point(ESConfig(start="kube"), WORK)
+
+
+def test_without_gpus_the_search_starts_from_best_fit_and_less_waiting_is_better(pool: InlinePool) -> None:
+    scenario = PodScenario(Generated("small"), PodsOptions())
+    usual = np.zeros(4)
+    start = as_scorer(starting_point(ESConfig(), scenario.load(0)), usual)
+    waits = [run_candidate(scenario, 1, scorer, "wait_mean") for scorer in (start, None)]
+    assert waits[0] == pytest.approx(waits[1], rel=0.2) and waits[1] < 0.0
+    goal = PodsGoal(ESConfig(measure="wait_mean"), (scenario,), pool)
+    (gain,), _ = goal.fitness([goal.start], [1])
+    worse, _ = goal.fitness([-goal.start], [1])
+    assert worse[0] < gain
+
+
 def test_weights_shift_with_the_demand() -> None:
-    vector = np.concatenate([starting_point(ESConfig()), np.ones(4 * 4 * 28)])
+    vector = np.concatenate([starting_point(ESConfig(), WORK), np.ones(4 * 4 * 28)])
     scorer = as_scorer(vector, np.zeros(4))
-    compiled = compile_workload(SCENARIO.source.load(0))
-    shifted = scorer.weights_for(compiled) - scorer.weights
+    shifted = scorer.weights_for(WORK) - scorer.weights
     assert np.ptp(shifted) == pytest.approx(0.0, abs=1e-12) and shifted.max() > 0.1
 
 

@@ -12,6 +12,7 @@ from proreus.model.errors import UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import Checkpoint
 from proreus.worlds.pods.encoding.pair import VERSION
+from proreus.worlds.pods.policies.adaptive import adaptive_scorer, read_wishes
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.learned import PRETRAINED, linear_scorer, q_policy, scorer_parameters
 from proreus.worlds.pods.policies.rules.columns import (
@@ -33,7 +34,7 @@ from proreus.worlds.pods.policies.rules.columns import (
     ROTATING,
     WORST_FIT,
 )
-from proreus.worlds.pods.policies.rules.policy import RuleOptions, RulePolicy
+from proreus.worlds.pods.policies.rules.policy import PairWeights, RuleOptions, RulePolicy
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 
 Tie = Literal["default", "ordered", "random", "rotating"]
@@ -71,8 +72,12 @@ class PolicyOptions:
     """kube_plus, risk: how much a varying load counts."""
     load_sensitivity: float = 1.0
     """kube_plus, risk: below 1 damps, above 1 stresses small variations."""
+    objective: str = ""
+    """Policies that adapt: what counts, as gpu_allocation=3,pods_placed=1; by default what they were trained
+    for first."""
 
     def __post_init__(self) -> None:
+        read_wishes(self.objective)
         if not 0 <= self.kube_percentage <= 100:
             raise UsageError(f"--kube-percentage {self.kube_percentage} is outside 0..100")
         if not 0 < self.load_target < 100:
@@ -125,9 +130,19 @@ def _kube(plus: bool) -> Maker:
 
 
 def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: PolicyOptions, seed: int) -> PodPolicy:
+    return _weighing(name, linear_scorer(checkpoint, folder), options, seed)
+
+
+def _adaptive(
+    name: str, checkpoint: Checkpoint, folder: Path, options: PolicyOptions, seed: int
+) -> PodPolicy:
+    wishes = read_wishes(options.objective)
+    return _weighing(name, adaptive_scorer(checkpoint, folder, wishes), options, seed)
+
+
+def _weighing(name: str, weights: PairWeights, options: PolicyOptions, seed: int) -> PodPolicy:
     tie = ORDERED if options.tie == "default" else _TIES[options.tie]
-    linear = linear_scorer(checkpoint, folder)
-    return RulePolicy(RuleOptions(name, LINEAR, tie, preempts=options.preempt, seed=seed, linear=linear))
+    return RulePolicy(RuleOptions(name, LINEAR, tie, preempts=options.preempt, seed=seed, linear=weights))
 
 
 def _scorer(name: str, checkpoint: Checkpoint, folder: Path, options: PolicyOptions, seed: int) -> PodPolicy:
@@ -157,6 +172,7 @@ POLICIES = Catalogue(
     main=("kube", "best_fit", "fgd"),
     kinds={
         "linear": Kind(VERSION, _linear),
+        "adaptive": Kind(VERSION, _adaptive),
         "scorer": Kind(VERSION, _scorer),
         "q": Kind(VERSION, _valued),
     },

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from proreus.model.errors import InputError
 from proreus.model.workload import Workload
 from proreus.reading.catalogue import Dataset, dataset_of, files_of
-from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb, remotes
+from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb, openb_mixes, remotes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +34,12 @@ def _openb_experiment(files: tuple[Path, ...], seed: int) -> Workload:
     return openb.openb_experiment(openb.read_nodes(files[0]), openb.read_pods(files[1]), seed)
 
 
-def _openb_mix(factor: float) -> Callable[[tuple[Path, ...], int], Workload]:
-    """The experiment with more CPU-only pods, mixed the same way for every seed."""
+def _openb_mix(mix: openb_mixes.Mix) -> Callable[[tuple[Path, ...], int], Workload]:
+    """The experiment with another mix of pods, mixed the same way for every seed."""
 
     def read(files: tuple[Path, ...], seed: int) -> Workload:
-        pods = openb.with_cpu_pods(openb.read_pods(files[1]), factor, seed=0)
-        return openb.openb_experiment(openb.read_nodes(files[0]), pods, seed)
+        nodes = openb.read_nodes(files[0])
+        return openb.openb_experiment(nodes, mix.pods(openb.read_pods(files[1]), nodes), seed)
 
     return read
 
@@ -81,15 +81,15 @@ DATASETS: MappingProxyType[str, PodDataset] = MappingProxyType(
             remotes=remotes.OPENB,
         ),
         **{
-            f"openb-mix/cpu{round(100 * factor)}": PodDataset(
-                what=f"the openb default experiment with {factor:g} times the CPU-only pods, our own mix",
+            f"openb-mix/{mix.name}": PodDataset(
+                what=f"the openb default experiment with {mix.what}, our own mix",
                 licence=_OPENB_LICENCE,
                 files=("openb/openb_node_list_gpu_node.csv", "openb/openb_pod_list_default.csv"),
-                read=_openb_mix(factor),
+                read=_openb_mix(mix),
                 home=_OPENB_HOME,
                 remotes=remotes.OPENB,
             )
-            for factor in (2.0, 2.5, 3.0)
+            for mix in openb_mixes.MIXES
         },
         "openb-trace/*": PodDataset(
             what="Alibaba GPU cluster 2023 with its real arrivals and departures",

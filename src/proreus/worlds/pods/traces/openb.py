@@ -72,16 +72,6 @@ def read_pods(path: Path) -> tuple[Pod, ...]:
     return tuple(sorted(pods, key=lambda pod: pod.arrival))
 
 
-def with_cpu_pods(pods: Sequence[Pod], factor: float, seed: int) -> tuple[Pod, ...]:
-    """The pods with `factor` times as many CPU-only ones, drawn from those there are: a CPU-heavy mix."""
-    cpu_only = [pod for pod in pods if pod.spec.gpu.count == 0]
-    rest = [pod for pod in pods if pod.spec.gpu.count > 0]
-    wanted = round(factor * len(cpu_only))
-    drawn = np.random.default_rng(seed).integers(0, len(cpu_only), size=max(0, wanted - len(cpu_only)))
-    extra = [replace(cpu_only[i], name=f"{cpu_only[i].name}-mix{k}") for k, i in enumerate(drawn.tolist())]
-    return tuple(sorted((*rest, *cpu_only[:wanted], *extra), key=lambda pod: pod.arrival))
-
-
 def openb_experiment(nodes: Sequence[Node], pods: Sequence[Pod], seed: int, load: float = 1.3) -> Workload:
     """The published experiment: pods arrive one by one until GPU demand is `load` times the capacity.
 

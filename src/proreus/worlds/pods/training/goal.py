@@ -1,7 +1,7 @@
 """What an evolution strategy learns of pods: the weights of a linear scorer, started from the best rule.
 
 Members run over every training scenario with a seed that is new in every generation, and are ranked by how
-much more they allocate than the rule they started from.
+much better they are than that rule: FGD where there are GPUs, else best fit.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.pods.encoding.pair import (
     DEMAND_FIGURES,
-    FGD_SCORE,
-    ORDER,
     PAIR_FEATURES,
     POD_KINDS,
     demand_context,
 )
 from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.adaptive import rule_weights
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.learned import linear_tensors
 from proreus.worlds.pods.policies.rules.columns import LINEAR, ORDERED
 from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
 from proreus.worlds.pods.scenarios import PodScenario
+from proreus.worlds.pods.simulation.outcome import MEASURES
+from proreus.worlds.pods.state.compile import Compiled
 from proreus.worlds.pods.training.judge import compiled_workload
 
-START_RULE = "fgd"
+START_RULE, WITHOUT_GPUS = "fgd", "best_fit"
 Cell = tuple[PodScenario, int]
 """A scenario of a part, and a seed."""
 _KINDS, _FEATURES = len(POD_KINDS), len(PAIR_FEATURES)
@@ -50,7 +51,9 @@ class ESConfig:
     population: int = 16
     """Weight vectors per generation."""
     sigma: float = 0.3
-    """Width of the first population around the starting rule."""
+    """Width of the first population around the start."""
+    start: str = "rule"
+    """Where the search starts: from the strongest rule, or from `learned`, a run or a checkpoint."""
     by_demand: bool = False
     """Also learn how the weights shift with what the workload asks of the cluster."""
     train_seeds: int = 10
@@ -62,7 +65,7 @@ class ESConfig:
     evaluate_every: int = 5
     """Generations between judgements."""
     measure: str = "gpu_allocation_peak"
-    """What to maximise."""
+    """What to make better."""
     seed: int = 0
     """Of the search; the same seed gives the same result."""
 
@@ -71,11 +74,17 @@ class ESConfig:
         at_least_one(self, "train_seeds", "validation_seeds", "confirm_seeds")
 
 
-def starting_point(config: ESConfig) -> F64:
-    """The starting rule as weights: its score, and node order among equals."""
-    weights = np.zeros((_KINDS, _FEATURES))
-    weights[:, FGD_SCORE] = 10.0
-    weights[:, ORDER] = 0.01
+def starting_point(config: ESConfig, work: Compiled) -> F64:
+    """The starting policy as weights, for the first workload: a rule's score and node order among equals, or
+    what was learned before."""
+    if config.start == "rule":
+        weights = rule_weights(gpus=_rule_for(work) == START_RULE)
+    else:
+        policy = make_policy(config.start)
+        linear = policy.options.linear if isinstance(policy, RulePolicy) else None
+        if linear is None:
+            raise UsageError(f"--start {config.start}: it has no weights to start from")
+        weights = linear.weights_for(work)
     extra = len(DEMAND_FIGURES) * _KINDS * _FEATURES if config.by_demand else 0
     return np.concatenate([weights.ravel(), np.zeros(extra)])
 
@@ -97,7 +106,7 @@ class PodsGoal:
         self._valid = [scenario.of_part("valid") for scenario in scenarios]
         self._usual = _usual_demand(self._train)
         self._rule: dict[Cell, float] = {}
-        self.start = starting_point(config)
+        self.start = starting_point(config, compiled_workload(self._train[0], 0))
 
     def draw(self, random: np.random.Generator) -> list[int]:
         """A training seed for each scenario."""
@@ -150,11 +159,17 @@ def _usual_demand(scenarios: Sequence[PodScenario]) -> F64:
 
 
 def run_candidate(scenario: PodScenario, seed: int, scorer: LinearScorer | None, measure: str) -> float:
-    """One run in a worker process: a scorer, or the starting rule where it is None."""
-    policy: Any = make_policy(START_RULE)
+    """One run in a worker process, of a scorer, or of the strongest rule where it is None; more is better."""
+    work = compiled_workload(scenario, seed)
+    policy: Any = make_policy(_rule_for(work))
     if scorer is not None:
         policy = RulePolicy(RuleOptions("candidate", LINEAR, ORDERED, linear=scorer))
-    outcome = simulate(compiled_workload(scenario, seed), policy, scenario.options)
+    outcome = simulate(work, policy, scenario.options)
     if measure not in outcome.measures:
         raise UsageError(f"scenario {scenario.name} has no measure {measure!r}")
-    return outcome.measures[measure]
+    found = outcome.measures[measure]
+    return found if MEASURES[measure].better == "higher" else -found
+
+
+def _rule_for(work: Compiled) -> str:
+    return START_RULE if work.cluster.nodes.gpu_count.any() else WITHOUT_GPUS

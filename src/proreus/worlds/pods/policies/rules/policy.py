@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -30,6 +31,18 @@ _CACHE_BYTES = 8 * _CACHE_CELLS  # what kube may remember
 _NO_CELLS = 1  # too little for cells: enough to remember which classes fit nowhere
 
 
+class PairWeights(Protocol):
+    """Learned weights of the pair features, per kind of pod."""
+
+    def weights_for(self, compiled: Compiled) -> F64:
+        """The weights for one cluster and the demand on it, [pod kinds, features]."""
+        ...
+
+    def note(self, compiled: Compiled) -> str:
+        """What there is to say of them, for explanations; "": nothing."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class LinearScorer:
     """Learned weights of the pair features, per kind of pod, shifted by the demand on the cluster."""
@@ -45,6 +58,10 @@ class LinearScorer:
         """The weights for one workload, [pod kinds, features]."""
         shift = demand_context(compiled) - self.usual
         return self.weights + np.tensordot(shift, self.by_demand, axes=1)
+
+    def note(self, compiled: Compiled) -> str:
+        """They are what they are."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -71,7 +88,7 @@ class RuleOptions:
     """kube_plus: target utilisation in %, margin and sensitivity of the Trimaran scores."""
     ratio_shape: tuple[tuple[float, float], ...] = ((0.0, 0.0), (100.0, 10.0))
     """kube: RequestedToCapacityRatio's points (utilisation %, score 0..10)."""
-    linear: LinearScorer | None = None
+    linear: PairWeights | None = None
     """linear: the learned weights."""
 
 
@@ -168,7 +185,8 @@ class RulePolicy:
             HEAP: "to the root of the scheduler's heap of scores",
         }.get(self.options.tie, "to the first in order")
         if self.options.kind != KUBE:
-            return f"Equal scores go {ties}."
+            told = "" if self.options.linear is None else self.options.linear.note(observation.compiled)
+            return f"{told} Equal scores go {ties}.".lstrip()
         wanted = feasible_target(nodes, self.options.percentage)
         sampling = f"The search stops at {wanted} feasible nodes of {nodes}. " if wanted < nodes else ""
         return f"{sampling}Kubernetes 1.{self.options.minor}: equal totals go {ties}."

@@ -1,0 +1,140 @@
+"""Weights that know the demand: experts for demands of several kinds, mixed by how near the present one is.
+
+Each expert is a linear scorer (see `rules.policy.LinearScorer`) that was trained on one kind of workload and
+stands at its figures (`encoding.figures`), for each of the objectives that a user may weigh:
+
+    distance_k = |(figures - stands_k) / WIDTHS|
+    share_k    ~ exp(-distance_k^2 / 2)
+    weights    = sum_k share_k sum_o wish_o weights_ok
+
+A demand that is farther than `reach` from every expert is unlike anything that was trained on: there the rule
+decides that is best without training, and the policy says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from proreus.kernels.arrays import F64
+from proreus.model.errors import InputError, UsageError
+from proreus.policies.checkpoint import Checkpoint
+from proreus.worlds.pods.encoding.figures import FIGURES, WIDTHS, demand_figures
+from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, PAIR_FEATURES, POD_KINDS
+from proreus.worlds.pods.state.compile import Compiled
+
+REACH = 4.0
+"""In WIDTHS: a demand this far from all experts is unknown."""
+_NO_GPUS = FIGURES.index("no_gpus")
+_SHAPE = (len(POD_KINDS), len(PAIR_FEATURES))
+_TOLD = 0.05
+"""Experts with a smaller share are not worth a word."""
+
+
+def rule_weights(*, gpus: bool) -> F64:
+    """float64[kinds, features] that decide as the strongest rule: FGD with GPUs, else best fit; equals go to
+    the first in order."""
+    weights = np.zeros(_SHAPE)
+    if gpus:
+        weights[:, FGD_SCORE] = 10.0
+    else:
+        weights[:, CPU_LEFT] = -10.0
+    weights[:, ORDER] = 0.01
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveScorer:
+    """See the module. K experts, O objectives."""
+
+    stands: F64
+    """[K, figures]"""
+    weights: F64
+    """[O, K, pod kinds, features], of about the same size each."""
+    experts: tuple[str, ...]
+    """What each was trained on."""
+    objectives: tuple[str, ...]
+    wishes: tuple[float, ...]
+    """How much each objective counts; they add up to 1."""
+
+    def shares(self, figures: F64) -> F64:
+        """[K]: how much each expert counts; all 0 where the demand is unlike anything known."""
+        apart = (((self.stands - figures) / WIDTHS) ** 2).sum(axis=1)
+        if apart.min() > REACH**2:
+            return np.zeros(len(self.stands))
+        near = np.exp(-0.5 * (apart - apart.min()))
+        shares: F64 = near / near.sum()
+        return shares
+
+    def weights_for(self, compiled: Compiled) -> F64:
+        """[pod kinds, features] for the demand that the cluster has."""
+        figures = demand_figures(compiled)
+        shares = self.shares(figures)
+        if not shares.any():
+            return rule_weights(gpus=figures[_NO_GPUS] == 0.0)
+        wished = np.tensordot(np.array(self.wishes), self.weights, axes=1)
+        return np.asarray(np.tensordot(shares, wished, axes=1))
+
+    def note(self, compiled: Compiled) -> str:
+        """Which experts speak, in words."""
+        figures = demand_figures(compiled)
+        shares = self.shares(figures)
+        if not shares.any():
+            rule = "FGD" if figures[_NO_GPUS] == 0.0 else "best fit"
+            return f"The demand is unlike anything that was trained on: {rule} decides."
+        ranked = sorted(zip(shares.tolist(), self.experts, strict=True), key=lambda pair: -pair[0])
+        told = ", ".join(f"{share:.0%} {name}" for share, name in ranked if share >= _TOLD)
+        return f"Weights for a demand like {told}."
+
+
+def adaptive_scorer(checkpoint: Checkpoint, folder: Path, wishes: Mapping[str, float]) -> AdaptiveScorer:
+    """The scorer of a checkpoint; without wishes its first objective is all that counts."""
+    config = checkpoint.card.config
+    experts, objectives = _names(config, "experts", folder), _names(config, "objectives", folder)
+    shapes = {
+        "stands": (len(experts), len(FIGURES)),
+        "weights": (len(objectives), len(experts), *_SHAPE),
+    }
+    for name, shape in shapes.items():
+        tensor = checkpoint.tensors.get(name)
+        if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
+            raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
+    stands, weights = (checkpoint.tensors[name].astype(np.float64) for name in shapes)
+    return AdaptiveScorer(stands, weights, experts, objectives, _wished(objectives, wishes))
+
+
+def _names(config: Mapping[str, object], key: str, folder: Path) -> tuple[str, ...]:
+    found = config.get(key)
+    if not isinstance(found, list | tuple) or not found or not all(isinstance(one, str) for one in found):
+        raise InputError("needs a list of names", file=folder, field=f"config.{key}")
+    return tuple(found)
+
+
+def _wished(objectives: tuple[str, ...], wishes: Mapping[str, float]) -> tuple[float, ...]:
+    if not wishes:
+        return (1.0, *(0.0 for _ in objectives[1:]))
+    unknown = [name for name in wishes if name not in objectives]
+    if unknown:
+        raise UsageError(f"--objective {unknown[0]}: the policy was trained for {', '.join(objectives)}")
+    total = sum(wishes.values())
+    return tuple(wishes.get(name, 0.0) / total for name in objectives)
+
+
+def read_wishes(text: str) -> dict[str, float]:
+    """The objectives of a command line: "gpu_allocation" or "gpu_allocation=3,pods_placed=1"."""
+    wishes: dict[str, float] = {}
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        name, equals, amount = word.partition("=")
+        try:
+            weight = float(amount) if equals else 1.0
+        except ValueError:
+            raise UsageError(f"--objective {word}: {amount!r} is not a number") from None
+        if not 0.0 <= weight < np.inf:
+            raise UsageError(f"--objective {word}: a weight is a number from 0 on")
+        wishes[name] = weight
+    if wishes and not any(wishes.values()):
+        raise UsageError("--objective: all weights are 0")
+    return wishes

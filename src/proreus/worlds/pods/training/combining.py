@@ -1,0 +1,111 @@
+"""Puts specialists together: each run becomes an expert of a policy that knows the demand.
+
+An expert stands where the demand of its own training workloads is. Runs over the same workloads for other
+measures are the same expert for other objectives; where an expert has no weights for an objective, those for
+its first one stand in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from proreus.kernels.arrays import F64
+from proreus.learning.runs import read_settings, scenarios_of
+from proreus.model.errors import UsageError
+from proreus.policies.checkpoint import Card, Checkpoint, is_checkpoint, load_checkpoint
+from proreus.worlds.pods.encoding.figures import demand_figures
+from proreus.worlds.pods.encoding.pair import VERSION
+from proreus.worlds.pods.policies.adaptive import AdaptiveScorer, adaptive_scorer
+from proreus.worlds.pods.policies.catalogue import POLICIES
+from proreus.worlds.pods.policies.learned import linear_scorer
+from proreus.worlds.pods.scenarios import scenario_from_json
+from proreus.worlds.pods.training.judge import compiled_workload
+
+OBJECTIVES = {
+    "gpu_allocation_peak": "gpu_allocation",
+    "failures": "pods_placed",
+    "wait_mean": "wait",
+    "jct_mean": "completion",
+    "preemptions": "evictions",
+}
+"""What a run makes better -> what users call it; another measure keeps its name."""
+
+
+@dataclass
+class _Expert:
+    stands: F64
+    weights: dict[str, F64] = field(default_factory=dict)
+    """By objective."""
+
+
+def combine(sources: Sequence[str]) -> Checkpoint:
+    """A policy that adapts, of training runs and of others that adapt (`learned`, a checkpoint)."""
+    experts: dict[str, _Expert] = {}
+    for source in sources:
+        folder = POLICIES.folder_of(source)
+        if folder is None:
+            raise UsageError(f"{source!r}: there is neither a checkpoint nor a training run")
+        checkpoint = load_checkpoint(folder, VERSION)
+        match checkpoint.card.kind:
+            case "adaptive":
+                _take_over(experts, adaptive_scorer(checkpoint, folder, {}))
+            case "linear":
+                _add(experts, Path(source), checkpoint, folder)
+            case other:
+                raise UsageError(f"{source}: a policy of kind {other!r} is no expert; runs of es are")
+    return _together(experts)
+
+
+def _take_over(experts: dict[str, _Expert], scorer: AdaptiveScorer) -> None:
+    for k, name in enumerate(scorer.experts):
+        expert = experts.setdefault(name, _Expert(scorer.stands[k]))
+        for o, objective in enumerate(scorer.objectives):
+            expert.weights[objective] = scorer.weights[o, k]
+
+
+def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder: Path) -> None:
+    if is_checkpoint(run):
+        raise UsageError(f"{run}: name the folder of the training run, which says what it was trained on")
+    settings = read_settings(run, "pods")
+    works = [
+        compiled_workload(scenario.of_part("train"), 0)
+        for scenario in scenarios_of(settings, run, scenario_from_json)
+    ]
+    stands = np.mean([demand_figures(work) for work in works], axis=0)
+    measure = str(settings["config"].get("measure"))
+    name = "+".join(checkpoint.card.trained_on)
+    expert = experts.setdefault(name, _Expert(stands))
+    weights = linear_scorer(checkpoint, folder).weights_for(works[0])
+    expert.weights[OBJECTIVES.get(measure, measure)] = _evenly(weights)
+
+
+def _evenly(weights: F64) -> F64:
+    """Of length 1 for each kind of pod: who is chosen stays the same, and no expert outweighs another."""
+    return weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-12)
+
+
+def _together(experts: dict[str, _Expert]) -> Checkpoint:
+    if not experts:
+        raise UsageError("name at least one training run: proreus combine pods runs/x runs/y --out runs/z")
+    objectives = list(dict.fromkeys(name for expert in experts.values() for name in expert.weights))
+    weights = [
+        [expert.weights.get(objective, next(iter(expert.weights.values()))) for expert in experts.values()]
+        for objective in objectives
+    ]
+    card = Card(
+        world="pods",
+        kind="adaptive",
+        algorithm="experts",
+        encoding=VERSION,
+        config={"experts": list(experts), "objectives": objectives},
+        trained_on=tuple(experts),
+    )
+    tensors = {
+        "stands": np.array([expert.stands for expert in experts.values()]),
+        "weights": np.array(weights),
+    }
+    return Checkpoint(card, tensors)

@@ -1,0 +1,129 @@
+"""A policy of experts takes the one for the demand at hand, mixes neighbours, and knows what it knows not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proreus.model.errors import InputError, UsageError
+from proreus.policies.checkpoint import Card, Checkpoint, load_checkpoint, save_checkpoint
+from proreus.worlds.pods.encoding.figures import FIGURES, demand_figures
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, POD_KINDS, VERSION
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.adaptive import AdaptiveScorer, adaptive_scorer, read_wishes, rule_weights
+from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.scenarios import Generated, PodScenario, parse_scenario
+from proreus.worlds.pods.simulation.world import PodsOptions
+from proreus.worlds.pods.state.compile import Compiled
+
+GPU = PodScenario(Generated("gpu", 12), PodsOptions(drop_failures=True))
+PLAIN = parse_scenario("small", None)
+SHAPE = (len(POD_KINDS), len(PAIR_FEATURES))
+
+
+@pytest.fixture(scope="module")
+def gpu_work() -> Compiled:
+    """A small cluster with GPUs."""
+    return GPU.load(0)
+
+
+def experts(stands: np.ndarray, seed: int = 0) -> AdaptiveScorer:
+    """Experts with drawn weights for two objectives."""
+    weights = np.random.default_rng(seed).normal(size=(2, len(stands), *SHAPE))
+    names = tuple(f"expert-{k}" for k in range(len(stands)))
+    return AdaptiveScorer(stands, weights, names, ("gpu_allocation", "pods_placed"), (1.0, 0.0))
+
+
+def test_the_figures_are_those_of_the_demand(gpu_work: Compiled) -> None:
+    found = dict(zip(FIGURES, demand_figures(gpu_work), strict=True))
+    demand, nodes = gpu_work.demand, gpu_work.cluster.nodes
+    asked = demand.cpu / nodes.allocatable[:, 0].sum(), demand.gpu / (1000 * nodes.gpu_count.sum())
+    assert found["cpu_per_gpu"] == pytest.approx(np.log2(asked[0] / asked[1]))
+    assert found["shared_gpu"] == demand.shared_gpu / demand.gpu
+    assert found["no_gpus"] == 0.0
+
+
+def test_the_figures_mean_the_same_at_any_size() -> None:
+    sizes = [demand_figures(parse_scenario(f"gpu@{size}", None).load(0)) for size in (400, 1600)]
+    assert sizes[0] == pytest.approx(sizes[1], abs=0.06)
+
+
+def test_work_without_gpus_is_elsewhere(gpu_work: Compiled) -> None:
+    plain = demand_figures(PLAIN.load(0))
+    assert dict(zip(FIGURES, plain, strict=True))["no_gpus"] == 1.0
+    assert not experts(plain[None, :]).shares(demand_figures(gpu_work)).any()
+
+
+def test_an_expert_decides_where_it_stands(gpu_work: Compiled) -> None:
+    here = demand_figures(gpu_work)
+    far = here + 10.0
+    scorer = experts(np.array([far, here]))
+    assert scorer.shares(here).round(6).tolist() == [0.0, 1.0]
+    assert scorer.weights_for(gpu_work) == pytest.approx(scorer.weights[0, 1])
+    assert scorer.note(gpu_work) == "Weights for a demand like 100% expert-1."
+
+
+def test_between_two_experts_both_count(gpu_work: Compiled) -> None:
+    here = demand_figures(gpu_work)
+    off = np.eye(len(FIGURES))[0] * 0.05
+    scorer = experts(np.array([here - off, here + off]))
+    assert scorer.shares(here).tolist() == pytest.approx([0.5, 0.5])
+    assert scorer.weights_for(gpu_work) == pytest.approx(scorer.weights[0].mean(axis=0))
+
+
+def test_a_demand_unlike_all_others_is_left_to_the_rule(gpu_work: Compiled) -> None:
+    scorer = experts(demand_figures(gpu_work)[None, :] + 5.0)
+    assert scorer.weights_for(gpu_work).tolist() == rule_weights(gpus=True).tolist()
+    assert "unlike anything" in scorer.note(gpu_work) and "FGD decides" in scorer.note(gpu_work)
+    assert "best fit decides" in scorer.note(PLAIN.load(0))
+
+
+@pytest.mark.parametrize("scenario", [GPU, PLAIN], ids=["gpu", "small"])
+def test_the_rules_weights_decide_as_the_rule(scenario: PodScenario, tmp_path: Path) -> None:
+    gpus = scenario is GPU
+    scorer = replace(experts(np.full((1, len(FIGURES)), 99.0)), wishes=(1.0, 0.0))
+    folder = written(scorer, tmp_path / "far")
+    measure, rule = ("gpu_allocation_peak", "fgd") if gpus else ("wait_mean", "best_fit")
+    work = scenario.load(3)
+    both = [
+        simulate(work, make_policy(name), scenario.options).measures[measure] for name in (str(folder), rule)
+    ]
+    assert both[0] == pytest.approx(both[1], rel=0.02 if gpus else 0.25)
+
+
+def written(scorer: AdaptiveScorer, folder: Path) -> Path:
+    """As a checkpoint."""
+    config = {"experts": list(scorer.experts), "objectives": list(scorer.objectives)}
+    card = Card(world="pods", kind="adaptive", algorithm="experts", encoding=VERSION, config=config)
+    save_checkpoint(folder, Checkpoint(card, {"stands": scorer.stands, "weights": scorer.weights}))
+    return folder
+
+
+def test_a_user_weighs_the_objectives(gpu_work: Compiled, tmp_path: Path) -> None:
+    scorer = experts(demand_figures(gpu_work)[None, :])
+    folder = written(scorer, tmp_path / "two")
+    found = adaptive_scorer(
+        load_checkpoint(folder, VERSION), folder, read_wishes("gpu_allocation=3,pods_placed")
+    )
+    assert found.weights_for(gpu_work) == pytest.approx(
+        0.75 * scorer.weights[0, 0] + 0.25 * scorer.weights[1, 0]
+    )
+    with pytest.raises(UsageError, match="--objective speed: the policy was trained for gpu_allocation"):
+        make_policy(str(folder), PolicyOptions(objective="speed"))
+
+
+@pytest.mark.parametrize("text", ["wait=x", "wait=-1", "wait=nan", "wait=0", "wait=inf"])
+def test_wishes_that_cannot_be_meant_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--objective"):
+        PolicyOptions(objective=text)
+
+
+@pytest.mark.parametrize("name", ["stands", "weights"])
+def test_a_checkpoint_of_the_wrong_shape_is_refused(name: str, gpu_work: Compiled, tmp_path: Path) -> None:
+    scorer = experts(demand_figures(gpu_work)[None, :])
+    bad = replace(scorer, **{name: getattr(scorer, name)[:, :-1]})
+    with pytest.raises(InputError, match=f"{name}: needs finite numbers of shape"):
+        make_policy(str(written(bad, tmp_path / "bad")))

@@ -1,0 +1,82 @@
+"""Specialists put together: each decides for the demand that it was trained on, through the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cmaes", reason="training needs the extra `learn`")
+
+from proreus.cli.main import main
+from proreus.policies.checkpoint import load_checkpoint
+from proreus.worlds.pods.encoding.figures import demand_figures
+from proreus.worlds.pods.encoding.pair import VERSION
+from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.scenarios import parse_scenario
+
+SHORT = ("--generations", "2", "--population", "4", "--validation-seeds", "1", "--confirm-seeds", "2")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two short trainings, one with and one without GPUs."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, scenario, measure in (
+        ("gpu", "gpu@12", "gpu_allocation_peak"),
+        ("plain", "small", "wait_mean"),
+    ):
+        words = ("train", "pods", "--algo", "es", "--scenarios", scenario, "--measure", measure)
+        assert main([*words, *SHORT, "--processes", "1", "--out", str(folder / name)]) == 0
+    return folder
+
+
+def test_the_combined_policy_decides_as_the_expert_for_the_demand(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = tmp_path / "both"
+    assert main(["combine", "pods", str(runs / "gpu"), str(runs / "plain"), "--out", str(both)]) == 0
+    told = capsys.readouterr().out
+    assert "expert: gpu@12" in told and "objectives: gpu_allocation, wait" in told
+    found = load_checkpoint(both, VERSION)
+    assert found.tensors["stands"][0] == pytest.approx(
+        demand_figures(parse_scenario("gpu@12", None).of_part("train").load(0))
+    )
+    assert np.linalg.norm(found.tensors["weights"], axis=-1) == pytest.approx(1.0)
+    for scenario, expert in (
+        (parse_scenario("gpu@12", None), "gpu"),
+        (parse_scenario("small", None), "plain"),
+    ):
+        work = scenario.of_part("train").load(0)
+        alone, together = (
+            simulate(work, make_policy(str(path)), scenario.options).measures
+            for path in (runs / expert, both)
+        )
+        assert {**together, "decisions_per_s": 0.0} == {**alone, "decisions_per_s": 0.0}
+
+
+def test_another_expert_joins_one_that_adapts_already(runs: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert main(["combine", "pods", str(runs / "gpu"), "--out", str(first)]) == 0
+    assert main(["combine", "pods", str(first), str(runs / "plain"), "--out", str(second)]) == 0
+    assert load_checkpoint(second, VERSION).card.config["experts"] == ["gpu@12", "small"]
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("", "name at least one training run"),
+        ("nowhere", "there is neither a checkpoint nor a training run"),
+        ("gpu/best", "name the folder of the training run"),
+    ],
+)
+def test_what_cannot_be_combined_is_told_in_one_line(
+    source: str, says: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(runs / source)] if source else []
+    capsys.readouterr()
+    assert main(["combine", "pods", *words, "--out", str(tmp_path / "x")]) == 2
+    told = capsys.readouterr().err
+    assert says in told and told.count("\n") == 1
