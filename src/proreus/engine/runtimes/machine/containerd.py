@@ -362,8 +362,8 @@ class ContainerdBackend:
 
 
 def _came_to_nothing(status: Any) -> bool:
-    """Whether it was never started: `launch` removes what could not be, so this is what an agent left that was
-    killed meanwhile. containerd then calls the start off, with a message for each moment that it may be at."""
+    """Whether it was never started. `launch` removes what could not be, so this is what an agent left that was
+    killed: containerd then calls the start off, with another message for each moment that it may be at."""
     return status.reason == "StartError" and not status.started_at
 
 
