@@ -362,7 +362,7 @@ class ContainerdBackend:
 
 
 def _came_to_nothing(status: Any) -> bool:
-    """Whether it was never started. `launch` removes what could not be, so this is what an agent left that was
+    """Whether it was never started. `launch` removes what could not be, so this was left by an agent that was
     killed: containerd then calls the start off, with another message for each moment that it may be at."""
     return status.reason == "StartError" and not status.started_at
 
