@@ -12,6 +12,7 @@ from proreus.cli.arguments import parse, prepare
 from proreus.cli.cluster.messages import Body
 from proreus.cli.cluster.names import path_of
 from proreus.cli.cluster.place import Where
+from proreus.cli.cluster.words import flags_first
 from proreus.cli.output import Output, new_console, write_json
 from proreus.engine.objects.kinds import NODE
 from proreus.model.errors import UsageError
@@ -42,6 +43,7 @@ def mark(verb: str, words: Sequence[str], *, unschedulable: bool) -> int:
     does = (
         "No new pods go to these nodes; what runs there stays" if unschedulable else "Pods may go there again"
     )
+    words = flags_first(CordonArguments, words)
     arguments = parse(CordonArguments, f"proreus {verb}", words, f"{does}.\n\nExample: proreus {verb} node-1")
     prepare(arguments.common)
     if not arguments.nodes:

@@ -15,6 +15,7 @@ from proreus.cli.cluster.documents import read_all
 from proreus.cli.cluster.messages import Body, Refused
 from proreus.cli.cluster.names import Target, path_of, targets
 from proreus.cli.cluster.place import Where
+from proreus.cli.cluster.words import flags_first
 from proreus.cli.output import Output, new_console, waiting, write_json
 from proreus.model.errors import UsageError, WorkError
 
@@ -81,7 +82,7 @@ class _Object:
 
 def run(words: Sequence[str]) -> int:
     """Delete objects."""
-    arguments = parse(DeleteArguments, "proreus delete", words, _DESCRIPTION)
+    arguments = parse(DeleteArguments, "proreus delete", flags_first(DeleteArguments, words), _DESCRIPTION)
     prepare(arguments.common)
     console = new_console(arguments.common)
     options: dict[str, Any] = {"propagationPolicy": arguments.cascade.capitalize()}

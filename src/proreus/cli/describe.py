@@ -13,6 +13,7 @@ from proreus.cli.cluster.described import Surroundings, describe
 from proreus.cli.cluster.names import Target, path_of, targets
 from proreus.cli.cluster.place import Where
 from proreus.cli.cluster.sections import print_sections
+from proreus.cli.cluster.words import flags_first
 from proreus.cli.output import Output, new_console, write_json
 from proreus.engine.objects.kinds import DEPLOYMENT, EVENT, NODE, POD, REPLICA_SET
 
@@ -40,6 +41,7 @@ class DescribeArguments:
 
 def run(words: Sequence[str]) -> int:
     """Describe objects."""
+    words = flags_first(DescribeArguments, words)
     arguments = parse(DescribeArguments, "proreus describe", words, _DESCRIPTION)
     prepare(arguments.common)
     wanted = targets(arguments.what)

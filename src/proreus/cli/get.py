@@ -17,6 +17,7 @@ from proreus.cli.cluster.messages import JSON, TABLE, Refused, Unreachable
 from proreus.cli.cluster.names import Target, path_of, singular, targets
 from proreus.cli.cluster.place import Where
 from proreus.cli.cluster.tables import Columns, Shown, columns_of, print_plain, print_rows, rows_of
+from proreus.cli.cluster.words import flags_first
 from proreus.cli.output import Output, new_console, write_json
 from proreus.model.errors import UsageError
 
@@ -55,7 +56,7 @@ class GetArguments:
 
 def run(words: Sequence[str]) -> int:
     """Get objects and show them."""
-    arguments = parse(GetArguments, "proreus get", words, _DESCRIPTION)
+    arguments = parse(GetArguments, "proreus get", flags_first(GetArguments, words), _DESCRIPTION)
     prepare(arguments.common)
     wanted = targets(arguments.what)
     if arguments.watch and (len(wanted) > 1 or arguments.common.json is not None):

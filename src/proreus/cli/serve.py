@@ -265,29 +265,21 @@ class Ending(threading.Event):
         self.has_loaded = True
 
 
-def _in_destructor(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_name == "__del__":
-            return True
-        frame = frame.f_back
-    return False
-
-
 @contextlib.contextmanager
 def told_to_end() -> Iterator[Ending]:
     """Set by the first SIGTERM or SIGINT; the second one ends the process at once.
 
-    Before it is loaded nothing was promised to anybody, and loading may take a minute: it ends at once.
+    Before it is loaded nothing was promised to anybody, and loading may take a minute: it ends at once. An
+    exception would not do: in a destructor or a callback of the compiler it is printed and lost.
     """
     ending = Ending()
 
-    def handle(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, _: FrameType | None) -> None:
         if ending.is_set():
             os._exit(128 + number)
+        if not ending.has_loaded:
+            os._exit(0)
         ending.set()
-        # What is raised inside a destructor is printed and lost: then it ends when it has loaded.
-        if not ending.has_loaded and not _in_destructor(frame):
-            raise SystemExit(0)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

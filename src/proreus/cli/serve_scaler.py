@@ -14,7 +14,7 @@ import tyro
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.cli.serve import told_to_end
-from proreus.listening.credentials import check_credentials
+from proreus.listening.credentials import check_authority, check_credentials
 from proreus.listening.hosts import is_loopback
 from proreus.model.errors import UsageError, needs_extra
 
@@ -121,7 +121,7 @@ def run(words: Sequence[str]) -> int:
     security, limits = arguments.security, arguments.limits
     credentials = check_credentials(security.tls_cert, security.tls_key)
     if security.tls_client_ca is not None:
-        check_credentials(security.tls_client_ca, security.tls_client_ca)
+        check_authority(security.tls_client_ca)
     with told_to_end() as ending:
         service = ScalerService(
             ScalerServiceOptions(

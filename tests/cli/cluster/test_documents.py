@@ -76,6 +76,11 @@ def test_what_is_no_object_is_told_with_its_place(tmp_path: Path, text: str, say
     assert str(told.value).startswith(str(tmp_path / "x.yaml"))
 
 
+def test_an_address_is_told_how_to_be_read() -> None:
+    with pytest.raises(UsageError, match=r"curl -fsSL https://x\.example/web\.yaml \| proreus apply -f -"):
+        read_all(["https://x.example/web.yaml"])
+
+
 def test_nothing_to_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="-f FILE"):
         read_all([])

@@ -59,3 +59,13 @@ def test_a_narrow_terminal_folds_and_loses_nothing(width: int) -> None:
     start = lines[0].index("MESSAGE")
     message = "".join(line[start:].replace(" ", "") for line in lines[1:])
     assert message == "".join(row[3].replace(" ", "") for row in ROWS)
+
+
+def test_names_stay_whole_where_they_take_half_of_the_room() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=52, force_terminal=True, color_system=None)
+    names = ["NAMESPACE", "NAME", *(f"A-COLUMN-{place}" for place in range(5))]
+    print_rows(console, names, [["web", "web-1234567", *("several words" for _ in range(5))]])
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 52
+    assert any(line.startswith("web        web-1234567  ") for line in lines), lines

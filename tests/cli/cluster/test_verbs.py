@@ -231,7 +231,7 @@ def test_an_api_that_is_not_there(proreus: Proreus) -> None:
     )
 
 
-@pytest.mark.parametrize("width", ["80", "60"])
+@pytest.mark.parametrize("width", ["80", "50"])
 def test_a_narrow_terminal_cuts_no_name(ask: Ask, width: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", width)
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich: this is a terminal

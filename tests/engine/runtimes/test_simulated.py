@@ -145,6 +145,63 @@ def test_a_new_runtime_takes_up_what_the_status_says_was_running() -> None:
     assert node.last().phase is Phase.EXITED
 
 
+def _status(name: str, state: dict[str, Any], restarts: int = 0, last: Any = None) -> dict[str, Any]:
+    return {"name": name, "restartCount": restarts, "state": state, "lastState": last or {}}
+
+
+def test_a_crash_loop_is_taken_up_with_its_count() -> None:
+    node = Node()
+    ended = {"exitCode": 3, "startedAt": timestamp(1.0), "finishedAt": timestamp(2.0), "reason": "Error"}
+    waits = _status("main", {"waiting": {"reason": "CrashLoopBackOff"}}, 4, {"terminated": ended})
+    known = {**pod(), "status": {"podIP": "10.1.1.1", "containerStatuses": [waits]}}
+    (report,) = node.runtime.adopt([known])
+    assert report.address == "10.1.1.1"
+    (main,) = report.containers
+    assert (main.phase, main.attempt, main.exit_code) == (Phase.EXITED, 4, 3)
+
+
+def test_what_was_not_begun_yet_of_a_pod_is_left_to_its_agent() -> None:
+    node = Node()
+    begun = {"running": {"startedAt": timestamp(node.timers.wall())}}
+    waits = _status("main", {"waiting": {"reason": "PodInitializing"}})
+    status = {"initContainerStatuses": [_status("first", begun)], "containerStatuses": [waits]}
+    known = {**pod(), "status": status}
+    known["spec"]["initContainers"] = [{"name": "first", "image": "i"}]
+    (report,) = node.runtime.adopt([known])
+    assert [one.name for one in report.containers] == ["first"]
+    node.runtime.start_container("u1", "main", 0)
+    node.timers.play(1)
+    assert node.heard[-1].containers[-1].phase is Phase.RUNNING
+
+
+def test_the_attempt_before_the_last_is_taken_up_with_its_log() -> None:
+    node = Node()
+    begun = {"running": {"startedAt": timestamp(node.timers.wall())}}
+    before = node.timers.wall() - 60
+    ended = {"exitCode": 3, "startedAt": timestamp(before), "finishedAt": timestamp(before + 5)}
+    known = {**pod(), "status": {"containerStatuses": [_status("main", begun, 1, {"terminated": ended})]}}
+    node.runtime.adopt([known])
+    assert _lines(node, previous=True)[-1] == b"exiting with code 3\n"
+
+
+def test_pods_that_run_have_addresses_of_their_own_after_a_restart_and_after_many_others() -> None:
+    node = Node(start_latency=0.0, start_spread=0.0)
+    begun = {"running": {"startedAt": timestamp(node.timers.wall())}}
+    kept = [
+        {**pod(f"k{n}"), "status": {"podIP": f"10.244.0.{n}", "containerStatuses": [_status("main", begun)]}}
+        for n in range(2, 6)
+    ]
+    addresses = {report.uid: report.address for report in node.runtime.adopt(kept)}
+    for number in range(300):
+        node.runtime.start(pod(f"u{number}"), ["main"])
+        node.timers.play(1)
+        addresses[f"u{number}"] = node.heard[-1].address
+        if number >= 200:  # so many run at once
+            node.runtime.remove(f"u{number - 200}")
+            del addresses[f"u{number - 200}"]
+    assert len(addresses) == 204 and len(set(addresses.values())) == 204
+
+
 def _lines(node: Node, **wanted: Any) -> list[bytes]:
     async def read() -> list[bytes]:
         return [line async for line in node.runtime.logs("u1", LogWanted("main", **wanted))]

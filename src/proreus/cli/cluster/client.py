@@ -6,6 +6,7 @@ import json
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +14,7 @@ import httpx
 
 from proreus.cli.cluster.messages import JSON, Answer, Body, Refused, Unreachable, warnings_in
 from proreus.cli.cluster.place import Address
+from proreus.listening.credentials import check_authority, check_credentials
 from proreus.model.errors import InputError
 
 _CONNECT_SECONDS, _ANSWER_SECONDS = 5.0, 60.0
@@ -122,23 +124,37 @@ class Client:
                 f"{self.address.server} ended the connection: {error or 'it has stopped'}"
             ) from None
         except httpx.TransportError as error:
-            raise Unreachable(
-                f"no cluster answers at {self.address.server}: {error}; is `proreus up` running?"
-            ) from None
+            raise Unreachable(_not_heard(self.address.server, error)) from None
 
 
 def _trust(address: Address) -> ssl.SSLContext | bool:
     if not address.server.startswith("https:"):
         return False  # there is no TLS and so nothing to verify
-    try:
-        context = ssl.create_default_context(cafile=address.authority or None)
-        if address.client is not None:
-            context.load_cert_chain(*address.client)
-    except OSError as error:
-        raise InputError(
-            f"the certificate cannot be read: {error.strerror}", file=address.authority or None
-        ) from None
+    if address.authority:
+        check_authority(Path(address.authority))
+    context = ssl.create_default_context(cafile=address.authority or None)
+    if address.client is not None:
+        certificate, key = map(Path, address.client)
+        check_credentials(certificate, key)
+        context.load_cert_chain(certificate, key)
     return context
+
+
+def _not_heard(server: str, error: httpx.TransportError) -> str:
+    """Why there is no connection, and what helps."""
+    cause: BaseException | None = error
+    while cause is not None:
+        match cause:
+            case ssl.SSLCertVerificationError():
+                return (
+                    f"{server} shows a certificate that is not trusted here: {cause.verify_message}; "
+                    "--ca FILE trusts it, or the authority that signed it"
+                )
+            case ssl.SSLError():
+                return f"{server} does not speak TLS as it should: {cause.reason}; is it an http:// address?"
+            case _:
+                cause = cause.__cause__ or cause.__context__
+    return f"no cluster answers at {server}: {error}; is `proreus up` running?"
 
 
 def _lines(answer: httpx.Response) -> Iterator[bytes]:

@@ -54,6 +54,8 @@ def _read(name: str) -> Iterator[Document]:
         for entry in parse_documents(text, Path("-")):
             yield from _objects(entry)
         return
+    if name.startswith(("http://", "https://")):
+        raise UsageError(f"only files are read: curl -fsSL {name} | proreus apply -f - (or -f its copy)")
     path = Path(name)
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)

@@ -11,7 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Console
 
-_GAP, _NARROWEST = 2, 6
+_GAP, _NARROWEST = 2, 4
 _NOTHING = ("", "<none>", "<unknown>")
 
 
@@ -81,15 +81,26 @@ def print_rows(console: Console, names: Sequence[str], rows: Sequence[Sequence[s
     telling = [place for place in range(len(names)) if any(row[place] not in _NOTHING for row in rows)]
     names = [names[place] for place in telling]
     rows = [[row[place] for place in telling] for row in rows]
-    narrow = _shares(_widths(names, rows), console.width)
+    narrow = _shares(_widths(names, rows), _naming(names), console.width)
     print_plain(console, [line for row in (names, *rows) for line in _folded(row, narrow)], narrow)
     return widths
 
 
-def _shares(widths: Sequence[int], room: int) -> list[int]:
-    """How wide each column may be: the narrow ones as they are, the others share what is left."""
+def _naming(names: Sequence[str]) -> int:
+    """How many of the first columns say what a row is about."""
+    return names.index("NAME") + 1 if "NAME" in names else 1
+
+
+def _shares(widths: Sequence[int], naming: int, room: int) -> list[int]:
+    """How wide each column may be: the narrow ones as they are, the others share what is left.
+
+    A name that is cut in pieces cannot be copied: those that take at most half of the room stay whole.
+    """
     shares = list(widths)
     left, wide = room - _GAP * (len(widths) - 1), set(range(len(widths)))
+    if sum(widths[:naming]) <= left // 2:
+        left -= sum(widths[:naming])
+        wide -= set(range(naming))
     while wide:
         fair = max(left // len(wide), _NARROWEST)
         whole = {place for place in wide if widths[place] <= fair}

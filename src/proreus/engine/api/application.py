@@ -16,6 +16,7 @@ from proreus.engine.api.audit import AuditLog
 from proreus.engine.api.discovery import VERSION
 from proreus.engine.api.door import ObjectDoor
 from proreus.engine.api.gate import Endpoint, Gate
+from proreus.engine.api.health import Health
 from proreus.engine.api.identities import Doorkeeper
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
@@ -49,7 +50,6 @@ class Surroundings:
     """What is wrong with choices of schedulers that are not in effect."""
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens; anybody may ask for them."""
-    ready: Callable[[], bool] = lambda: True
 
 
 def create_app(
@@ -71,6 +71,7 @@ def create_app(
         f"{options.host}:{options.port}",
     )
 
+    health = Health(registry)
     overview = Overview(registry)
     plain = PlainDoor(
         registry,
@@ -85,6 +86,7 @@ def create_app(
         yield
         await watches.stop()
         await plain.stop()
+        await health.stop()
         if audit is not None:
             audit.close()
 
@@ -98,16 +100,6 @@ def create_app(
 
         return checked
 
-    async def ready(_: Asked) -> Answer:
-        return (
-            Reply(b"ok", media_type=b"text/plain")
-            if around.ready()
-            else Reply(b"not yet", 503, b"text/plain")
-        )
-
-    async def alive(_: Asked) -> Answer:
-        return Reply(b"ok", media_type=b"text/plain")
-
     async def version(_: Asked) -> Answer:
         return Reply.of(VERSION)
 
@@ -119,9 +111,9 @@ def create_app(
         *(Route(path, gate.around(objects.answer)) for path in ("/api", "/apis")),
         # The official Python client asks with the slash.
         *(Route(path, gate.around(reading(version))) for path in ("/version", "/version/")),
-        Route("/healthz", gate.around(reading(alive))),
-        Route("/livez", gate.around(reading(alive))),
-        Route("/readyz", gate.around(reading(ready))),
+        Route("/healthz", gate.around(reading(health.alive))),
+        Route("/livez", gate.around(reading(health.alive))),
+        Route("/readyz", gate.around(reading(health.ready))),
         Mount("/openapi", app=gate.around(reading(_openapi))),
         Mount("/v1", app=gate.around(plain.answer)),
         Mount("/", app=gate.before(_further(around.extra_routes, gate.around(elsewhere)))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -41,7 +42,7 @@ _MOST_COMPLAINTS = 16
 _encode = msgspec.json.Encoder().encode
 
 
-class Watching:
+class Watching(ABC):
     """The half of the core that decides nothing."""
 
     def __init__(self, picture: Picture, queue: Queue, schedulers: Schedulers) -> None:
@@ -77,9 +78,9 @@ class Watching:
             case _:
                 assert_never(event)
 
+    @abstractmethod
     def not_done(self, event: NotDone, now: float) -> None:
         """What was assumed is not so."""
-        raise NotImplementedError
 
     # Pods.
 
@@ -280,13 +281,13 @@ class Watching:
                 self.queue.put(known.key, known.priority, now)
         self._wake_all(now)
 
+    @abstractmethod
     def refusal(self, chosen: Chosen) -> str:
         """Why that cannot decide; "": it can."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forget_unused(self) -> None:
         """Nobody but who was chosen need be kept ready."""
-        raise NotImplementedError
 
     # Who is worth trying again.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ DEFAULT_CAPABILITIES = {
 """What containers keep of root's powers unless they drop it: the usual set of container engines."""
 
 
-class KeptBackend:
+class KeptBackend(ABC):
     """Half of a `Backend`: a subclass says what a keeper is to run, and how a command gets in."""
 
     scheme = ""
@@ -54,9 +55,9 @@ class KeptBackend:
             except Unwritable as error:
                 self.no_cgroups = str(error)
 
+    @abstractmethod
     def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
         """What the keeper is to run, but for the log and cgroups; raises `LaunchRefused`."""
-        raise NotImplementedError
 
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
         """Attempts by their folders; those without an order in them never came to be."""

@@ -35,6 +35,7 @@ from proreus.engine.runtimes.timers import Cancellable, Timers
 
 TERMINATED, KILLED = 143, 137
 """Exit codes of containers that ended by SIGTERM and by SIGKILL."""
+_ADDRESSES = 254
 _LOG_POLL = 0.5
 """Seconds between looks at a container whose next line cannot be foretold."""
 
@@ -52,6 +53,10 @@ class _Running:
     plans: dict[str, Plan] = field(default_factory=dict)
     alarms: dict[str, Cancellable] = field(default_factory=dict)
     stopping: bool = False
+
+    def has_ended(self) -> bool:
+        """Whether all that was begun of it is over."""
+        return bool(self.reports) and all(one.phase is Phase.EXITED for one in self.reports.values())
 
 
 class SimulatedRuntime:
@@ -270,13 +275,16 @@ class SimulatedRuntime:
         """Take up a pod by its status: what ran runs on, what had ended has ended."""
         status = pod.get("status") or {}
         told = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-        if not any("running" in one["state"] or "terminated" in one["state"] for one in told):
+        begun = [(report, one) for one in told if (report := _recalled(one)) is not None]
+        if not begun:
             return  # it never started: the agent begins it anew
         uid = str(pod["metadata"]["uid"])
         running = self._pods[uid] = _Running(pod, address=status.get("podIP") or self._address())
-        for one in told:
-            report = _recalled(one)
+        for report, one in begun:
             running.reports[report.name] = report
+            earlier = (one.get("lastState") or {}).get("terminated")
+            if earlier is not None and report.attempt and "waiting" not in one["state"]:
+                running.earlier[report.name] = _ended(report.name, report.attempt - 1, earlier)
             if report.phase is not Phase.RUNNING:
                 continue
             try:
@@ -293,7 +301,12 @@ class SimulatedRuntime:
         return PodReport(uid, tuple(running.reports.values()), running.address, running.failure)
 
     def _address(self) -> str:
-        self._addresses = self._addresses % 254 + 1
+        """The next that no pod has of which something may run; beyond 254 of them some share one."""
+        taken = {running.address for running in self._pods.values() if not running.has_ended()}
+        for _ in range(_ADDRESSES):
+            self._addresses = self._addresses % _ADDRESSES + 1
+            if f"{self._subnet}.{self._addresses}" not in taken:
+                break
         return f"{self._subnet}.{self._addresses}"
 
     def _keep_image(self, container: Mapping[str, Any]) -> None:
@@ -343,26 +356,26 @@ def _container(pod: Pod, name: str) -> Mapping[str, Any]:
     raise RuntimeRefused(f"container {name} is not valid for pod {pod['metadata']['name']}")
 
 
-def _recalled(status: Mapping[str, Any]) -> ContainerReport:
-    """The report that a container's status was once made of."""
+def _recalled(status: Mapping[str, Any]) -> ContainerReport | None:
+    """The report that a container's status was once made of; None: it was never begun."""
     name, attempt = status["name"], int(status.get("restartCount") or 0)
     state = status["state"]
     if "running" in state:
         started = parse_timestamp(state["running"]["startedAt"])
         return ContainerReport(name, Phase.RUNNING, attempt, status.get("containerID") or "", started)
-    if "terminated" in state:
-        ended = state["terminated"]
-        return ContainerReport(
-            name,
-            Phase.EXITED,
-            attempt,
-            ended.get("containerID") or "",
-            parse_timestamp(ended["startedAt"]),
-            parse_timestamp(ended["finishedAt"]),
-            int(ended["exitCode"]),
-            ended.get("reason") or "",
-        )
-    last = (status.get("lastState") or {}).get("terminated")
-    if last is not None:  # it waited for its next attempt
-        return _recalled({**status, "state": {"terminated": last}})
-    return ContainerReport(name, Phase.WAITING, attempt, reason="ContainerCreating")
+    # One that waits may wait for its next attempt.
+    ended = state.get("terminated") or (status.get("lastState") or {}).get("terminated")
+    return None if ended is None else _ended(name, attempt, ended)
+
+
+def _ended(name: str, attempt: int, state: Mapping[str, Any]) -> ContainerReport:
+    return ContainerReport(
+        name,
+        Phase.EXITED,
+        attempt,
+        state.get("containerID") or "",
+        parse_timestamp(state["startedAt"]),
+        parse_timestamp(state["finishedAt"]),
+        int(state["exitCode"]),
+        state.get("reason") or "",
+    )
