@@ -38,6 +38,7 @@ HELP = {
     "data list": ("data", "list", "--help"),
     "demo": ("demo", "--help"),
     "up": ("up", "--help"),
+    "down": ("down", "--help"),
     "agent": ("agent", "--help"),
     "apply": ("apply", "--help"),
     "get": ("get", "--help"),
@@ -58,7 +59,7 @@ def test_every_help_ends_well_and_has_an_example(words: tuple[str, ...], proreus
     ended = proreus(*words)
     assert (ended.code, ended.err) == (0, "")
     assert re.search(rf"Example: proreus {words[0]}\b", ended.out)
-    own = "--server" if words[0] in ASKING else "--seed"
+    own = "--server" if words[0] in ASKING else "--dir" if words[0] == "down" else "--seed"
     for flag in (own, "--json", "--log-level", "--log-json"):
         assert flag in ended.out
 
@@ -175,6 +176,17 @@ def test_dashes_and_underscores_are_the_same(proreus: Proreus, tmp_path: Path) -
         (("demo", "--seeds", "0"), ("seed",)),
         (("demo", "--seeds", "-1"), ("seed",)),
         (("up", "--nodes", "-1"), ("--nodes -1 is outside 0..5000",)),
+        (("up", "--nodes", "3", "--runtime", "process"), ("--nodes simulates", "--runtime")),
+        (("up", "--nodes", "3", "--allow-privileged"), ("--nodes simulates", "--allow-privileged")),
+        (("up", "--node-cpu", "4"), ("--node-cpu", "--nodes N")),
+        (("up", "--runtime", "docker"), ("docker", "containerd")),
+        (("up", "--allow-host-path", "nowhere"), ("--allow-host-path nowhere",)),
+        (
+            ("up", "--dir", "state", "--runtime", "containerd", "--socket", "none"),
+            ("there is no containerd",),
+        ),
+        (("agent", "--store", "sqlite:x", "--nodes", "1", "--runtime", "runc"), ("--nodes simulates",)),
+        (("down", "--dir", "nowhere"), ("no cluster is kept in nowhere", "--dir")),
         (("up", "--port", "70000"), ("--port 70000 is outside 0..65535",)),
         (("up", "--node-cpu", "many"), ("--node-cpu", "not a quantity")),
         (("up", "--node-memory", "0"), ("--node-memory",)),

@@ -63,13 +63,14 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "demo": ("proreus.cli.demo", "compare the strongest rules and open the way to a report", "proreus demo"),
     "up": (
         "proreus.cli.up",
-        "run a cluster here: API, agents, simulated nodes, a status page",
-        "proreus up --nodes 3",
+        "run a cluster here: API, agents, this machine or simulated nodes, a status page",
+        "proreus up",
     ),
+    "down": ("proreus.cli.down", "end the cluster that runs here, and its containers", "proreus down"),
     "agent": (
         "proreus.cli.agent",
         "join this machine to a cluster that shares a store",
-        "proreus agent --store etcd://10.0.0.5:2379 --nodes 10",
+        "proreus agent --store etcd://10.0.0.5:2379",
     ),
     "apply": (
         "proreus.cli.apply",

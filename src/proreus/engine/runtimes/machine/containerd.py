@@ -47,6 +47,7 @@ class ContainerdBackend:
     """See the module."""
 
     scheme = "containerd"
+    version = ""
 
     def __init__(self, options: MachineOptions) -> None:
         self._options = options
@@ -70,10 +71,11 @@ class ContainerdBackend:
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
         """Sandboxes and containers by the labels that were given to them."""
         try:
-            await self._cri.call("Version", cri.VersionRequest(), 10.0)
+            told = await self._cri.call("Version", cri.VersionRequest(), 10.0)
+            self.version = str(told.runtime_version)
         except grpc.aio.AioRpcError as error:
-            told = f"containerd does not answer at {self._options.socket}: {_details(error)}"
-            raise UsageError(told) from error
+            place = self._options.socket
+            raise UsageError(f"containerd does not answer at {place}: {_details(error)}") from error
         own = {OWN: self._options.own_name}
         for sandbox in (await self._list_sandboxes(own)).items:
             uid = sandbox.labels.get(UID, "")
@@ -281,6 +283,7 @@ class ContainerdBackend:
                 told = f"Container image {spec.image!r} is not present with pull policy of Never"
                 raise LaunchRefused("ErrImageNeverPull", told)
             await self._cri.call("PullImage", cri.PullImageRequest(image=spec), _IMPORT_SECONDS)
+            await self._look_at_images()
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("ErrImagePull", _details(error)) from error
 
@@ -362,8 +365,14 @@ class ContainerdBackend:
 
 
 def _came_to_nothing(status: Any) -> bool:
+<<<<<<< HEAD
     """Whether it was never started. `launch` removes what could not be, so this was left by an agent that was
     killed: containerd then calls the start off, with another message for each moment that it may be at."""
+=======
+    """Whether it was never started: `launch` removes what could not be, so this is what an agent left that
+    was killed meanwhile. containerd then calls the start off, with a message for each moment that it may be
+    at."""
+>>>>>>> node
     return status.reason == "StartError" and not status.started_at
 
 

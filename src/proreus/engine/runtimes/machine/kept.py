@@ -43,6 +43,7 @@ class KeptBackend(ABC):
     """Half of a `Backend`: a subclass says what a keeper is to run, and how a command gets in."""
 
     scheme = ""
+    version = ""
 
     def __init__(self, options: MachineOptions, images: ImageStore) -> None:
         self.options, self.images_held = options, images
