@@ -59,8 +59,9 @@ class Scripted:
 
 
 def new_service(model: Any = None, version: int = 1, **options: Any) -> DecisionService:
-    """A service of three nodes without doors."""
-    return DecisionService(ServiceOptions(DIMENSIONS, **options), version, model or fresh_scorer(0))
+    """A service of three nodes without doors; its states are unrelated, unless the test says otherwise."""
+    chosen = ServiceOptions(DIMENSIONS, **{"mind_refusals": False, **options})
+    return DecisionService(chosen, version, model or fresh_scorer(0))
 
 
 def fresh_checkpoint(folder: Path, seed: int = 0) -> Path:
@@ -70,8 +71,9 @@ def fresh_checkpoint(folder: Path, seed: int = 0) -> Path:
 
 
 def serving_options(folder: Path, **changes: Any) -> ServingOptions:
-    """A service of three nodes over an untrained model, with its store in `folder`."""
-    service = {"dimensions": DIMENSIONS, **changes.pop("service", {})}
+    """A service of three nodes over an untrained model, with its store in `folder`; its states are unrelated,
+    unless the test says otherwise."""
+    service = {"dimensions": DIMENSIONS, "mind_refusals": False, **changes.pop("service", {})}
     model = fresh_checkpoint(folder / "fresh")
     return ServingOptions(
         **{

@@ -114,6 +114,30 @@ def test_draws_of_rows_are_those_of_each(states: np.ndarray, seed: int, version:
     assert all(0 <= draw < 1 for draw in expected)
 
 
+def test_a_node_that_refused_is_not_named_again_and_experience_says_why() -> None:
+    service = new_service(mind_refusals=True, deterministic=True)
+    empty = np.zeros(2 * NODES)
+    first = service.predict(Question(empty, client="a"), "test").action
+    assert first < 2 * NODES, "it names a node"
+    named = first % NODES
+    elsewhere = empty.copy()
+    elsewhere[2 * ((named + 1) % NODES)] = 0.25
+    answer = service.predict(Question(elsewhere, client="a", top_k=2 * NODES + 2), "test")
+    assert answer.action % NODES != named
+    assert answer.top is not None and named not in {
+        choice.action % NODES for choice in answer.top if choice.action < 2 * NODES
+    }
+    remembered = service.recent.find(elsewhere, answer.action, "a")
+    assert remembered is not None and remembered.mask is not None
+    assert np.flatnonzero(~remembered.mask).tolist() == [named, NODES + named]
+    everywhere = np.ones(2 * NODES + 2, dtype=np.bool_)
+    told = service.predict(Question(elsewhere, everywhere, client="a"), "test")
+    other = service.predict(Question(elsewhere, client="b"), "test")
+    assert told.action == other.action, (
+        "a mask comes from who knows better; another client's nodes are others"
+    )
+
+
 def test_draws_follow_the_probabilities() -> None:
     service = new_service()
     rng = np.random.default_rng(0)

@@ -22,6 +22,7 @@ def store(tmp_path: Path) -> ModelStore:
 def test_without_a_wish_the_package_has_one(store: ModelStore) -> None:
     assert make_live(store, "") == "vector"
     assert make_live(store, "vector") == "vector"
+    assert make_live(store, "", 500) == "vector"  # what is stored goes on
     assert [record.note for record in store.versions("vector")] == ["came with the package"]
 
 

@@ -121,6 +121,8 @@ class ServeArguments:
     """Take the best action. Such decisions are logged, and the policy does not learn from them."""
     stochastic: bool = False
     """Draw actions from the policy, by a hash of the state: the default."""
+    mind_refusals: bool = True
+    """Do not name a node again that refused such a task, as the next state has shown, until room has come."""
     policy: str = "learned"
     """The policy behind /v1/decide: a name, the path of a run or checkpoint of `proreus train`, or
     file.py:Class."""

@@ -34,6 +34,7 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
             deterministic=arguments.deterministic,
             seed=arguments.common.seed,
             deadline_seconds=limits.deadline_ms / 1e3,
+            mind_refusals=arguments.mind_refusals,
         ),
         store=arguments.store,
         model=arguments.model,

@@ -2,7 +2,8 @@
 
 The live model is one immutable pair of version and model. A request reads it once, so its answer belongs to
 exactly one version however often versions change meanwhile. Sampling needs no random state: the draw is a
-hash of seed, version and state, so the same state gets the same action over either door.
+hash of seed, version and state, so the same state gets the same action over either door, but for nodes that
+have refused the client that asks.
 
 Whoever decides, the model or (when it fails or is too slow) the rule, the answer says so.
 """
@@ -13,7 +14,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from proreus.serving.metrics import Measurements
 from proreus.serving.recent import Decided, RecentDecisions
 from proreus.serving.values import Choice, DecidedBy, Health, PredictAnswer, invalid
 from proreus.worlds.pods.policies.vector.model import VectorModel, draw_of, draws_of
+from proreus.worlds.pods.policies.vector.refusals import Refusals, warm_up_refusals
 from proreus.worlds.pods.policies.vector.rule import fullest_with_room
 
 _log = logging.getLogger(__name__)
@@ -47,6 +49,8 @@ class ServiceOptions:
     """How long the model may take over one decision before the rule decides."""
     remembered: int = 65_536
     """Decisions whose probability is remembered until their outcome is reported."""
+    mind_refusals: bool = True
+    """Do not name nodes that refused such a task; see `policies.vector.refusals`."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class DecisionService:
         most = _REMEMBERED_BYTES // (options.dimensions.actions + 256)
         self.recent = RecentDecisions(min(options.remembered, most))
         self.draining = False
+        self._refusals = Refusals(options.dimensions.nodes) if options.mind_refusals else None
         self._clock = clock
         self._began = clock()
         self._everything = np.ones(options.dimensions.actions, dtype=np.bool_)
@@ -145,6 +150,7 @@ class DecisionService:
                 model.decide_batch(state[None], dimensions.actions, None, draws_of(0, version, state[None]))
         state = np.full(dimensions.state, 0.5)
         fullest_with_room(state, self._everything)
+        warm_up_refusals(state, dimensions.nodes)
         live = Live(version, model)
         live.guard.learn_pace(lambda: model.decide(state, dimensions.actions, None, 0.5))
         return live
@@ -157,6 +163,8 @@ class DecisionService:
             check_top_k(question.top_k, options.dimensions)
         deterministic = options.deterministic if question.deterministic is None else question.deterministic
         draw = -1.0 if deterministic else draw_of(options.seed, live.version, state)
+        if question.mask is None and self._refusals is not None:  # a mask comes from who knows better
+            question = replace(question, mask=self._refusals.welcome(question.client, state))
         begin = self._clock()
         decided_by: DecidedBy = "model"
         try:
@@ -172,6 +180,8 @@ class DecisionService:
         drawn = decided_by == "model" and not deterministic
         decided = Decided(log_prob, live.version, drawn, question.mask)
         self.recent.add(state, action, decided, question.client)
+        if self._refusals is not None:
+            self._refusals.answered(question.client, state, action)
         top = None
         if question.top_k is not None:
             top = self._top(live, question, action, decided_by)

@@ -81,7 +81,7 @@ class RunningService:
     def __init__(self, options: ServingOptions) -> None:
         self.options = options
         store = ModelStore.open(options.store)
-        self.name = make_live(store, options.model)
+        self.name = make_live(store, options.model, options.service.dimensions.nodes)
         version = store.current(self.name)
         model = store.load(self.name, version)
         try:

@@ -13,22 +13,33 @@ from pathlib import Path
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import CARD, is_checkpoint, load_checkpoint, read_card
 from proreus.serving.models.versions import ModelStore
-from proreus.worlds.pods.policies.vector.model import SHIPPED, VECTOR_ENCODING, check_vector_kind, model_of
+from proreus.worlds.pods.policies.vector.model import (
+    SHIPPED,
+    VECTOR_ENCODING,
+    check_vector_kind,
+    model_of,
+    shipped_for,
+)
 
 DEFAULT_NAME = "vector"
 _PINNED = re.compile(r"(?P<name>[^@/\\]+)@(?P<version>[0-9]{1,18})")
 
 
-def make_live(store: ModelStore, wanted: str) -> str:
+def make_live(store: ModelStore, wanted: str, nodes: int = 0) -> str:
     """See that what the user wants is the live version of a stored model; the name of that model.
 
-    "" means the model `vector`; it and the others that come with the package (`SHIPPED`) are added to the
+    "" means the model `vector`, or, for as many nodes as the k8s simulator's cluster has and where no
+    `vector` is stored, the one of that cluster; both come with the package (`SHIPPED`) and are added to the
     store when they are first asked for. A path means the model named after its folder: added and made live if
     the store has not seen these weights, else served in the version that is live. NAME@VERSION makes that
     version live.
     """
     with store.alone():  # of two services that start side by side in an empty store, one adds the model
-        return _made_live(store, wanted or DEFAULT_NAME)
+        return _made_live(store, wanted or _usual(store, nodes))
+
+
+def _usual(store: ModelStore, nodes: int) -> str:
+    return DEFAULT_NAME if DEFAULT_NAME in store.names() else shipped_for(nodes)
 
 
 def _made_live(store: ModelStore, wanted: str) -> str:

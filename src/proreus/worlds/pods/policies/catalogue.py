@@ -36,6 +36,7 @@ from proreus.worlds.pods.policies.rules.columns import (
 )
 from proreus.worlds.pods.policies.rules.policy import PairWeights, RuleOptions, RulePolicy
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
+from proreus.worlds.pods.policies.vector.served import ServedVector
 
 Tie = Literal["default", "ordered", "random", "rotating"]
 KubeVersion = Literal["1.34", "1.35", "1.36"]
@@ -153,6 +154,10 @@ def _valued(name: str, checkpoint: Checkpoint, folder: Path, options: PolicyOpti
     return q_policy(name, checkpoint, folder, preempts=options.preempt)
 
 
+def _vector(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
+    return ServedVector(name, name.partition("@")[2])
+
+
 POLICIES = Catalogue(
     world="pods",
     rules={
@@ -166,6 +171,9 @@ POLICIES = Catalogue(
         "gpu_clustering": Rule("pods of one GPU kind together", _packing(GPU_CLUSTERING)),
         "fgd": Rule("fragmentation gradient descent", _packing(FGD)),
         "binpack": Rule("Volcano's binpack: the fullest node", _packing(BINPACK)),
+        "vector": Rule(
+            "a model over the k8s simulator's vector, through that simulator's plugin", _vector, "a model"
+        ),
         "kube": Rule("kube-scheduler's filters, scores, sampling, ties, preemption", _kube(plus=False)),
         "kube_plus": Rule("kube, aware of GPUs, network, disk and measured load", _kube(plus=True)),
     },

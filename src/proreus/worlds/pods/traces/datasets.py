@@ -10,7 +10,15 @@ from types import MappingProxyType
 from proreus.model.errors import InputError
 from proreus.model.workload import Workload
 from proreus.reading.catalogue import Dataset, dataset_of, files_of
-from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb, openb_mixes, remotes
+from proreus.worlds.pods.traces import (
+    alibaba2025,
+    gavel,
+    k8ssim,
+    k8ssim_variants,
+    openb,
+    openb_mixes,
+    remotes,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +58,13 @@ def _openb_trace(files: tuple[Path, ...], seed: int) -> Workload:
 
 def _k8ssim(files: tuple[Path, ...], seed: int) -> Workload:
     return k8ssim.read_workload(files[0], files[1])
+
+
+def _k8ssim_variant(variant: k8ssim_variants.Variant) -> Callable[[tuple[Path, ...], int], Workload]:
+    def read(files: tuple[Path, ...], seed: int) -> Workload:
+        return k8ssim_variants.changed(_k8ssim(files, seed), variant, seed)
+
+    return read
 
 
 def _gavel(files: tuple[Path, ...], seed: int) -> Workload:
@@ -107,6 +122,17 @@ DATASETS: MappingProxyType[str, PodDataset] = MappingProxyType(
             home=_K8SSIM_HOME,
             remotes=remotes.K8SSIM,
         ),
+        **{
+            f"k8ssim-variant/{variant.name}": PodDataset(
+                what=f"the k8s simulator's large test with {variant.what}, drawn by the seed",
+                licence=_K8SSIM_LICENCE,
+                files=("k8ssim/nodes_500.yaml", "k8ssim/wsl_large_test.yaml"),
+                read=_k8ssim_variant(variant),
+                home=_K8SSIM_HOME,
+                remotes=remotes.K8SSIM,
+            )
+            for variant in k8ssim_variants.VARIANTS
+        },
         "k8ssim/mrp": PodDataset(
             what="the k8s simulator's small test: 11 tasks on the edge and cloud nodes of one laboratory",
             licence=_K8SSIM_LICENCE,

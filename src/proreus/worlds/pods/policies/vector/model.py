@@ -32,9 +32,19 @@ _PRETRAINED = Path(__file__).resolve().parents[2] / "pretrained"
 PRETRAINED_VECTOR = _PRETRAINED / "vector"
 SHIPPED = {"vector": PRETRAINED_VECTOR, "vector-k8ssim": _PRETRAINED / "vector-k8ssim"}
 """Checkpoints that come with the package: size-free, and for the k8s simulator's cluster of 500 nodes."""
+_OF_ONE_CLUSTER = {500: "vector-k8ssim"}
 _ROWS_PER_THREAD = 256  # fewer are not worth waking a thread for
 _NO_MASK = np.zeros(0, dtype=np.bool_)
 Tensors = Mapping[str, NDArray[Any]]
+
+
+def shipped_for(nodes: int) -> str:
+    """The name of the shipped model that is best for so many nodes.
+
+    One that knows a cluster of that size, though it may be another cluster: where nodes refuse in vain named
+    tasks, minding refusals makes it as good as the size-free one.
+    """
+    return _OF_ONE_CLUSTER.get(nodes, "vector")
 
 
 class VectorModel(Protocol):

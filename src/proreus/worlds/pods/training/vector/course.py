@@ -27,6 +27,7 @@ from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import VectorModel, draw_of
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
+from proreus.worlds.pods.policies.vector.refusals import Refusals
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
@@ -73,7 +74,8 @@ def play(
     """One episode with drawn actions, and what each was worth.
 
     Masked, the model is told where the task may go and can do nothing else; the simulator's plugin does not
-    tell, and what it then names in vain is decided by least-requested.
+    tell, and what it then names in vain is decided by least-requested. Nodes that refused such a task before
+    are then out of the question, as in the service.
     """
     world = PodsWorld(compiled)
     actions = action_count(len(compiled.workload.nodes))
@@ -83,21 +85,23 @@ def play(
     pods: list[int] = []
     held_up: list[float] = []
     masks: list[Bool] = []
+    everything = np.ones(actions, dtype=np.bool_)
+    refusals = Refusals(len(compiled.workload.nodes))
     while (observation := world.next_decision()) is not None:
         legal = observation.refusals() == 0
         if not legal.any():
             world.apply(Delay())
             continue
         state = simulator_vector(observation)
-        mask = placements(legal) if masked else None
+        mask = placements(legal) if masked else refusals.welcome("", state)
         action, log_prob = model.decide(state, actions, mask, float(draws.random()))
+        refusals.answered("", state, action)
         decision = plugin.choose(observation, legal, action)
         states.append(state)
         chosen.append((action, log_prob))
         pods.append(observation.pod)
         held_up.append(_held_up(observation, world, decision.node))
-        if mask is not None:
-            masks.append(mask)
+        masks.append(everything if mask is None else mask)
         world.apply(decision)
     taken = world.run.finished[pods] - world.run.arrival[pods]
     alone = np.array([alone_seconds(compiled.workload.pods[pod]) for pod in pods])
@@ -113,7 +117,7 @@ def play(
         greedy=np.zeros(len(pods), dtype=np.bool_),
         model_version=0,
         actions_dim=actions,
-        masks=np.array(masks).reshape(len(pods), actions) if masked else None,
+        masks=np.array(masks).reshape(len(pods), actions),
     )
 
 
@@ -174,9 +178,13 @@ def drive(model: VectorModel, compiled: Compiled, way: Way) -> PodsOutcome:
         return simulate(compiled, MaskedModel(model))
     actions = action_count(len(compiled.workload.nodes))
 
+    refusals = Refusals(len(compiled.workload.nodes))
+
     def predict(state: F64) -> int:
         draw = draw_of(0, 1, state) if way == "drawn" else -1.0
-        return model.decide(state, actions, None, draw)[0]
+        action = model.decide(state, actions, refusals.welcome("", state), draw)[0]
+        refusals.answered("", state, action)
+        return action
 
     return simulate(compiled, VolcanoPlugin("model", predict))
 
