@@ -108,6 +108,7 @@ class Subresources:
             timestamps=asked.flag("timestamps"),
             limit_bytes=asked.number("limitBytes"),
         )
+        check_on_a_node(pod)
         lines = _first_line_read(self._logs, pod, wanted)
         try:
             first = await anext(lines)
@@ -145,6 +146,16 @@ async def _from(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerat
         yield f"{refused}\n".encode()
     finally:
         await rest.aclose()
+
+
+def check_on_a_node(pod: Mapping[str, Any]) -> None:
+    """`BadRequest` where nobody runs the pod yet, with what the scheduler said about it."""
+    if pod["spec"].get("nodeName"):
+        return
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    said = [one.get("message") for one in conditions if one.get("type") == "PodScheduled"]
+    why = f": {said[0]}" if said and said[0] else ", it waits to be scheduled"
+    raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned{why}")
 
 
 def container_of(pod: Mapping[str, Any], name: str) -> str:

@@ -179,8 +179,8 @@ class Hands:
                 return [self._event(_about(pod), "Warning", "FailedScheduling", told)]
             case Reject(pod=pod, told=told):
                 return [self._event(_about(pod), "Warning", "Rejected", told)]
-            case Complain(object=obj, told=told):
-                return [self._event(_about_object(obj), "Warning", "Misconfigured", told)]
+            case Complain(object=obj, told=told, reason=reason):
+                return [self._event(_about_object(obj), "Warning", reason, told)]
             case _:
                 assert_never(instruction)
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 
-from proreus.engine.agents.scheduling.deciding import Answer, Decider, Stuck
+from proreus.engine.agents.scheduling.deciding import Answer, Decider, Fallback, Stuck
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
-from proreus.engine.agents.scheduling.schedulers import RULE, Schedulers, Untrained
+from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER, RULE, Schedulers, Untrained
 from proreus.engine.agents.scheduling.shadowing import Differences, changes, effect_of
 from proreus.engine.agents.scheduling.telling import (
     DEVICES,
@@ -40,6 +40,7 @@ from proreus.engine.agents.scheduling.telling import (
 )
 from proreus.engine.agents.scheduling.values import (
     Bind,
+    Complain,
     Delay,
     Instruction,
     NotDone,
@@ -118,6 +119,12 @@ class SchedulingCore(Watching):
             found.update(decider.fallbacks)
         return found
 
+    def failing(self) -> dict[str, dict[str, str]]:
+        """By schedulerName: what was wrong with the last answers of its "policy" and its "shadow"."""
+        chosen = {DEFAULT_SCHEDULER: self.schedulers.default, **self.schedulers.chosen}
+        deciders = {name: self._deciders.get(one) for name, one in chosen.items()}
+        return {name: dict(one.failing) for name, one in deciders.items() if one is not None and one.failing}
+
     def cycle(self, now: float, most: int = 1) -> list[Instruction]:
         """Decide about up to so many waiting pods."""
         instructions: list[Instruction] = self.complaints
@@ -180,16 +187,18 @@ class SchedulingCore(Watching):
             n = self.picture.cluster.node_at(known.nominated)
             if not observation.refusal(n):
                 answer = Answer(model.Place(n))
-                return self._carry_out(known, (answer, "nominated", None), decider, observation)
+                return self._carry_out(known, (answer, Fallback("nominated"), None), decider, observation)
         try:
             answer, fallback = decider.decide(observation)
-        except Stuck:
+        except Stuck as stuck:
             observation = self._observe_anew(known, now)
-            answer, fallback = decider.by_rule(observation), "deadline"
+            answer, fallback = decider.by_rule(observation), Fallback("deadline", str(stuck))
         try:
             shadow = decider.by_shadow(observation)
         except Stuck:
             shadow, observation = None, self._observe_anew(known, now)
+        for told in decider.take_news():
+            self.complaints.append(Complain(known.object, told, "PolicyFailed"))
         if shadow is not None:
             found = self.differences.setdefault(known.scheduler, Differences())
             found.note(known.key, now, (answer, shadow), observation)
@@ -210,7 +219,7 @@ class SchedulingCore(Watching):
     def _carry_out(
         self,
         known: Known,
-        made: tuple[Answer, str, Answer | None],
+        made: tuple[Answer, Fallback, Answer | None],
         decider: Decider,
         observation: PodObservation,
     ) -> Instruction:

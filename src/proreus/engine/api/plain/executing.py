@@ -9,7 +9,7 @@ import msgspec
 
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.replying import Reply
-from proreus.engine.api.subresources import container_of
+from proreus.engine.api.subresources import check_on_a_node, container_of
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
@@ -34,6 +34,7 @@ async def execute(registry: Registry, runner: PodExec | None, path: tuple[str, s
     if runner is None:
         raise BadRequest("no runtime of this engine runs commands")
     container = container_of(pod, wanted.container)
+    check_on_a_node(pod)
     try:
         ended = await runner.execute(pod["metadata"]["uid"], container, wanted.command, wanted.stdin)
     except RuntimeRefused as refused:
