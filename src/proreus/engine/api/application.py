@@ -68,6 +68,7 @@ def create_app(
     gate = Gate(Doorkeeper.of(options.tokens), options.names, limits, audit)
     watches = Watches(registry, limits)
     objects = ObjectDoor(
+        registry,
         Resources(registry, watches),
         Subresources(registry, around.logs),
         f"{options.host}:{options.port}",
