@@ -1,7 +1,7 @@
 """Instructions of the core, carried out over the registry: bindings, evictions, conditions, events.
 
-Whatever changes where pods run is written on the leader's fence. Events are told as well as it goes: what is
-lost of them is lost.
+Whatever changes pods is written on the leader's fence. Events are not: nobody acts on them, each has a name of its
+own, and they only tell of what the fence let through. What is lost of them is lost.
 """
 
 from __future__ import annotations
@@ -56,17 +56,13 @@ class Hands:
         others = [one for one in instructions if not isinstance(one, Bind)]
         failed = await self._bind(binds, fence) if binds else []
         failed += await self._rest(others, fence) if others else []
+        lost = {one.pod for one in failed}
+        done = [one for one in instructions if isinstance(one, Complain) or one.pod not in lost]
         if self.events:
-            lost = {one.pod for one in failed}
-            objects = [
-                obj
-                for one in instructions
-                if isinstance(one, Complain) or one.pod not in lost
-                for obj in self._events(one)
-            ]
+            objects = [obj for one in done for obj in self._events(one)]
             if objects:
                 await self.registry.create_many(EVENT, objects)
-        self._remember(instructions)
+        self._remember(done)
         return failed
 
     async def _bind(self, binds: Sequence[Bind], fence: Unchanged) -> list[NotDone]:
@@ -110,7 +106,7 @@ class Hands:
             _log.info("%s", outcome)
             if isinstance(outcome, Fenced):
                 self.fenced()
-            if isinstance(one, Preempt):
+            if isinstance(one, Preempt) or (isinstance(outcome, Fenced) and not isinstance(one, Complain)):
                 failed[one.pod] = NotDone(one.pod, outcome.message)
         return list(failed.values())
 
