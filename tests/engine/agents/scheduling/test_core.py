@@ -205,6 +205,44 @@ def test_room_that_is_freed_for_a_pod_is_left_to_it() -> None:
     assert isinstance(answers[1], Bind) and answers[1].pod.name == "high"
 
 
+def test_scores_do_not_see_whom_room_was_made_for() -> None:
+    core = core_with(node("one", "8"), node("two", "8"))
+    see(core, on(pod("low", "4", priority=0), "one"), on(pod("mid", "5", priority=5), "two"))
+    see(core, pod("high", "7", priority=100))
+    chosen = only(core.cycle(1.0))
+    assert isinstance(chosen, Preempt) and chosen.node == "one"
+    core.handle(Gone("Pod", on(pod("low", "4", priority=0), "one")), 1.5)
+    see(core, pod("small", "100m", priority=1), now=1.5)
+    found = core.cycle(1.5)[0]
+    assert isinstance(found, Bind) and (found.pod.name, found.node) == ("small", "one"), (
+        "there is room for both, and nothing runs there yet"
+    )
+
+
+def test_filters_ask_without_whom_room_was_made_for_too() -> None:
+    core = core_with(node("one", "8"))
+    see(core, on(pod("low", "4", priority=0), "one"), pod("high", "7", priority=100, labels={"app": "db"}))
+    assert isinstance(only(core.cycle(1.0)), Preempt)
+    core.handle(Gone("Pod", on(pod("low", "4", priority=0), "one")), 1.5)
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    see(core, pod("near", "100m", priority=1, affinity=near), now=1.5)
+    found = core.cycle(1.5)[0]
+    assert isinstance(found, Delay) and found.pod.name == "near", "the one it wants to be near may not come"
+
+
+def test_nominated_pods_count_on_their_own_nodes_alone() -> None:
+    zone = {"topology.kubernetes.io/zone": "a"}
+    core = core_with(node("one", "8", labels=zone), node("two", "1", labels=zone))
+    see(core, on(pod("low", "4", priority=0), "one"), pod("high", "7", priority=100, labels={"app": "db"}))
+    assert isinstance(only(core.cycle(1.0)), Preempt)
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "topology.kubernetes.io/zone"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    see(core, pod("apart", "500m", priority=1, affinity=apart), now=1.5)
+    found = core.cycle(1.5)[0]
+    assert isinstance(found, Bind) and found.node == "two", "it is not in the zone before it is bound"
+
+
 def test_budgets_choose_the_victims() -> None:
     core = core_with(node("one", "1"), node("two", "1"))
     guarded = {"app": "guarded"}

@@ -16,13 +16,13 @@ A pod that was nominated goes to its node as soon as that may take it, without a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 
 from proreus.engine.agents.scheduling.deciding import Answer, Decider, Fallback, Stuck
+from proreus.engine.agents.scheduling.nominated import Held, held, hold, in_the_way
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
 from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER, RULE, Schedulers, Untrained
@@ -79,7 +79,8 @@ class SchedulingCore(Watching):
         self.counts: Counter[str] = Counter()
         """Decisions by what came of them."""
         self._deciders: dict[Chosen, Decider] = {}
-        self._held: list[Known] = []
+        self._held: list[Held] = []
+        """Nominated pods that are on their nodes while a pod is decided about."""
 
     def decider(self, chosen: Chosen) -> Decider:
         """Who decides so, made and warmed up at the first use; an error where a policy is not known."""
@@ -163,20 +164,13 @@ class SchedulingCore(Watching):
             decider = self.decider(chosen)
         except (ProreusError, ImportError) as error:  # a checkpoint that cannot be read, an extra not there
             return self._to_wait(known, now, f"policy {chosen.policy}: {error}")
-        with self._others_first(known):
+        self._held = (
+            in_the_way(self.picture, known, lambda: self._observe(known, now))
+            if self.picture.nominated
+            else []
+        )
+        with held(self.picture, self._held):
             return self._decided(known, decider, now)
-
-    @contextmanager
-    def _others_first(self, known: Known) -> Iterator[None]:
-        """While this pod is decided about, nominated pods that go first count as being on their nodes."""
-        self._held = list(self.picture.held_for(known)) if self.picture.nominated else []
-        for other in self._held:
-            self.picture.hold(other)
-        try:
-            yield
-        finally:
-            for other in self._held:
-                self.picture.let_go(other)
 
     def _observe(self, known: Known, now: float) -> PodObservation:
         return self.picture.cluster.observe(known.key, max(0, len(self.queue) - 1), now)
@@ -212,8 +206,7 @@ class SchedulingCore(Watching):
     def _observe_anew(self, known: Known, now: float) -> PodObservation:
         """After a policy got stuck."""
         self.start_over(now)
-        for other in self._held:
-            self.picture.hold(other)
+        hold(self.picture, self._held)
         return self._observe(known, now)
 
     def _carry_out(
