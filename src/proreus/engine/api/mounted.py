@@ -1,4 +1,4 @@
-"""Which Secrets the agent of a node may read: those that pods there use, as Kubernetes' node authorizer has it."""
+"""Which Secrets a node's agent may read: those that pods there use, as by Kubernetes' node authorizer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Instructions of the core, carried out over the registry: bindings, evictions, conditions, events.
 
-Whatever changes pods is written on the leader's fence. Events are not: nobody acts on them, each has a name of its
-own, and they only tell of what the fence let through. What is lost of them is lost.
+Whatever changes pods is written on the leader's fence. Events are not: nobody acts on them, each has a name
+of its own, and they only tell of what the fence let through. What is lost of them is lost.
 """
 
 from __future__ import annotations

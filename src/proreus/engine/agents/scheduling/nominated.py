@@ -1,8 +1,8 @@
 """Room that was made for nominated pods is left to them, as kube-scheduler's filters do it.
 
-It asks its filters about a node twice: with the nominated pods of no lower priority on it, which may come, and
-without them, since they may not. Its scores never see them. Here they are put onto those nodes that cannot take
-the pod beside them, and nowhere else: what any policy sees of the other nodes is what stands there.
+It asks its filters about a node twice: with the nominated pods of no lower priority on it, which may come,
+and without them, since they may not. Its scores never see them. Here they are put onto those nodes that
+cannot take the pod beside them, and nowhere else: what a policy sees of the others is what stands there.
 """
 
 from __future__ import annotations
