@@ -118,6 +118,18 @@ def test_a_disruption_is_overlooked_as_often_as_it_happens() -> None:
     )
 
 
+def test_a_pod_that_nobody_can_end_any_more_is_replaced() -> None:
+    played = _policy(_codes("FailJob", 42))
+    played.look()
+    (pod,) = played.living()
+    for grace, living in ((30, 1), (0, 2)):
+        deleted = {"deletionTimestamp": timestamp(played.now), "deletionGracePeriodSeconds": grace}
+        played.world.do((Update(POD, {**pod, "metadata": {**pod["metadata"], **deleted}}),))
+        played.look()
+        assert len(played.living()) == living, "one that may still run is waited for"
+    assert played.job["status"]["failed"] == 1
+
+
 def _indexed(completions: int = 3, limit: int | None = 1, **spec: Any) -> Played:
     per_index = {} if limit is None else {"backoffLimitPerIndex": limit, "backoffLimit": 2**31 - 1}
     return Played(

@@ -28,10 +28,13 @@ from proreus.engine.objects.errors import Fenced, NotFound, Refused, Unserviceab
 from proreus.engine.objects.kinds import EVENT, POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.objects.times import timestamp
-from proreus.engine.objects.wants import Terms, Want
+from proreus.engine.objects.wants import Disruption, Terms, Want
 from proreus.engine.store.protocol import Unchanged
 
 _REPORTER = "proreus-scheduler"
+_PREEMPTED = Disruption(
+    "PreemptionByScheduler", f"{_REPORTER}: preempting to accommodate a higher priority pod"
+)
 _MOST_TOLD = 100_000
 _ASK_AGAIN = 0.5
 _log = logging.getLogger(__name__)
@@ -115,7 +118,9 @@ class Hands:
         match instruction:
             case Preempt(pod=pod, node=node, victims=victims, told=told):
                 gone = [
-                    self.registry.deleting(POD, one.namespace, one.name, Terms(uid=one.uid))
+                    self.registry.deleting(
+                        POD, one.namespace, one.name, Terms(uid=one.uid, disruption=_PREEMPTED)
+                    )
                     for one in victims
                 ]
                 cleared = [self._status(one, nominated="") for one in instruction.no_longer_nominated]

@@ -23,9 +23,14 @@ class Matched:
 
 def failed(job: Object, pod: Object) -> bool:
     """Whether it has failed: one on its way out has, unless only what has ended is replaced."""
-    if phase_of(pod) == "Failed":
+    if phase_of(pod) == "Failed" or (given_up(pod) and phase_of(pod) != "Succeeded"):
         return True
     return not replaces_only_ended(job) and deleting(pod) and phase_of(pod) != "Succeeded"
+
+
+def given_up(pod: Object) -> bool:
+    """Deleted without grace: it had no node, or its node is gone, and nobody will say how it ended."""
+    return deleting(pod) and not pod["metadata"].get("deletionGracePeriodSeconds")
 
 
 def replaces_only_ended(job: Object) -> bool:

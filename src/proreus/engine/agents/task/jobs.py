@@ -9,7 +9,14 @@ from typing import Any
 from proreus.engine.agents.conditions import Condition, find_condition, holds, with_conditions
 from proreus.engine.agents.instructions import Create, Instruction, Note, Plan, Remove, Update, sooner
 from proreus.engine.agents.metadata import Object, deleting, read_selector, uid_of, without_finalizer
-from proreus.engine.agents.task.job_failures import FAIL_JOB, counts, failed, matched, replaces_only_ended
+from proreus.engine.agents.task.job_failures import (
+    FAIL_JOB,
+    counts,
+    failed,
+    given_up,
+    matched,
+    replaces_only_ended,
+)
 from proreus.engine.agents.task.job_indexes import (
     completions_of,
     counts_after,
@@ -67,7 +74,9 @@ class _Seen:
     def leaving(self) -> list[Object]:
         """Pods on their way out that have not ended."""
         ended = ("Succeeded", "Failed")
-        return [pod for pod in self.pods if deleting(pod) and phase_of(pod) not in ended]
+        return [
+            pod for pod in self.pods if deleting(pod) and not given_up(pod) and phase_of(pod) not in ended
+        ]
 
     @property
     def indexed(self) -> bool:
