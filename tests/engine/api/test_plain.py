@@ -88,7 +88,7 @@ def test_what_a_pod_without_a_node_is_asked_is_told_what_it_waits_for() -> None:
         for answer in (client.get(log), client.post(run, json={"command": ["ls"]})):
             assert answer.status_code == 400
             assert answer.json()["message"] == (
-                "pod waiting does not have a host assigned, it waits to be scheduled"
+                "pod waiting does not have a host assigned: it waits to be scheduled"
             )
         condition = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
         client.patch(
