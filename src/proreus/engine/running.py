@@ -67,6 +67,7 @@ class Engine:
         self._decider: Decider | None = None
         self._refused: Callable[[], Mapping[str, str]] = dict
         """What is wrong with choices of schedulers that are not in effect."""
+        self._failing: Callable[[], Mapping[str, Mapping[str, str]]] = dict
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -123,6 +124,7 @@ class Engine:
         if self._decider is not None:
             scheduler.core.adopt(self._decider)
         self._refused = lambda: scheduler.core.schedulers.refused
+        self._failing = scheduler.core.failing
         controllers = Controllers(registry, timers, self._identity, self.options.patience)
         stack.push_async_callback(scheduler.resign)
         stack.push_async_callback(controllers.resign)
@@ -137,6 +139,7 @@ class Engine:
             commands=host,
             schedulers=_schedulers(self.options.deciding),
             refused=self._refused,
+            failing=self._failing,
             extra_routes=(page,),
         )
         app = create_app(registry, options, around)

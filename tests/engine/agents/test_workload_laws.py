@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from proreus.engine.agents.instructions import Create, Instruction, Remove, Update
 from proreus.engine.agents.metadata import owner_reference
 from proreus.engine.agents.task.deployments import reconcile_deployment
-from proreus.engine.agents.task.job_pods import FINALIZER, read_indexes, write_indexes
+from proreus.engine.agents.task.job_indexes import read_indexes, write_indexes
+from proreus.engine.agents.task.job_pods import FINALIZER
 from proreus.engine.agents.task.jobs import reconcile_job
 from proreus.engine.agents.task.replica_sets import reconcile_replica_set
 from proreus.engine.agents.task.revisions import new_replica_set, sort_out, template_hash
@@ -241,4 +242,11 @@ def test_a_template_is_the_same_however_its_silence_is_written() -> None:
 
 @given(st.sets(st.integers(0, 200)))
 def test_indexes_are_read_as_they_were_written(indexes: set[int]) -> None:
-    assert read_indexes(write_indexes(indexes)) == indexes
+    written = write_indexes(indexes)
+    assert read_indexes(written, 201) == indexes
+    assert read_indexes(written, 100) == {index for index in indexes if index < 100}
+
+
+def test_indexes_are_written_as_kubernetes_does_and_rubbish_is_none() -> None:
+    assert write_indexes([0, 1, 3, 4, 5, 9]) == "0,1,3-5,9"
+    assert read_indexes("2-99999999999,x,-,5-", 7) == {2, 3, 4, 5, 6}

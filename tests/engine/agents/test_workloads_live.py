@@ -288,6 +288,42 @@ def test_an_indexed_job_completes_each_index_once() -> None:
     play(main())
 
 
+def test_a_job_overlooks_whom_others_sent_away_and_not_who_failed() -> None:
+    async def main() -> None:
+        async with cluster() as made:
+            overlook = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+            policy = {"rules": [overlook]}
+            await made.registry.create(JOB, job(duration=100, backoffLimit=0, podFailurePolicy=policy))
+
+            async def running() -> dict[str, Any] | None:
+                found = [pod for pod in await made.list(POD) if pod["status"].get("phase") == "Running"]
+                return next((pod for pod in found if "deletionTimestamp" not in pod["metadata"]), None)
+
+            seen = set()
+            for _ in range(3):
+                pod = await made.until(running, 100)
+                seen.add(pod["metadata"]["uid"])
+                await made.registry.evict("default", pod["metadata"]["name"])
+                await asyncio.sleep(40)
+            ended = await job_end(made)
+            assert len(seen) == 3 and find_condition(ended, "Complete") is not None
+            assert "failed" not in ended["status"]
+            await made.registry.create(
+                JOB,
+                job(
+                    "next",
+                    duration=5,
+                    backoffLimit=0,
+                    podFailurePolicy=policy,
+                    annotations={"proreus.io/exit-code": "3"},
+                ),
+            )
+            failed = find_condition(await job_end(made, "next"), "Failed")
+            assert failed is not None and failed["reason"] == "BackoffLimitExceeded"
+
+    play(main())
+
+
 @pytest.mark.parametrize("toleration", [30.0, 300.0])
 def test_pods_of_a_lost_node_are_moved_within_the_stated_time(toleration: float) -> None:
     async def main() -> None:

@@ -271,6 +271,34 @@ def test_logs_of_a_pod(kubectl: Kubectl, pod: str) -> None:
     assert "not valid" in kubectl("logs", pod, "-c", "other", fails=True)
 
 
+_FAILING_JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: NAME}
+spec:
+  completions: 3
+  parallelism: 3
+  completionMode: Indexed
+  backoffLimitPerIndex: 1
+  podFailurePolicy:
+    rules: [{action: FailIndex, onExitCodes: {operator: In, values: [42]}}]
+  template:
+    metadata: {annotations: {proreus.io/exit-code: "42"}}
+    spec: {restartPolicy: Never, containers: [{name: c, image: i}]}
+"""
+
+
+def test_a_job_that_fails_index_by_index(kubectl: Kubectl, name: str) -> None:
+    kubectl("apply", "-f", "-", text=_FAILING_JOB.replace("NAME", name))
+    kubectl("wait", "--for=condition=Failed", f"job/{name}", "--timeout=60s", timeout=90)
+    reason = '{.status.conditions[?(@.type=="Failed")].reason}'
+    assert kubectl("get", "job", name, "-o", f"jsonpath={reason}") == "FailedIndexes"
+    assert kubectl("get", "job", name, "-o", "jsonpath={.status.failedIndexes} {.status.failed}") == "0-2 3"
+    wrong = _FAILING_JOB.replace("NAME", f"{name}-2").replace("Never", "OnFailure")
+    assert 'only "Never" is supported' in kubectl("apply", "-f", "-", text=wrong, fails=True)
+    kubectl("delete", "job", name)
+
+
 def test_replace_and_edit_conflicts(kubectl: Kubectl, name: str) -> None:
     kubectl("create", "configmap", name, "--from-literal=a=b")
     old = json.loads(kubectl("get", "configmap", name, "-o", "json"))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from proreus.engine.api.application import Surroundings, create_app
+from proreus.engine.api.options import ApiOptions
 from proreus.engine.objects.decisions import DECISION
+from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.store.memory import MemoryStore
 from tests.engine.api.live import Live, live
 
 
@@ -52,6 +60,44 @@ def test_a_policy_that_cannot_decide_is_refused_and_its_field_named(tmp_path: Pa
             assert answer.json()["message"].startswith(f"{field}: "), choice
         assert client.get("/v1/schedulers").json() == {"schedulers": []}
         assert client.put("/v1/schedulers/a", json={"policy": f"{tmp_path}/mine.py:Mine"}).status_code == 200
+
+
+def test_a_policy_that_fails_is_told_beside_its_scheduler() -> None:
+    around = Surroundings(
+        schedulers={"default-scheduler": Chosen("mine.py:Mine"), "other": Chosen("kube")},
+        failing=lambda: {"default-scheduler": {"policy": "ValueError: no idea"}},
+    )
+    app = create_app(Registry(MemoryStore()), ApiOptions(), around)
+
+    async def ask() -> Any:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.get("/v1/schedulers")).json()["schedulers"]
+
+    failing = {one["name"]: one.get("failing") for one in asyncio.run(ask())}
+    assert failing == {"default-scheduler": {"policy": "ValueError: no idea"}, "other": None}
+
+
+def test_what_a_pod_without_a_node_is_asked_is_told_what_it_waits_for() -> None:
+    with live(agents=True) as door, door.client() as client:
+        waiting = _pod("waiting")
+        waiting["spec"]["schedulerName"] = "nobody"
+        client.post("/api/v1/namespaces/default/pods", json=waiting)
+        log = "/api/v1/namespaces/default/pods/waiting/log"
+        run = "/v1/namespaces/default/pods/waiting/exec"
+        for answer in (client.get(log), client.post(run, json={"command": ["ls"]})):
+            assert answer.status_code == 400
+            assert answer.json()["message"] == (
+                "pod waiting does not have a host assigned: it waits to be scheduled"
+            )
+        condition = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
+        client.patch(
+            "/api/v1/namespaces/default/pods/waiting/status",
+            json={"status": {"conditions": [condition]}},
+            headers={"content-type": "application/merge-patch+json"},
+        )
+        told = client.get(log).json()["message"]
+        assert told == "pod waiting does not have a host assigned: 0/3 nodes are available"
 
 
 def test_policies_are_those_that_place_pods() -> None:

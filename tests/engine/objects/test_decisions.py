@@ -45,6 +45,13 @@ def test_why_the_policy_did_not_decide(fallback: str, says: str, fell_back: bool
     assert noted is not None and noted.reasons == (says,) and noted.fallback is fell_back
 
 
+def test_what_the_policy_raised_is_told() -> None:
+    note = {"policy": "mine", "node": "n", "fallback": "error", "why": "ValueError: no idea"}
+    noted = read_decision(json.dumps(note))
+    assert noted is not None
+    assert noted.reasons == ("the kube rules decided in place of mine: it failed (ValueError: no idea)",)
+
+
 def test_other_actions() -> None:
     for note, choice in (
         ({"policy": "p", "preempts": "n"}, Choice("p", "preempt", "n")),

@@ -229,9 +229,13 @@ def test_logs_are_lines_that_stay_the_same_and_can_be_cut() -> None:
 def test_logs_of_what_is_not_there_are_refused() -> None:
     node = Node()
     node.runtime.start(pod(start_latency="10"), ["main"])
-    for uid, wanted in (("u9", LogWanted("main")), ("u1", LogWanted("main")), ("u1", LogWanted("other"))):
-        with pytest.raises(RuntimeRefused):
-            asyncio.run(_first(node, uid, wanted))
+    for uid, name, says in (
+        ("u9", "main", "does not run that pod"),
+        ("u1", "main", "waiting to start: ContainerCreating"),
+        ("u1", "other", "is not valid for pod u1"),
+    ):
+        with pytest.raises(RuntimeRefused, match=says):
+            asyncio.run(_first(node, uid, LogWanted(name)))
     node.timers.play(11)
     with pytest.raises(RuntimeRefused, match="previous"):
         _lines(node, previous=True)

@@ -29,7 +29,9 @@ def test_each_kind_by_its_address(tmp_path: Path) -> None:
     assert found == {"a.db", "b.db", "c.db"}
 
 
-def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "private.db"
 
     async def modes() -> dict[str, int]:
@@ -43,6 +45,11 @@ def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays_as_it_is(tmp
         assert asyncio.run(modes()) == dict.fromkeys(names, 0o600)
         path.chmod(0o640)
         assert asyncio.run(modes()) == dict.fromkeys(names, 0o640)
+        assert not caplog.records, "a group may share it"
+        path.chmod(0o644)
+        assert asyncio.run(modes()) == dict.fromkeys(names, 0o644)
+        (told,) = caplog.messages
+        assert "every user of this machine may read" in told and f"chmod o= {path}*" in told
     finally:
         os.umask(before)
 

@@ -43,8 +43,8 @@ async def _want(registry: Registry, recorder: Recorder, instruction: Instruction
         case Update(kind, obj, subresource):
             change = _unless_changed(instruction)
             return registry.editing(kind, namespace_of(obj), name_of(obj), change, subresource=subresource)
-        case Remove(kind, obj, grace, propagation):
-            terms = Terms(uid_of(obj), "", grace, propagation)
+        case Remove(kind, obj, grace, propagation, disruption):
+            terms = Terms(uid_of(obj), "", grace, propagation, disruption)
             return registry.deleting(kind, namespace_of(obj), name_of(obj), terms)
         case Note(kind, about, type_, reason, message):
             return await recorder.want(Told(kind, about, type_, reason, message))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from proreus.engine.agents.metadata import Object
 from proreus.engine.objects.kinds import Kind
+from proreus.engine.objects.wants import Disruption
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Remove:
     object: Object
     grace: int | None = None
     propagation: str = "Background"
+    disruption: Disruption | None = None
+    """Of a pod: why it has to go though it did nothing wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Surroundings:
     """Who decides for whom where nobody has chosen."""
     refused: Callable[[], Mapping[str, str]] = dict
     """What is wrong with choices of schedulers that are not in effect."""
+    failing: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    """What was wrong with the last answers of their policies and shadows."""
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens; anybody may ask for them."""
 
@@ -66,6 +68,7 @@ def create_app(
     gate = Gate(Doorkeeper.of(options.tokens), options.names, limits, audit)
     watches = Watches(registry, limits)
     objects = ObjectDoor(
+        registry,
         Resources(registry, watches),
         Subresources(registry, around.logs),
         f"{options.host}:{options.port}",
@@ -78,7 +81,7 @@ def create_app(
         overview,
         gate.counts,
         watches,
-        PlainDefaults(around.commands, around.schedulers, around.refused),
+        PlainDefaults(around.commands, around.schedulers, around.refused, around.failing),
     )
 
     @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from proreus.engine.api import discovery
+from proreus.engine.api import discovery, mounted
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.paths import Discovery, Target, Virtual, read_path, segments
 from proreus.engine.api.replying import Answer, Reply
@@ -15,6 +15,7 @@ from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.subresources import Subresources
 from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import NAMESPACE, POD
+from proreus.engine.objects.registry import Registry
 
 Handler = Callable[[Target, Asked], Awaitable[Answer]]
 _AGGREGATED = "g=apidiscovery.k8s.io"
@@ -23,8 +24,8 @@ _AGGREGATED = "g=apidiscovery.k8s.io"
 class ObjectDoor:
     """See the module."""
 
-    def __init__(self, resources: Resources, parts: Subresources, address: str) -> None:
-        self._resources, self._parts, self._address = resources, parts, address
+    def __init__(self, registry: Registry, resources: Resources, parts: Subresources, address: str) -> None:
+        self._registry, self._resources, self._parts, self._address = registry, resources, parts, address
 
     async def answer(self, asked: Asked) -> Answer:
         """Whatever is asked of it."""
@@ -64,7 +65,9 @@ class ObjectDoor:
     async def _object(self, target: Target, asked: Asked) -> Answer:
         verb, handler = self._handler(target, asked)
         asked.doing = verb
-        check(asked.identity, Action(verb, target.resource, target.namespace, target.name))
+        action = Action(verb, target.resource, target.namespace, target.name)
+        if not await mounted.uses(self._registry, asked.identity, action):
+            check(asked.identity, action)
         return await handler(target, asked)
 
     def _handler(self, target: Target, asked: Asked) -> tuple[str, Handler]:

@@ -62,40 +62,27 @@ def failure(refused: Refused) -> dict[str, Any]:
         ]
     if isinstance(refused, TooManyRequests | Unserviceable):
         details["retryAfterSeconds"] = RETRY_SECONDS
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": refused.message,
-        "reason": refused.reason,
-        **({"details": details} if details else {}),
-        "code": refused.code,
-    }
+    told = {"message": refused.message, "reason": refused.reason}
+    return _status("Failure", refused.code, told | ({"details": details} if details else {}))
 
 
 def internal_error() -> dict[str, Any]:
     """What a request hears that failed by our fault: no details."""
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": "the engine failed; its log says why",
-        "reason": "InternalError",
-        "code": 500,
-    }
+    told = {"message": "the engine failed; its log says why", "reason": "InternalError"}
+    return _status("Failure", 500, told)
 
 
 def success(kind: str, name: str, *, uid: str = "", code: int = 200) -> dict[str, Any]:
     """The Status of a request that was done and has nothing to show; kind is a resource ("jobs.batch")."""
     plural, _, group = kind.partition(".")
     details = {"name": name, "kind": plural} | ({"group": group} if group else {})
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": details | ({"uid": uid} if uid else {}),
-        "code": code,
-    }
+    return _status("Success", code, {"details": details | ({"uid": uid} if uid else {})})
+
+
+def done(code: int = 200) -> dict[str, Any]:
+    """The same, of a request about which there is nothing more to say."""
+    return _status("Success", code, {})
+
+
+def _status(how: str, code: int, told: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": how, **told, "code": code}

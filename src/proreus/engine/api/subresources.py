@@ -9,7 +9,9 @@ from typing import Any
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.patching import PATCH_TYPES
 from proreus.engine.api.paths import Target
+from proreus.engine.api.pods import container_of, node_of
 from proreus.engine.api.replying import Answer, Reply, Stream
+from proreus.engine.api.status import done
 from proreus.engine.objects.errors import BadRequest, Cause, Conflict, Invalid
 from proreus.engine.objects.kinds import POD, Kind
 from proreus.engine.objects.patch.json_patch import json_patched
@@ -73,9 +75,7 @@ class Subresources:
             raise BadRequest("metadata.annotations is not a map of strings")
         if not asked.dry_run:
             await self._registry.bind(target.namespace, name, node["name"], uid=uid, annotations=annotations)
-        return Reply.of(
-            {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
-        )
+        return Reply.of(done(201), 201)
 
     async def eviction(self, target: Target, asked: Asked) -> Answer:
         """A pod is asked to go, as far as its disruption budget allows."""
@@ -89,15 +89,14 @@ class Subresources:
             raise BadRequest("deleteOptions.preconditions.uid is not a string")
         dry_run = asked.dry_run or options.get("dryRun") == ["All"]
         await self._registry.evict(target.namespace, target.name, grace, uid=uid, dry_run=dry_run)
-        return Reply.of(
-            {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
-        )
+        return Reply.of(done(201), 201)
 
     async def log(self, target: Target, asked: Asked) -> Answer:
         """What a container has written."""
         if self._logs is None:
             raise BadRequest("no runtime of this engine keeps logs")
         pod = await self._registry.get(POD, target.namespace, target.name)
+        node_of(pod)
         since = asked.number("sinceSeconds")
         wanted = LogWanted(
             container_of(pod, asked.query.get("container", "")),
@@ -145,22 +144,6 @@ async def _from(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerat
         yield f"{refused}\n".encode()
     finally:
         await rest.aclose()
-
-
-def container_of(pod: Mapping[str, Any], name: str) -> str:
-    """The container of that name, or the only one; `BadRequest` where there is none or a choice."""
-    spec = pod["spec"]
-    names = [one["name"] for one in (*spec.get("initContainers", ()), *spec.get("containers", ()))]
-    if name:
-        if name not in names:
-            raise BadRequest(f"container {name} is not valid for pod {pod['metadata']['name']}")
-        return name
-    first = [one["name"] for one in spec.get("containers", ())]
-    if len(first) != 1:
-        raise BadRequest(
-            f"a container name must be specified for pod {pod['metadata']['name']}, choose one of: {first}"
-        )
-    return str(first[0])
 
 
 def scale_of(kind: Kind, obj: Mapping[str, Any]) -> dict[str, Any]:

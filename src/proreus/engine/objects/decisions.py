@@ -13,6 +13,12 @@ from typing import Any
 DECISION = "proreus.io/decision"
 """The annotation."""
 _NOMINATED = "nominated"
+_UNSCORED = {
+    "random": "one of them was drawn",
+    "round_robin": "it was the next of them in rotation",
+    "first_fit": "it was the first of them",
+}
+"""Rules to which all nodes that may take a pod are alike."""
 _FALLBACKS = {
     "deadline": "it was too slow",
     "resting": "it was too slow before, and is left alone for a while",
@@ -107,6 +113,8 @@ def _reasons(found: Mapping[str, Any]) -> Iterator[str]:
         yield "room was made for it there before"
     elif fallback:
         why = _FALLBACKS.get(fallback, fallback)
+        if found.get("why"):
+            why += f" ({found['why']})"
         yield f"the kube rules decided in place of {found.get('policy', 'the policy')}: {why}"
     runner_up = found.get("next")
     if "score" in found:
@@ -115,7 +123,8 @@ def _reasons(found: Mapping[str, Any]) -> Iterator[str]:
             best += f", next came {runner_up.get('node')} with {runner_up.get('score')}"
         yield best
     if "feasible" in found:
-        yield f"{found['feasible']} of {found.get('of', '?')} nodes could take it"
+        how = "" if fallback or "score" in found else _UNSCORED.get(str(found.get("policy")), "")
+        yield f"{found['feasible']} of {found.get('of', '?')} nodes could take it" + (how and f", {how}")
     refused = found.get("refused")
     if isinstance(refused, dict) and refused:
         yield "the others: " + ", ".join(f"{count} {why}" for why, count in sorted(refused.items()))

@@ -19,6 +19,7 @@ from proreus.engine.objects.lifecycle import deletion_started, finished_deleting
 from proreus.engine.objects.patch.apply import Writer, tracked
 from proreus.engine.objects.refusals import check_preconditions, not_found
 from proreus.engine.objects.shelf import Standing
+from proreus.engine.objects.times import timestamp
 from proreus.engine.store.protocol import ABSENT
 
 Change = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -27,6 +28,7 @@ Change = Callable[[dict[str, Any]], dict[str, Any] | None]
 _NAME_ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
 _ENDING_LENGTH, _LONGEST_BASE = 5, 58
 _MOST_NAMES_TRIED = 8
+_DISRUPTED = "DisruptionTarget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,14 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class Disruption:
+    """Why a pod has to go that did nothing wrong: its condition DisruptionTarget, which Jobs may overlook."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Terms:
     """How an object is to be deleted."""
 
@@ -148,6 +158,7 @@ class Terms:
     resource_version: str = ""
     grace: int | None = None
     propagation: str = "Background"
+    disruption: Disruption | None = None
 
 
 @dataclass(slots=True)
@@ -175,6 +186,24 @@ class Deletion:
         )
         if state is None:
             return Nothing(standing.object)
+        if self.terms.disruption is not None:
+            state = _disrupted(state, self.terms.disruption, self.now)
         if finished_deleting(self.kind, state):
             return Remove(self.key, standing.revision, state)
         return Write(self.key, standing.revision, state)
+
+
+def _disrupted(pod: dict[str, Any], why: Disruption, now: float) -> dict[str, Any]:
+    """The pod with the condition that tells why it is taken; the first reason stays."""
+    status = pod.get("status") or {}
+    standing = status.get("conditions") or []
+    if any(one.get("type") == _DISRUPTED for one in standing):
+        return pod
+    told = {
+        "type": _DISRUPTED,
+        "status": "True",
+        "reason": why.reason,
+        "message": why.message,
+        "lastTransitionTime": timestamp(now),
+    }
+    return {**pod, "status": {**status, "conditions": [*standing, told]}}

@@ -9,7 +9,6 @@ waiting for another process) goes to the thread. All commits that wait meanwhile
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import time
 from collections import deque
@@ -38,6 +37,7 @@ from proreus.engine.store.protocol import (
     Unchanged,
 )
 from proreus.engine.store.sqlite_errors import in_protocol_words
+from proreus.engine.store.sqlite_file import make_private
 from proreus.engine.store.sqlite_tables import Tables
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class SQLiteStore:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self._path.parent}: {error.strerror}") from error
-        self._make_private()
+        make_private(self._path)
         self._tables = Tables(self._path, busy_seconds=self._options.timeout)
         try:
             self._tables.prepare()
@@ -128,18 +128,6 @@ class SQLiteStore:
             raise
         self._reader = self._new_reader()
         self._feed = Feed(self._revision, self._options.held)
-
-    def _make_private(self) -> None:
-        """A new file is its owner's alone, for it holds Secrets; SQLite gives -wal and -shm the same mode.
-
-        One that is there is not opened: to close it again would end the locks that this process has on it.
-        """
-        try:
-            os.close(os.open(self._path.resolve(), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except FileExistsError:
-            return
-        except OSError as error:
-            raise StoreError(f"{self._path}: {error.strerror}") from error
 
     def _new_reader(self) -> Tables:
         return Tables(self._path, busy_seconds=self._options.timeout)

@@ -141,6 +141,8 @@ def test_victims_are_deleted_and_the_pod_takes_their_place() -> None:
             await until(lambda: _nominated(registry, "vip"))
             victim = await registry.get(POD, "default", "victim")
             assert "deletionTimestamp" in victim["metadata"]
+            why = [one for one in victim["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+            assert [one["reason"] for one in why] == ["PreemptionByScheduler"]
             await registry.delete(POD, "default", "victim", grace=0)
             await until(lambda: _on(registry, "vip", "one"))
 

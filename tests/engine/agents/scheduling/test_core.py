@@ -27,7 +27,7 @@ from proreus.engine.agents.scheduling.values import (
     Seen,
 )
 from proreus.engine.agents.scheduling.watching import PATIENCE
-from proreus.engine.objects.decisions import DECISION
+from proreus.engine.objects.decisions import DECISION, read_decision
 from proreus.engine.objects.schedulers import Chosen
 from proreus.model import decision as model
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
@@ -56,6 +56,15 @@ class Raising:
 
     def decide(self, observation: Any) -> model.Decision:
         raise RuntimeError("no idea")
+
+
+class Moody:
+    """Fails for whoever does not say that it is in a good mood."""
+
+    def decide(self, observation: Any) -> model.Decision:
+        if dict(observation.subject.spec.labels).get("mood") != "good":
+            raise RuntimeError("not\ntoday")
+        return model.Place(0)
 
 
 class Unsure:
@@ -196,6 +205,44 @@ def test_room_that_is_freed_for_a_pod_is_left_to_it() -> None:
     assert isinstance(answers[1], Bind) and answers[1].pod.name == "high"
 
 
+def test_scores_do_not_see_whom_room_was_made_for() -> None:
+    core = core_with(node("one", "8"), node("two", "8"))
+    see(core, on(pod("low", "4", priority=0), "one"), on(pod("mid", "5", priority=5), "two"))
+    see(core, pod("high", "7", priority=100))
+    chosen = only(core.cycle(1.0))
+    assert isinstance(chosen, Preempt) and chosen.node == "one"
+    core.handle(Gone("Pod", on(pod("low", "4", priority=0), "one")), 1.5)
+    see(core, pod("small", "100m", priority=1), now=1.5)
+    found = core.cycle(1.5)[0]
+    assert isinstance(found, Bind) and (found.pod.name, found.node) == ("small", "one"), (
+        "there is room for both, and nothing runs there yet"
+    )
+
+
+def test_filters_ask_without_whom_room_was_made_for_too() -> None:
+    core = core_with(node("one", "8"))
+    see(core, on(pod("low", "4", priority=0), "one"), pod("high", "7", priority=100, labels={"app": "db"}))
+    assert isinstance(only(core.cycle(1.0)), Preempt)
+    core.handle(Gone("Pod", on(pod("low", "4", priority=0), "one")), 1.5)
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    see(core, pod("near", "100m", priority=1, affinity=near), now=1.5)
+    found = core.cycle(1.5)[0]
+    assert isinstance(found, Delay) and found.pod.name == "near", "the one it wants to be near may not come"
+
+
+def test_nominated_pods_count_on_their_own_nodes_alone() -> None:
+    zone = {"topology.kubernetes.io/zone": "a"}
+    core = core_with(node("one", "8", labels=zone), node("two", "1", labels=zone))
+    see(core, on(pod("low", "4", priority=0), "one"), pod("high", "7", priority=100, labels={"app": "db"}))
+    assert isinstance(only(core.cycle(1.0)), Preempt)
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "topology.kubernetes.io/zone"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    see(core, pod("apart", "500m", priority=1, affinity=apart), now=1.5)
+    found = core.cycle(1.5)[0]
+    assert isinstance(found, Bind) and found.node == "two", "it is not in the zone before it is bound"
+
+
 def test_budgets_choose_the_victims() -> None:
     core = core_with(node("one", "1"), node("two", "1"))
     guarded = {"app": "guarded"}
@@ -220,8 +267,45 @@ def test_the_kube_rules_decide_where_a_policy_does_not(policy: str, reason: str)
     see(core, pod("web"))
     found = bound(core.cycle(1.0))
     assert found.node == "two"
-    assert json.loads(found.annotations[DECISION])["fallback"] == reason
-    assert core.fallbacks()[reason] == 1
+    noted = json.loads(found.annotations[DECISION])
+    assert (noted["fallback"], core.fallbacks()[reason]) == (reason, 1)
+    says = {"wrong": "may not go there", "error": "RuntimeError: no idea", "unsure": "never seen such"}
+    assert says.get(reason, "") in noted["why"]
+
+
+def test_a_policy_that_fails_is_told_in_events_ever_more_rarely_and_until_it_answers() -> None:
+    core = core_with(node("one", "64"), policy=f"{__name__}:Moody")
+    see(core, *(pod(f"p{k}") for k in range(5)))
+    found = [*core.cycle(1.0, 9), *core.cycle(1.0)]
+    told = [one for one in found if isinstance(one, Complain)]
+    assert [one.object["metadata"]["name"] for one in told] == ["p0", "p1", "p3"]
+    assert {one.reason for one in told} == {"PolicyFailed"}
+    assert told[2].told.startswith(f"policy {__name__}:Moody: RuntimeError: not today (test_core.py, line ")
+    assert told[2].told.endswith(" (error, 4 times so far); the kube rules decided")
+    failing = core.failing()["default-scheduler"]["policy"]
+    assert "not today" in failing and "5 times so far" in failing
+    see(core, pod("p5", labels={"mood": "good"}), now=2.0)
+    bound(core.cycle(2.0))
+    assert core.failing() == {}
+
+
+def test_a_shadow_that_fails_is_told_and_not_felt() -> None:
+    core = core_with(node("one"), shadow=f"{__name__}:Raising")
+    see(core, pod("web"))
+    assert bound(core.cycle(1.0)).node == "one"
+    (told,) = core.cycle(1.0)
+    assert isinstance(told, Complain) and told.told.startswith(f"shadow {__name__}:Raising: RuntimeError")
+    assert set(core.failing()["default-scheduler"]) == {"shadow"}
+
+
+def test_rules_to_which_all_nodes_are_alike_give_no_scores() -> None:
+    for rule in ("random", "round_robin", "first_fit"):
+        core = core_with(node("one"), node("two"), policy=rule)
+        see(core, pod("web"))
+        noted = bound(core.cycle(1.0)).annotations[DECISION]
+        assert not {"score", "next"} & json.loads(noted).keys()
+        told = read_decision(noted)
+        assert told is not None and told.reasons[0].startswith("2 of 2 nodes could take it, ")
 
 
 def test_a_policy_that_is_too_slow_is_left_alone_for_a_while() -> None:
@@ -270,6 +354,12 @@ def test_schedulers_are_chosen_and_switched_live() -> None:
     assert isinstance(complaint, Complain) and "unknown policy 'nonsense'" in complaint.told
     see(core, pod("again", schedulerName="my-scheduler"))
     assert bound(core.cycle(4.0, 9)).pod.name == "again", "who was chosen before stays"
+    assert complaint.told.startswith("this entry stays as it was until the engine starts anew")
+    anew = core_with(node("one", "2"))
+    see(anew, choices(my_scheduler="nonsense"), pod("late", schedulerName="my-scheduler"))
+    found = anew.cycle(4.0, 9)
+    assert isinstance(found[0], Complain) and found[0].told.startswith("this entry does not count")
+    assert isinstance(found[1], Delay) and "unknown policy 'nonsense'" in found[1].told, "nothing is guessed"
     core.handle(Gone("ConfigMap", choices()), 5.0)
     see(core, pod("more", schedulerName="my-scheduler"), now=5.0)
     assert not core.cycle(6.0, 9)

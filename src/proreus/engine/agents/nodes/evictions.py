@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proreus.engine.agents.conditions import Condition, with_conditions
-from proreus.engine.agents.metadata import Object
+from proreus.engine.objects.wants import Disruption
 from proreus.model.node import Effect, Taint, Toleration
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
-BY_TAINT = "DeletionByTaintManager"
+BY_TAINT = Disruption("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+BY_LOSS = Disruption("DeletionByPodGC", "PodGC: node no longer exists")
 DEFAULT_SECONDS = 300.0
 """How long a pod that says nothing of it stays on a node that is not ready or not heard of."""
 
@@ -48,14 +48,6 @@ def executing(node: Mapping[str, Any]) -> list[Taint]:
         for one in node["spec"].get("taints") or ()
         if one.get("effect") == Effect.NO_EXECUTE.value
     ]
-
-
-def marked(pod: Object, now: float) -> Object:
-    """The pod with the condition that tells why it is taken."""
-    told = Condition("DisruptionTarget", "True", BY_TAINT, "Taint manager: deleting due to NoExecute taint")
-    status = pod.get("status") or {}
-    conditions = with_conditions(status.get("conditions") or (), [told], now)
-    return {**pod, "status": {**status, "conditions": conditions}}
 
 
 def _by_default(stated: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from proreus.engine.agents.instructions import Instruction, Remove
 from proreus.engine.agents.leading import Term
 from proreus.engine.agents.metadata import Object, name_of, namespace_of
 from proreus.engine.agents.moment import Moment
+from proreus.engine.agents.nodes.evictions import BY_LOSS
 from proreus.engine.agents.nodes.lifecycle import NodeLifecycle, Patience
 from proreus.engine.agents.recording import Recorder
 from proreus.engine.agents.resource.nodes import LEASE_NAMESPACE
@@ -67,7 +68,7 @@ class NodeHost:
             if node not in gone:
                 gone[node] = await self._is_gone(node)
             if gone[node]:
-                found.append(Remove(POD, pod, grace=0))
+                found.append(Remove(POD, pod, grace=0, disruption=BY_LOSS))
         return found
 
     async def _is_gone(self, node: str) -> bool:

@@ -18,11 +18,11 @@ from proreus.engine.agents.instructions import Instruction, Note, Remove, Update
 from proreus.engine.agents.metadata import Object, deleting, key_of, name_of, uid_of
 from proreus.engine.agents.moment import Moment
 from proreus.engine.agents.nodes.evictions import (
+    BY_TAINT,
     DEFAULT_SECONDS,
     NOT_READY,
     UNREACHABLE,
     executing,
-    marked,
     seconds_kept,
 )
 from proreus.engine.objects.kinds import NODE, POD
@@ -166,8 +166,7 @@ class NodeLifecycle:
                 continue
             kept = seconds_kept(pod, taints, self.patience.toleration)
             if kept is not None and now.steady >= node.tainted + kept:
-                yield Update(POD, marked(pod, now.wall), "status")
-                yield Remove(POD, pod)
+                yield Remove(POD, pod, disruption=BY_TAINT)
                 yield Note(
                     POD, pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {_path(pod)}"
                 )

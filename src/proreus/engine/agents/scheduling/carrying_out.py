@@ -1,7 +1,7 @@
 """Instructions of the core, carried out over the registry: bindings, evictions, conditions, events.
 
-Whatever changes where pods run is written on the leader's fence. Events are told as well as it goes: what is
-lost of them is lost.
+Whatever changes pods is written on the leader's fence. Events are not: nobody acts on them, each has a name
+of its own, and they only tell of what the fence let through. What is lost of them is lost.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ from proreus.engine.objects.errors import Fenced, NotFound, Refused, Unserviceab
 from proreus.engine.objects.kinds import EVENT, POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.objects.times import timestamp
-from proreus.engine.objects.wants import Terms, Want
+from proreus.engine.objects.wants import Disruption, Terms, Want
 from proreus.engine.store.protocol import Unchanged
 
 _REPORTER = "proreus-scheduler"
+_PREEMPTED = Disruption(
+    "PreemptionByScheduler", f"{_REPORTER}: preempting to accommodate a higher priority pod"
+)
 _MOST_TOLD = 100_000
 _ASK_AGAIN = 0.5
 _log = logging.getLogger(__name__)
@@ -56,17 +59,13 @@ class Hands:
         others = [one for one in instructions if not isinstance(one, Bind)]
         failed = await self._bind(binds, fence) if binds else []
         failed += await self._rest(others, fence) if others else []
+        lost = {one.pod for one in failed}
+        done = [one for one in instructions if isinstance(one, Complain) or one.pod not in lost]
         if self.events:
-            lost = {one.pod for one in failed}
-            objects = [
-                obj
-                for one in instructions
-                if isinstance(one, Complain) or one.pod not in lost
-                for obj in self._events(one)
-            ]
+            objects = [obj for one in done for obj in self._events(one)]
             if objects:
                 await self.registry.create_many(EVENT, objects)
-        self._remember(instructions)
+        self._remember(done)
         return failed
 
     async def _bind(self, binds: Sequence[Bind], fence: Unchanged) -> list[NotDone]:
@@ -110,7 +109,7 @@ class Hands:
             _log.info("%s", outcome)
             if isinstance(outcome, Fenced):
                 self.fenced()
-            if isinstance(one, Preempt):
+            if isinstance(one, Preempt) or (isinstance(outcome, Fenced) and not isinstance(one, Complain)):
                 failed[one.pod] = NotDone(one.pod, outcome.message)
         return list(failed.values())
 
@@ -119,7 +118,9 @@ class Hands:
         match instruction:
             case Preempt(pod=pod, node=node, victims=victims, told=told):
                 gone = [
-                    self.registry.deleting(POD, one.namespace, one.name, Terms(uid=one.uid))
+                    self.registry.deleting(
+                        POD, one.namespace, one.name, Terms(uid=one.uid, disruption=_PREEMPTED)
+                    )
                     for one in victims
                 ]
                 cleared = [self._status(one, nominated="") for one in instruction.no_longer_nominated]
@@ -179,8 +180,8 @@ class Hands:
                 return [self._event(_about(pod), "Warning", "FailedScheduling", told)]
             case Reject(pod=pod, told=told):
                 return [self._event(_about(pod), "Warning", "Rejected", told)]
-            case Complain(object=obj, told=told):
-                return [self._event(_about_object(obj), "Warning", "Misconfigured", told)]
+            case Complain(object=obj, told=told, reason=reason):
+                return [self._event(_about_object(obj), "Warning", reason, told)]
             case _:
                 assert_never(instruction)
 

@@ -16,16 +16,16 @@ A pod that was nominated goes to its node as soon as that may take it, without a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 
-from proreus.engine.agents.scheduling.deciding import Answer, Decider, Stuck
+from proreus.engine.agents.scheduling.deciding import Answer, Decider, Fallback, Stuck
+from proreus.engine.agents.scheduling.nominated import Held, held, hold, in_the_way
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
-from proreus.engine.agents.scheduling.schedulers import RULE, Schedulers, Untrained
+from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER, RULE, Schedulers, Untrained
 from proreus.engine.agents.scheduling.shadowing import Differences, changes, effect_of
 from proreus.engine.agents.scheduling.telling import (
     DEVICES,
@@ -40,6 +40,7 @@ from proreus.engine.agents.scheduling.telling import (
 )
 from proreus.engine.agents.scheduling.values import (
     Bind,
+    Complain,
     Delay,
     Instruction,
     NotDone,
@@ -78,7 +79,8 @@ class SchedulingCore(Watching):
         self.counts: Counter[str] = Counter()
         """Decisions by what came of them."""
         self._deciders: dict[Chosen, Decider] = {}
-        self._held: list[Known] = []
+        self._held: list[Held] = []
+        """Nominated pods that are on their nodes while a pod is decided about."""
 
     def decider(self, chosen: Chosen) -> Decider:
         """Who decides so, made and warmed up at the first use; an error where a policy is not known."""
@@ -118,6 +120,12 @@ class SchedulingCore(Watching):
             found.update(decider.fallbacks)
         return found
 
+    def failing(self) -> dict[str, dict[str, str]]:
+        """By schedulerName: what was wrong with the last answers of its "policy" and its "shadow"."""
+        chosen = {DEFAULT_SCHEDULER: self.schedulers.default, **self.schedulers.chosen}
+        deciders = {name: self._deciders.get(one) for name, one in chosen.items()}
+        return {name: dict(one.failing) for name, one in deciders.items() if one is not None and one.failing}
+
     def cycle(self, now: float, most: int = 1) -> list[Instruction]:
         """Decide about up to so many waiting pods."""
         instructions: list[Instruction] = self.complaints
@@ -156,20 +164,13 @@ class SchedulingCore(Watching):
             decider = self.decider(chosen)
         except (ProreusError, ImportError) as error:  # a checkpoint that cannot be read, an extra not there
             return self._to_wait(known, now, f"policy {chosen.policy}: {error}")
-        with self._others_first(known):
+        self._held = (
+            in_the_way(self.picture, known, lambda: self._observe(known, now))
+            if self.picture.nominated
+            else []
+        )
+        with held(self.picture, self._held):
             return self._decided(known, decider, now)
-
-    @contextmanager
-    def _others_first(self, known: Known) -> Iterator[None]:
-        """While this pod is decided about, nominated pods that go first count as being on their nodes."""
-        self._held = list(self.picture.held_for(known)) if self.picture.nominated else []
-        for other in self._held:
-            self.picture.hold(other)
-        try:
-            yield
-        finally:
-            for other in self._held:
-                self.picture.let_go(other)
 
     def _observe(self, known: Known, now: float) -> PodObservation:
         return self.picture.cluster.observe(known.key, max(0, len(self.queue) - 1), now)
@@ -180,16 +181,18 @@ class SchedulingCore(Watching):
             n = self.picture.cluster.node_at(known.nominated)
             if not observation.refusal(n):
                 answer = Answer(model.Place(n))
-                return self._carry_out(known, (answer, "nominated", None), decider, observation)
+                return self._carry_out(known, (answer, Fallback("nominated"), None), decider, observation)
         try:
             answer, fallback = decider.decide(observation)
-        except Stuck:
+        except Stuck as stuck:
             observation = self._observe_anew(known, now)
-            answer, fallback = decider.by_rule(observation), "deadline"
+            answer, fallback = decider.by_rule(observation), Fallback("deadline", str(stuck))
         try:
             shadow = decider.by_shadow(observation)
         except Stuck:
             shadow, observation = None, self._observe_anew(known, now)
+        for told in decider.take_news():
+            self.complaints.append(Complain(known.object, told, "PolicyFailed"))
         if shadow is not None:
             found = self.differences.setdefault(known.scheduler, Differences())
             found.note(known.key, now, (answer, shadow), observation)
@@ -203,14 +206,13 @@ class SchedulingCore(Watching):
     def _observe_anew(self, known: Known, now: float) -> PodObservation:
         """After a policy got stuck."""
         self.start_over(now)
-        for other in self._held:
-            self.picture.hold(other)
+        hold(self.picture, self._held)
         return self._observe(known, now)
 
     def _carry_out(
         self,
         known: Known,
-        made: tuple[Answer, str, Answer | None],
+        made: tuple[Answer, Fallback, Answer | None],
         decider: Decider,
         observation: PodObservation,
     ) -> Instruction:

@@ -14,7 +14,7 @@ from proreus.engine.agents.scheduling.schedulers import RULE
 from proreus.engine.objects.schedulers import Chosen
 from proreus.kernels.arrays import F64, I64
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, meant
-from proreus.model.errors import IllegalDecision
+from proreus.model.errors import IllegalDecision, ProreusError
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
@@ -30,6 +30,7 @@ _LONGEST_REST = 4096
 """Decisions for which a policy that was too slow again and again is not asked."""
 _WARM_UP_SECONDS = 30.0
 """For a policy from elsewhere, which may do whatever it likes."""
+_LONGEST_LINE = 300
 _NOBODY = np.zeros(0, dtype=np.int64)
 _NOTHING = np.zeros(0)
 _log = logging.getLogger(__name__)
@@ -51,6 +52,16 @@ class Answer:
     """That the policy looked at, where it says so."""
     scores: F64 = field(default_factory=lambda: _NOTHING)
     """Of these nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Why another than the policy decided."""
+
+    reason: str = ""
+    """nominated, deadline, resting, unsure, wrong or error; "": the policy did decide."""
+    why: str = ""
+    """What it says itself, or what it raised."""
 
 
 @dataclass(eq=False)
@@ -141,6 +152,9 @@ class Decider:
         self.shadow = Asked(chosen.shadow, options, seed, deadline) if chosen.shadow else None
         self.fallbacks: dict[str, int] = {}
         """By reason."""
+        self.failing: dict[str, str] = {}
+        """What was wrong with the last answer of the "policy" and of the "shadow", where something was."""
+        self._news: list[str] = []
 
     def warm_up(self) -> None:
         """Compile before the first pod waits for it."""
@@ -149,26 +163,31 @@ class Decider:
             if one is not None:
                 one.warm_up()
 
-    def decide(self, observation: PodObservation) -> tuple[Answer, str]:
+    def decide(self, observation: PodObservation) -> tuple[Answer, Fallback]:
         """The policy's answer, or that of the rule with the reason why; raises `Stuck`."""
-        reason = ""
         if self.policy.resting():
-            reason = "resting"
-        else:
-            try:
-                doubt = self.policy.doubt(observation)
-                if not doubt:
-                    return self.policy.ask(observation), ""
-                reason = "unsure"
-            except Stuck:
-                self._note("deadline", "too slow")
-                raise
-            except IllegalDecision as error:
-                reason, doubt = "wrong", str(error)
-            except Exception as error:  # noqa: BLE001 - whatever a policy does, there is a decision
-                reason, doubt = "error", f"{type(error).__name__}: {error}"
-            self._note(reason, doubt)
-        return self.rule.ask(observation), reason
+            return self.rule.ask(observation), Fallback("resting")
+        try:
+            doubt = self.policy.doubt(observation)
+            if not doubt:
+                answer = self.policy.ask(observation)
+                self.failing.pop("policy", None)
+                return answer, Fallback()
+            fallback = Fallback("unsure", _line(doubt))
+        except Stuck as stuck:
+            self._note("deadline", _line(str(stuck)))
+            raise
+        except IllegalDecision as error:
+            fallback = Fallback("wrong", _line(str(error)))
+        except Exception as error:  # noqa: BLE001 - whatever a policy does, there is a decision
+            fallback = Fallback("error", _raised(error, self.chosen.policy))
+        self._note(fallback.reason, fallback.why)
+        return self.rule.ask(observation), fallback
+
+    def take_news(self) -> list[str]:
+        """What there is to tell of failures, each once."""
+        news, self._news = self._news, []
+        return news
 
     def by_rule(self, observation: PodObservation) -> Answer:
         """What the kube rules decide."""
@@ -179,18 +198,39 @@ class Decider:
         if self.shadow is None or self.shadow.resting():
             return None
         try:
-            return self.shadow.ask(observation)
-        except Stuck:
-            self._note("shadow", "too slow")
+            answer = self.shadow.ask(observation)
+            self.failing.pop("shadow", None)
+            return answer
+        except Stuck as stuck:
+            self._note("shadow", _line(str(stuck)))
             raise
         except Exception as error:  # noqa: BLE001 - a shadow must not be felt
-            self._note("shadow", f"{type(error).__name__}: {error}")
+            self._note("shadow", _raised(error, self.chosen.shadow))
             return None
 
     def _note(self, reason: str, told: str) -> None:
+        """Count it; told at the 1st, 2nd, 4th, 8th time: a policy that stays broken fills no disk."""
         count = self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
-        if count & (count - 1) == 0:  # the 1st, 2nd, 4th, 8th: a policy that stays broken fills no disk
-            _log.warning("%s: %s (%s, %d times so far)", self.chosen.policy, told, reason, count)
+        who, instead = ("shadow", "") if reason == "shadow" else ("policy", "; the kube rules decided")
+        name = self.chosen.shadow if reason == "shadow" else self.chosen.policy
+        told = f"{who} {name}: {told} ({reason}, {count} times so far)"
+        if reason != "unsure":
+            self.failing[who] = told
+        if count & (count - 1) == 0:
+            _log.warning("%s", told)
+            if reason != "unsure":
+                self._news.append(told + instead)
+
+
+def _raised(error: Exception, policy: str) -> str:
+    """What a policy raised; one from elsewhere is named in it already, with the line."""
+    told = str(error) if isinstance(error, ProreusError) else f"{type(error).__name__}: {error}"
+    return _line(told.removeprefix(f"policy {policy}: "))
+
+
+def _line(told: str) -> str:
+    """In one line of bounded length, whatever a policy says."""
+    return " ".join(told[: 4 * _LONGEST_LINE].split())[:_LONGEST_LINE]
 
 
 def checked(decision: Decision, observation: PodObservation, bids: tuple[I64, F64]) -> Answer:

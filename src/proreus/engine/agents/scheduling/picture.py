@@ -14,7 +14,7 @@ from proreus.engine.agents.scheduling.reading import Template
 from proreus.engine.agents.scheduling.values import Object, PodRef
 from proreus.model.errors import InputError
 from proreus.model.node import Node
-from proreus.model.pod import GpuRequest, Pod
+from proreus.model.pod import GpuRequest, Pod, PodAffinity
 from proreus.model.selectors import Selector
 from proreus.model.workload import DisruptionBudget
 from proreus.worlds.pods.state.open import OpenCluster
@@ -180,9 +180,15 @@ class Picture:
             if other is not known and other.priority >= known.priority and other.nominated in self._nodes:
                 yield other
 
-    def hold(self, known: Known) -> None:
-        """A nominated pod counts as being on its node, until it is let go; it waits all the same."""
-        self._place(known, known.nominated, known.key + _HELD)
+    def hold(self, known: Known, *, room_only: bool = False) -> None:
+        """A nominated pod counts as being on its node, until it is let go; it waits all the same.
+
+        room_only: for what the node has left alone, and not for affinity and spread.
+        """
+        spec = known.template.spec
+        if room_only:
+            spec = replace(spec, labels=(), affinity=PodAffinity(), anti_affinity=PodAffinity(), spread=())
+        self._place(known, known.nominated, Pod(known.key + _HELD, spec))
 
     def let_go(self, known: Known) -> None:
         """It only waits again."""
@@ -203,19 +209,18 @@ class Picture:
         if not known.node:
             self.cluster.add_pod(Pod(known.key, known.template.spec))
         elif known.node in self._nodes:
-            self._place(known, known.node, known.key)
+            self._place(known, known.node, Pod(known.key, known.template.spec))
         else:
             self._homeless.setdefault(known.node, set()).add(known.key)
 
-    def _place(self, known: Known, node: str, name: str) -> None:
-        spec = known.template.spec
+    def _place(self, known: Known, node: str, pod: Pod) -> None:
         try:
-            self.cluster.add_pod(Pod(name, spec), node, known.devices, known.since)
+            self.cluster.add_pod(pod, node, known.devices, known.since)
         except InputError as error:
             # It is there all the same: what it takes beside GPUs counts, and those it asks for are taken.
             _log.info("pod %s: %s", known.key, error)
-            without = replace(spec, gpu=GpuRequest())
-            self.cluster.add_pod(Pod(name, without), node, 0, known.since)
+            without = replace(pod.spec, gpu=GpuRequest())
+            self.cluster.add_pod(Pod(pod.name, without), node, 0, known.since)
 
     def _leave(self, known: Known) -> None:
         if known.node and known.node not in self._nodes:

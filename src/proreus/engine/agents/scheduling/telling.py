@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from proreus.engine.agents.scheduling.deciding import Answer
+from proreus.engine.agents.scheduling.deciding import Answer, Fallback
 from proreus.kernels.arrays import I8, I64, Bool
 from proreus.model.decision import Decision, Place, Preempt, Reject
 from proreus.model.node import Node
@@ -128,7 +128,7 @@ class Reasons:
     """What an annotation tells of a decision beside the decision itself."""
 
     policy: str
-    fallback: str
+    fallback: Fallback
     refusals: Refusals
     shadow: tuple[str, Decision, str] | None
     """Who, what it would have done, and what that would have changed."""
@@ -137,8 +137,10 @@ class Reasons:
 def annotation(answer: Answer, reasons: Reasons, nodes: Sequence[Node]) -> str:
     """The decision as compact JSON."""
     found: dict[str, Any] = {"policy": reasons.policy, **_named(answer.decision, nodes)}
-    if reasons.fallback:
-        found["fallback"] = reasons.fallback
+    if reasons.fallback.reason:
+        found["fallback"] = reasons.fallback.reason
+    if reasons.fallback.why:
+        found["why"] = reasons.fallback.why
     if len(answer.nodes) and isinstance(answer.decision, Place):
         mine = answer.nodes == answer.decision.node
         if mine.any():

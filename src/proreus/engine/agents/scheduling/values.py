@@ -94,10 +94,11 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Complain:
-    """Say what is wrong with an object of the user's."""
+    """Say what is wrong with an object of the user's, or with whoever decides about it."""
 
     object: Object = field(repr=False)
     told: str
+    reason: str = "Misconfigured"
 
 
 Instruction = Bind | Preempt | Delay | Reject | Complain

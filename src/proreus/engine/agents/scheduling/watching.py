@@ -39,6 +39,9 @@ PATIENCE = 5.0
 """Seconds in which another scheduler may take up a pod whose schedulerName is none of ours."""
 _MOST_COMPLAINTS = 16
 """About one ConfigMap."""
+_KEPT = "this entry stays as it was until the engine starts anew"
+"""What is in effect and written nowhere is known to this process alone."""
+_LEFT_OUT = "this entry does not count"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -267,10 +270,12 @@ class Watching(ABC):
                 del chosen[name]
         for name in refused.keys() & self.schedulers.chosen.keys():
             chosen[name] = self.schedulers.chosen[name]
-        news = [why for name, why in refused.items() if self.schedulers.refused.get(name) != why]
-        for why in news[:_MOST_COMPLAINTS]:
+        news = [one for one in refused.items() if self.schedulers.refused.get(one[0]) != one[1]]
+        for name, why in news[:_MOST_COMPLAINTS]:
             assert obj is not None, "nothing is refused where nothing was chosen"
-            self.complaints.append(Complain(obj, f"this entry stays as it was, others count: {why}"))
+            self.complaints.append(
+                Complain(obj, f"{_KEPT if name in chosen else _LEFT_OUT}, others count: {why}")
+            )
         self.schedulers = replace(self.schedulers, chosen=chosen, refused=refused)
         self.forget_unused()
         waiting = [known.object for known in self.picture.pods.values() if not known.node]

@@ -30,7 +30,7 @@ _OF_ONE_LIFE = (
 def begin_anew(pod: Object) -> Plan:
     """What to do about a pod whose object has gone."""
     lost = find_condition(pod, "DisruptionTarget")
-    taken = lost is not None and lost["status"] == "True" and lost.get("reason") == BY_TAINT
+    taken = lost is not None and lost["status"] == "True" and lost.get("reason") == BY_TAINT.reason
     wants = annotations_of(pod).get(RESCHEDULE) == "true" and controller_of(pod) is None
     if not taken or not wants or phase_of(pod) == "Succeeded":
         return Plan()

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from proreus.engine.agents.conditions import find_condition
-from proreus.engine.agents.metadata import Object, annotations_of, created, deleting, name_of, uid_of
+from proreus.engine.agents.metadata import Object, created, deleting, name_of, uid_of
+from proreus.engine.agents.task.job_failures import counts, failed
+from proreus.engine.agents.task.job_indexes import INDEX
 from proreus.engine.agents.task.pods import phase_of, pod_from
 from proreus.engine.objects.kinds import JOB
 from proreus.engine.objects.times import parse_timestamp
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
-INDEX = "batch.kubernetes.io/job-completion-index"
 CONTROLLER_UID, JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 _LEGACY = ("controller-uid", "job-name")
 
@@ -55,35 +56,25 @@ def standing_tally(job: Object) -> Tally:
     )
 
 
-def counted_on(job: Object, standing: Tally, pods: Sequence[Object]) -> Tally:
-    """The tally with what can be counted now, and with what has ended since."""
+def counted_on(
+    job: Object, standing: Tally, pods: Sequence[Object], later: frozenset[str] = frozenset()
+) -> Tally:
+    """The tally with what can be counted now, and with what has ended since; later: not yet these."""
     held = {uid_of(pod): pod for pod in pods if tracked(pod)}
-    known = standing.uncounted_succeeded | standing.uncounted_failed
+    known = standing.uncounted_succeeded | standing.uncounted_failed | later
     ended = [pod for uid, pod in held.items() if uid not in known]
     return Tally(
         standing.succeeded + len(standing.uncounted_succeeded - held.keys()),
         standing.failed + len(standing.uncounted_failed - held.keys()),
         (standing.uncounted_succeeded & held.keys())
         | {uid_of(pod) for pod in ended if phase_of(pod) == "Succeeded"},
-        (standing.uncounted_failed & held.keys()) | {uid_of(pod) for pod in ended if failed(job, pod)},
+        (standing.uncounted_failed & held.keys()) | {uid_of(pod) for pod in ended if counts(job, pod)},
     )
 
 
 def tracked(pod: Object) -> bool:
     """Whether it is still to be counted."""
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
-
-
-def failed(job: Object, pod: Object) -> bool:
-    """Whether it counts as a failure: one on its way out does, unless only what has ended is replaced."""
-    if phase_of(pod) == "Failed":
-        return True
-    return not replaces_only_ended(job) and deleting(pod) and phase_of(pod) != "Succeeded"
-
-
-def replaces_only_ended(job: Object) -> bool:
-    """Whether a pod that is on its way out must have ended before another takes its place."""
-    return bool(job["spec"].get("podReplacementPolicy") == "Failed")
 
 
 def finished_at(pod: Object) -> float:
@@ -121,14 +112,8 @@ def restarts_of(pods: Iterable[Object]) -> int:
     return total
 
 
-def index_of(pod: Object) -> int | None:
-    """Which completion an Indexed Job's pod is for."""
-    stated = annotations_of(pod).get(INDEX, "")
-    return int(stated) if stated.isdecimal() else None
-
-
-def job_pod(job: Object, index: int | None = None) -> Object:
-    """The next pod; of an Indexed Job with its index."""
+def job_pod(job: Object, index: int | None = None, counted: Mapping[str, str] | None = None) -> Object:
+    """The next pod; of an Indexed Job with its index, and with what is counted of that as annotations."""
     labels = {CONTROLLER_UID: uid_of(job), JOB_NAME: name_of(job)}
     labels |= dict(zip(_LEGACY, labels.values(), strict=True))
     template = job["spec"]["template"]
@@ -147,7 +132,7 @@ def job_pod(job: Object, index: int | None = None) -> Object:
         job,
         {**template, "spec": indexed},
         labels=labels | {INDEX: str(index)},
-        annotations={INDEX: str(index)},
+        annotations={INDEX: str(index), **(counted or {})},
         finalizers=[FINALIZER],
         generateName=f"{name_of(job)}-{index}-",
     )
@@ -156,23 +141,3 @@ def job_pod(job: Object, index: int | None = None) -> Object:
 def _with_index(container: Mapping[str, Any], index: int) -> dict[str, Any]:
     others = [one for one in container.get("env") or () if one["name"] != "JOB_COMPLETION_INDEX"]
     return {**container, "env": [*others, {"name": "JOB_COMPLETION_INDEX", "value": str(index)}]}
-
-
-def read_indexes(written: str) -> set[int]:
-    """ "0,3-5" as numbers."""
-    found: set[int] = set()
-    for part in filter(None, written.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
-
-
-def write_indexes(indexes: Iterable[int]) -> str:
-    """Numbers as "0,3-5": three and more in a row, or two, are told by their ends."""
-    runs: list[list[int]] = []
-    for index in sorted(indexes):
-        if runs and runs[-1][1] == index - 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from proreus.engine.agents.conditions import Condition, find_condition, holds, with_conditions
 from proreus.engine.agents.instructions import Create, Instruction, Note, Plan, Remove, Update, sooner
 from proreus.engine.agents.metadata import Object, deleting, read_selector, uid_of, without_finalizer
+from proreus.engine.agents.task.job_failures import (
+    FAIL_JOB,
+    counts,
+    failed,
+    given_up,
+    matched,
+    replaces_only_ended,
+)
+from proreus.engine.agents.task.job_indexes import (
+    completions_of,
+    counts_after,
+    failed_indexes,
+    index_of,
+    kept_for_their_counts,
+    last_failures,
+    limits_each_index,
+    met_by,
+    succeeded_indexes,
+    tries_before,
+    write_indexes,
+)
 from proreus.engine.agents.task.job_pods import (
     CONTROLLER_UID,
     FINALIZER,
     Tally,
     counted_on,
     failures_in_a_row,
-    index_of,
+    finished_at,
     job_pod,
-    read_indexes,
-    replaces_only_ended,
     restarts_of,
     standing_tally,
     tracked,
-    write_indexes,
 )
 from proreus.engine.agents.task.pods import active, claim, first_to_go, phase_of, ready_since
 from proreus.engine.objects.kinds import JOB, POD
@@ -43,6 +61,8 @@ class _Seen:
     tally: Tally
     indexes: frozenset[int]
     """That have succeeded; of an Indexed Job only."""
+    lost: frozenset[int]
+    """Indexes that have failed for good."""
     now: float
 
     @property
@@ -54,7 +74,9 @@ class _Seen:
     def leaving(self) -> list[Object]:
         """Pods on their way out that have not ended."""
         ended = ("Succeeded", "Failed")
-        return [pod for pod in self.pods if deleting(pod) and phase_of(pod) not in ended]
+        return [
+            pod for pod in self.pods if deleting(pod) and not given_up(pod) and phase_of(pod) not in ended
+        ]
 
     @property
     def indexed(self) -> bool:
@@ -76,11 +98,16 @@ def reconcile_job(job: Object, pods: Iterable[Object], now: float) -> Plan:
         instructions += _let_go(job, mine, everything=True)
         return _after_the_end(job, instructions, now)
     standing = standing_tally(job)
-    instructions += _let_go(job, mine, everything=deleting(job))
+    done = succeeded_indexes(job, mine)
+    lost = failed_indexes(job, mine, done)
+    kept = kept_for_their_counts(job, mine, done | lost)
+    instructions += _let_go(job, mine, everything=deleting(job), but=kept)
     if deleting(job):
         return Plan(tuple(instructions))
-    seen = _Seen(job, mine, counted_on(job, standing, mine), _indexes(job, mine), now)
+    seen = _Seen(job, mine, counted_on(job, standing, mine), done, lost, now)
     verdict = _verdict(seen)
+    if verdict is None:
+        seen = replace(seen, tally=counted_on(job, standing, mine, kept))
     suspended = bool(job["spec"].get("suspend")) and verdict is None
     wait: float | None = None
     if verdict is not None or suspended:
@@ -103,24 +130,70 @@ def _manage(seen: _Seen) -> tuple[list[Instruction], float | None]:
     if completions is None:
         wanted = len(living) if seen.succeeded else parallelism
     else:
-        wanted = min(parallelism, max(0, int(completions) - seen.succeeded))
+        wanted = min(parallelism, max(0, int(completions) - seen.succeeded - len(seen.lost)))
+    misplaced = _misplaced(seen) if seen.indexed else []
+    if misplaced:
+        return [Remove(POD, pod) for pod in misplaced], None
     if len(living) > wanted:
         return [Remove(POD, pod) for pod in first_to_go(living)[: len(living) - wanted]], None
     occupied = len(living) + (len(seen.leaving) if replaces_only_ended(seen.job) else 0)
     missing = min(wanted - occupied, MOST_AT_ONCE)
     if missing <= 0:
         return [], None
-    failures, last = failures_in_a_row(seen.job, seen.pods)
-    if failures:
-        pause = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE)
-        if last + pause > seen.now:
-            return [], last + pause - seen.now
+    if limits_each_index(seen.job):
+        return _next_tries(seen, missing)
+    left = _seconds_of_pause(*failures_in_a_row(seen.job, seen.pods), seen.now)
+    if left > 0:
+        return [], left
     if not seen.indexed:
         return [Create(POD, job_pod(seen.job))] * missing, None
-    busy = [*living, *(seen.leaving if replaces_only_ended(seen.job) else ())]
-    taken = seen.indexes | {index_of(pod) for pod in busy}
-    free = [index for index in range(int(completions or 0)) if index not in taken]
-    return [Create(POD, job_pod(seen.job, index)) for index in free[:missing]], None
+    return [Create(POD, job_pod(seen.job, index)) for index in _free_indexes(seen)[:missing]], None
+
+
+def _next_tries(seen: _Seen, missing: int) -> tuple[list[Instruction], float | None]:
+    """Each index after a pause of its own."""
+    made: list[Instruction] = []
+    wait: float | None = None
+    failures = last_failures(seen.job, seen.pods)
+    for index in _free_indexes(seen):
+        if len(made) == missing:
+            break
+        last = failures.get(index)
+        left = 0.0
+        if last is not None:
+            left = _seconds_of_pause(tries_before(last) + 1, finished_at(last), seen.now)
+        if left > 0:
+            wait = sooner(wait, left)
+        else:
+            made.append(Create(POD, job_pod(seen.job, index, counts_after(seen.job, last))))
+    return made, wait
+
+
+def _seconds_of_pause(failures: int, last: float, now: float) -> float:
+    """How long it is until the next try after so many failures, of which this was the last."""
+    if not failures:
+        return 0.0
+    return last + min(FIRST_PAUSE * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE) - now
+
+
+def _free_indexes(seen: _Seen) -> list[int]:
+    """Indexes that nobody works on, and somebody is to."""
+    busy = [*seen.living, *(seen.leaving if replaces_only_ended(seen.job) else ())]
+    taken = seen.indexes | seen.lost | {index_of(pod) for pod in busy}
+    return [index for index in range(completions_of(seen.job)) if index not in taken]
+
+
+def _misplaced(seen: _Seen) -> list[Object]:
+    """Living pods of no index, of one that is no longer wanted, or of one that another works on."""
+    kept: set[int] = set()
+    found = []
+    for pod in reversed(first_to_go(seen.living)):
+        index = index_of(pod)
+        if index is None or index >= completions_of(seen.job) or index in kept:
+            found.append(pod)
+        else:
+            kept.add(index)
+    return found
 
 
 def _verdict(seen: _Seen) -> Condition | None:
@@ -130,6 +203,10 @@ def _verdict(seen: _Seen) -> Condition | None:
         if decided is not None and decided["status"] == "True":
             return Condition(kind, "True", decided.get("reason", ""), decided.get("message", ""))
     spec = seen.job["spec"]
+    for pod in seen.pods:
+        met = matched(seen.job, pod) if failed(seen.job, pod) else None
+        if met is not None and met.action == FAIL_JOB:
+            return Condition("FailureTarget", "True", "PodFailurePolicy", met.told)
     limit = _number(spec.get("backoffLimit"), 6)
     on_failure = spec["template"]["spec"].get("restartPolicy") == "OnFailure"
     restarts = restarts_of(seen.living) if on_failure else 0
@@ -140,6 +217,10 @@ def _verdict(seen: _Seen) -> Condition | None:
     if remaining == 0.0:
         told = "Job was active longer than specified deadline"
         return Condition("FailureTarget", "True", "DeadlineExceeded", told)
+    if seen.indexed:
+        decided_by_indexes = _verdict_by_indexes(seen)
+        if decided_by_indexes is not None:
+            return decided_by_indexes
     completions = spec.get("completions")
     if completions is None:
         done = seen.succeeded > 0 and not seen.living
@@ -149,6 +230,19 @@ def _verdict(seen: _Seen) -> Condition | None:
         told = "Reached expected number of succeeded pods"
         return Condition("SuccessCriteriaMet", "True", "CompletionsReached", told)
     return None
+
+
+def _verdict_by_indexes(seen: _Seen) -> Condition | None:
+    """Whether too many indexes have failed, or enough have succeeded."""
+    spec = seen.job["spec"]
+    most = spec.get("maxFailedIndexes")
+    if most is not None and len(seen.lost) > int(most):
+        told = "Job has exceeded the specified maximal number of failed indexes"
+        return Condition("FailureTarget", "True", "MaxFailedIndexesExceeded", told)
+    if seen.lost and len(seen.lost) + len(seen.indexes) >= completions_of(seen.job):
+        return Condition("FailureTarget", "True", "FailedIndexes", "Job has failed indexes")
+    met = met_by(seen.job, seen.indexes)
+    return Condition("SuccessCriteriaMet", "True", "SuccessPolicy", met) if met else None
 
 
 def _status(seen: _Seen, verdict: Condition | None, *, suspended: bool) -> dict[str, Any]:
@@ -169,6 +263,8 @@ def _status(seen: _Seen, verdict: Condition | None, *, suspended: bool) -> dict[
     }
     if seen.indexed:
         status["completedIndexes"] = write_indexes(seen.indexes)
+    if limits_each_index(job):
+        status["failedIndexes"] = write_indexes(seen.lost)
     started = None if suspended else before.get("startTime") or timestamp(seen.now)
     if started is not None:
         status["startTime"] = started
@@ -190,13 +286,16 @@ def _status(seen: _Seen, verdict: Condition | None, *, suspended: bool) -> dict[
     return status
 
 
-def _let_go(job: Object, pods: Sequence[Object], *, everything: bool) -> list[Instruction]:
-    """Pods that were written down lose the finalizer that kept them for it."""
+def _let_go(
+    job: Object, pods: Sequence[Object], *, everything: bool, but: frozenset[str] = frozenset()
+) -> list[Instruction]:
+    """Pods that were written down, or need not be, lose the finalizer that kept them for it."""
     uncounted = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
     known = {*(uncounted.get("succeeded") or ()), *(uncounted.get("failed") or ())}
     instructions: list[Instruction] = []
     for pod in pods:
-        if tracked(pod) and (everything or uid_of(pod) in known):
+        overlooked = failed(job, pod) and not counts(job, pod) and uid_of(pod) not in but
+        if tracked(pod) and (everything or overlooked or uid_of(pod) in known):
             free = without_finalizer(pod, FINALIZER)
             if free is not None:
                 instructions.append(Update(POD, free))
@@ -229,12 +328,6 @@ def _seconds_to_deadline(job: Object, status: dict[str, Any], now: float) -> flo
     if limit is None or status.get("startTime") is None or job["spec"].get("suspend"):
         return None
     return max(0.0, parse_timestamp(status["startTime"]) + float(limit) - now)
-
-
-def _indexes(job: Object, pods: Sequence[Object]) -> frozenset[int]:
-    known = read_indexes((job.get("status") or {}).get("completedIndexes") or "")
-    done = {index_of(pod) for pod in pods if phase_of(pod) == "Succeeded"}
-    return frozenset(known | {index for index in done if index is not None})
 
 
 def _noted(job: Object, status: dict[str, Any]) -> list[Instruction]:

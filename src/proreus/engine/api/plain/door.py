@@ -43,6 +43,8 @@ class PlainDefaults:
     """Who decides for whom where nobody has chosen."""
     refused: Callable[[], Mapping[str, str]] = dict
     """What is wrong with choices that are not in effect."""
+    failing: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    """What was wrong with the last answers of the policy and the shadow of a scheduler."""
 
 
 class PlainDoor:
@@ -114,18 +116,17 @@ class PlainDoor:
                 found = await self._chosen()
                 if name not in found:
                     raise NotFound(f"nothing was chosen for the scheduler {name[:80]!r}")
-                refused = self._defaults.refused().get(name, "")
-                return Reply.of(schedulers.as_json(name, found[name], refused))
+                return Reply.of(self._with_troubles(name, found[name]))
 
     async def _chosen(self) -> dict[str, Chosen]:
         return {**self._defaults.schedulers, **await schedulers.chosen(self._registry)}
 
     async def _schedulers(self) -> list[dict[str, Any]]:
-        refused = self._defaults.refused()
-        return [
-            schedulers.as_json(name, one, refused.get(name, ""))
-            for name, one in (await self._chosen()).items()
-        ]
+        return [self._with_troubles(name, one) for name, one in (await self._chosen()).items()]
+
+    def _with_troubles(self, name: str, one: Chosen) -> dict[str, Any]:
+        defaults = self._defaults
+        return schedulers.as_json(name, one, defaults.refused().get(name, ""), defaults.failing().get(name))
 
     async def _images(self) -> list[dict[str, Any]]:
         """What nodes report that they hold."""

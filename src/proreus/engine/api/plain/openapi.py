@@ -22,10 +22,11 @@ _NAME: dict[str, Any] = {
     "maxLength": 63,
     "pattern": "^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$",
 }
+_FAILING: dict[str, Any] = {"type": "object", "properties": {"policy": _TEXT, "shadow": _TEXT}}
 _NAMED: dict[str, Any] = {
     "type": "object",
     "required": ["name", "policy", "shadow", "deadline_ms"],
-    "properties": {**_SCHEDULER["properties"], "name": _TEXT, "refused": _TEXT},
+    "properties": {**_SCHEDULER["properties"], "name": _TEXT, "refused": _TEXT, "failing": _FAILING},
 }
 
 

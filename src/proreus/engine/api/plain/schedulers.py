@@ -6,6 +6,7 @@ The scheduling agents watch that ConfigMap, so a change counts from the next dec
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -39,10 +40,13 @@ def _read(name: str, text: str) -> Chosen:
         return Chosen(text.strip())
 
 
-def as_json(name: str, one: Chosen, refused: str = "") -> dict[str, Any]:
-    """For clients; refused: why it is not in effect."""
+def as_json(
+    name: str, one: Chosen, refused: str = "", failing: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """For clients; refused: why it is not in effect; failing: what was wrong with its last answers."""
     told = {"name": name, "policy": one.policy, "shadow": one.shadow, "deadline_ms": one.deadline_ms}
-    return {**told, "refused": refused} if refused else told
+    beside = {"refused": refused, "failing": dict(failing or {})}
+    return {**told, **{key: value for key, value in beside.items() if value}}
 
 
 def read_choice(document: Any) -> Chosen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from proreus.engine.objects.rules.job_policies import IMMUTABLE, check_job_policies, defaulted_failure_policy
 from proreus.engine.objects.rules.pods import check_template, defaulted_spec
 from proreus.engine.objects.rules.problems import Problems
 from proreus.engine.objects.rules.selector import check_selector
@@ -15,6 +16,7 @@ _PERCENT = re.compile(r"[0-9]+%")
 _QUARTER = "25%"
 _DEPLOYMENT = {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}
 _JOB = {"backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False, "manualSelector": False}
+_NO_LIMIT = 2**31 - 1
 CONTROLLER_UID, JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 
 
@@ -41,6 +43,10 @@ def defaulted_job(obj: _Map) -> _Map:
     if "completions" not in stated and "parallelism" not in stated:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
+    if "podFailurePolicy" in stated:
+        spec["podFailurePolicy"] = defaulted_failure_policy(stated["podFailurePolicy"])
+    if "backoffLimit" not in stated and "backoffLimitPerIndex" in stated:
+        spec["backoffLimit"] = _NO_LIMIT
     spec.setdefault(
         "podReplacementPolicy", "TerminatingOrFailed" if "podFailurePolicy" not in spec else "Failed"
     )
@@ -116,6 +122,7 @@ def check_job(obj: _Map, problems: Problems) -> None:
         "backoffLimit",
         "ttlSecondsAfterFinished",
         "backoffLimitPerIndex",
+        "maxFailedIndexes",
     ):
         if key in spec:
             problems.at_least(f"spec.{key}", spec[key])
@@ -127,6 +134,8 @@ def check_job(obj: _Map, problems: Problems) -> None:
     policy = template.get("spec", {}).get("restartPolicy")
     if policy == "Always":
         problems.one_of("spec.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
+    else:
+        check_job_policies(spec, problems)
     if "selector" in spec:
         check_selector(spec["selector"], "spec.selector", problems)
 
@@ -189,8 +198,9 @@ def check_job_update(old: _Map, new: _Map, problems: Problems) -> None:
         problems.invalid("spec.template", after.get("template"), "field is immutable")
     if before.get("completions") != after.get("completions") and before["completionMode"] != "Indexed":
         problems.invalid("spec.completions", after.get("completions"), "field is immutable")
-    if before["completionMode"] != after["completionMode"]:
-        problems.invalid("spec.completionMode", after["completionMode"], "field is immutable")
+    for key in ("completionMode", *IMMUTABLE):
+        if before.get(key) != after.get(key):
+            problems.invalid(f"spec.{key}", after.get(key), "field is immutable")
 
 
 def _may_be_retargeted(job: _Map) -> bool:

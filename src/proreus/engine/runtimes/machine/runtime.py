@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from proreus.engine.runtimes.containers import container_of, last_report
 from proreus.engine.runtimes.machine import logs
 from proreus.engine.runtimes.machine.backend import (
     KILLED,
@@ -424,10 +425,7 @@ class MachineRuntime:
         standing = self._pods.get(uid)
         if standing is None:
             raise RuntimeRefused("this node does not run that pod")
-        if container not in standing.reports:
-            container_of(standing.pod, container)
-            raise RuntimeRefused(f"container {container} is waiting to start: PodInitializing")
-        return standing, standing.reports[container]
+        return standing, last_report(standing.pod, standing.reports, container)
 
     def _chore(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Runs beside everything else; what goes wrong in it is told, and is never fatal to the node."""
@@ -440,16 +438,6 @@ class MachineRuntime:
         self._chores.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("%s failed", task.get_name(), exc_info=task.exception())
-
-
-def container_of(pod: Pod, name: str) -> Mapping[str, Any]:
-    """A container of the pod by its name; raises `RuntimeRefused`."""
-    spec = pod["spec"]
-    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
-        if container["name"] == name:
-            found: Mapping[str, Any] = container
-            return found
-    raise RuntimeRefused(f"container {name} is not valid for pod {pod['metadata']['name']}")
 
 
 def _ended(report: ContainerReport, ended: Ended) -> ContainerReport:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proreus.engine.objects.times import parse_timestamp
+from proreus.engine.runtimes.containers import container_of, last_report
 from proreus.engine.runtimes.protocol import (
     Capacity,
     ContainerReport,
@@ -202,7 +203,7 @@ class SimulatedRuntime:
         now = self._timers.wall()
         for name in containers:
             waiting = running.reports[name]
-            spec = _container(running.pod, name)
+            spec = container_of(running.pod, name)
             try:
                 if running.failure:
                     raise BadAnnotation(running.failure)
@@ -288,7 +289,7 @@ class SimulatedRuntime:
             if report.phase is not Phase.RUNNING:
                 continue
             try:
-                plan = draw_plan(self._habits, pod, _container(pod, report.name), report.attempt)
+                plan = draw_plan(self._habits, pod, container_of(pod, report.name), report.attempt)
             except (BadAnnotation, ValueError):  # it was changed to nonsense since: let it run as it did
                 plan = Plan(math.inf, 0, 0.0, 0, 0)
             self._run(uid, report, plan, elapsed=max(0.0, self._timers.wall() - report.started))
@@ -319,9 +320,7 @@ class SimulatedRuntime:
         running = self._pods.get(uid)
         if running is None:
             raise RuntimeRefused("this node does not run that pod")
-        if container not in running.reports:
-            raise RuntimeRefused(f"container {container} is waiting to start: PodInitializing")
-        return running.reports[container]
+        return last_report(running.pod, running.reports, container)
 
     def _author(
         self, uid: str, container: str, *, previous: bool = False, attempt: int | None = None
@@ -340,20 +339,11 @@ class SimulatedRuntime:
             uid,
             container,
             report.attempt,
-            str(_container(running.pod, container).get("image") or "?"),
+            str(container_of(running.pod, container).get("image") or "?"),
             report.started,
             report.finished if report.phase is Phase.EXITED else math.inf,
             report.exit_code,
         )
-
-
-def _container(pod: Pod, name: str) -> Mapping[str, Any]:
-    spec = pod["spec"]
-    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
-        if container["name"] == name:
-            found: Mapping[str, Any] = container
-            return found
-    raise RuntimeRefused(f"container {name} is not valid for pod {pod['metadata']['name']}")
 
 
 def _recalled(status: Mapping[str, Any]) -> ContainerReport | None:

@@ -16,7 +16,7 @@ from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context
 from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, fill_scores, find_feasible
-from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, PLUGINS, RANDOM, ROTATING, Rule
+from proreus.worlds.pods.policies.rules.columns import FLAT, HEAP, KUBE, PLUGINS, RANDOM, ROTATING, Rule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes, total_scores
 from proreus.worlds.pods.policies.rules.memory import new_memory
 from proreus.worlds.pods.policies.rules.scores import node_score
@@ -144,9 +144,11 @@ class RulePolicy:
         return explained(self, observation, decision, scores, self._note(observation))
 
     def bids(self, observation: PodObservation) -> tuple[I64, F64]:
-        """The nodes that the rule looks at, with their totals."""
+        """The nodes that the rule looks at, with their totals; none where all are alike to it."""
         cluster, state, c = observation.cluster, observation.state, observation.pod_class
         rule = self.rule_for(observation.compiled, state)
+        if rule.kind == FLAT:
+            return np.zeros(0, dtype=np.int64), np.zeros(0)
         if rule.kind != KUBE:
             scores = np.empty(len(observation.compiled.workload.nodes))
             fill_scores(cluster, state, observation.scratch, rule, (c, scores))
