@@ -28,6 +28,7 @@ from proreus.engine.housing import MachineNode, SimulatedNodes, open_nodes
 from proreus.engine.leading_parts import Controllers
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.runtimes.machine.holding import MachineImages
 from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.engine.runtimes.timers import LoopTimers, Timers
 from proreus.engine.store.opening import open_store
@@ -128,6 +129,13 @@ class Engine:
         stack.push_async_callback(controllers.resign)
         return {"the scheduling agent": scheduler.run, "the controllers": controllers.run}
 
+    def _images(self, host: ResourceHost) -> MachineImages | None:
+        """Of this machine, where it is a node."""
+        node = self.options.nodes
+        if self.machine is None or not isinstance(node, MachineNode):
+            return None
+        return MachineImages(node.name, self.machine, node.options, lambda: host.refresh(node.name))
+
     async def _open_api(
         self, registry: Registry, host: ResourceHost, stack: AsyncExitStack, options: ApiOptions
     ) -> None:
@@ -135,6 +143,7 @@ class Engine:
         around = Surroundings(
             logs=host,
             commands=host,
+            images=self._images(host),
             schedulers=_schedulers(self.options.deciding),
             refused=self._refused,
             extra_routes=(page,),

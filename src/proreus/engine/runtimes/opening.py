@@ -55,7 +55,7 @@ async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:
             raise UsageError(f"{error}; pods of this node stand there") from error
     if standing and name != standing:
         count = await clear_runtime(options)
-        _log.warning("%d pods of the runtime %s were ended: %s runs them anew", count, standing, name)
+        _log.warning("%d containers of the runtime %s were ended: %s runs them anew", count, standing, name)
     if name == "auto":
         for better in ("containerd", "runc"):
             try:
@@ -79,7 +79,10 @@ def standing_runtime(root: Path) -> str:
 
 
 async def clear_runtime(options: MachineOptions) -> int:
-    """End all pods of whichever runtime stands in the folder, and leave nothing of them; how many."""
+    """End all pods of whichever runtime stands in the folder, and leave nothing of them.
+
+    Returns how many containers ran.
+    """
     standing = standing_runtime(options.root)
     if not standing:
         return 0
@@ -88,6 +91,7 @@ async def clear_runtime(options: MachineOptions) -> int:
         uids = [report.uid for report in runtime.adopt(())]
         for uid in uids:
             runtime.stop(uid, _GRACE_SECONDS)
+        running = runtime.running()
         while runtime.running():
             await asyncio.sleep(_LOOK_SECONDS)
         for uid in uids:
@@ -95,7 +99,7 @@ async def clear_runtime(options: MachineOptions) -> int:
         await runtime.settled()
     finally:
         await runtime.close()
-    return len(uids)
+    return running
 
 
 async def _opened(name: str, options: MachineOptions) -> MachineRuntime:

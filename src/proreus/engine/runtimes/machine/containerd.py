@@ -258,10 +258,13 @@ class ContainerdBackend:
     async def remove_image(self, name: str) -> bool:
         """containerd keeps the files of containers that run."""
         spec = cri.ImageSpec(image=name)
-        there = (await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))).HasField("image")
-        await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
-        await self._look_at_images()
-        return bool(there)
+        try:
+            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
+            await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
+            await self._look_at_images()
+        except grpc.aio.AioRpcError as error:
+            raise WorkError(f"containerd: {_details(error)}") from error
+        return bool(status.HasField("image"))
 
     async def close(self) -> None:
         """Hang up; containerd and its containers go on."""
