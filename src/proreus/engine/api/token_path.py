@@ -1,7 +1,7 @@
 """A token in the path, `/token/TOKEN/...`, for clients that send none in a header.
 
 kubectl, and whatever else is made of Kubernetes' Go client, sends the token of its kubeconfig over TLS alone.
-On loopback there is no need for TLS, and an address may have a path: so the kubeconfig has the token there. It
+On loopback there is no need for TLS, and an address may have a path: the kubeconfig has the token there. It
 is taken out before anything looks at the path; no log and no refusal shows it.
 """
 
