@@ -107,6 +107,7 @@ def run(words: Sequence[str]) -> int:
 
             options, own = secured(replace(options, identity=identity_of(options.store, holder)), folder)
             tokens = arguments.security.token_file or own
+            _tell_of_containers(arguments, folder)
             say(arguments.common, "starting (the first start compiles for a minute)")
             ended = run_until_told(
                 ending, options, lambda engine: _announce(arguments, folder, engine, admin_token(tokens))
@@ -138,6 +139,19 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
         api=api_options(arguments),
         patience=patience_options(arguments.silence),
     )
+
+
+def _tell_of_containers(arguments: UpArguments, folder: Path) -> None:
+    """Real ones of an earlier start, which simulated nodes do not look after."""
+    from proreus.cli.cluster.options import machine_options
+    from proreus.engine.runtimes.opening import standing_runtime
+
+    if arguments.nodes.nodes is not None and standing_runtime(machine_options(folder, None).root):
+        say(
+            arguments.common,
+            "containers of this machine may run on, with nobody to look after them: `proreus down` stops "
+            "them, `proreus up` without --nodes takes them up",
+        )
 
 
 def _alone_on(store: str) -> AbstractContextManager[None]:

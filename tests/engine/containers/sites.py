@@ -48,8 +48,14 @@ class Site:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main([*words[:1], *self._where(words), *words[1:]])
-        assert code == 0, f"{words}: {err.getvalue()}"
+        if code != 0:
+            raise AssertionError(f"{words}: {err.getvalue()} The cluster said: {self._last_words()}")
         return out.getvalue()
+
+    def _last_words(self) -> str:
+        if self.cluster is None or self.cluster.process.poll() is not None:
+            return "nothing, for it has ended"
+        return self.cluster.end()[1][-4000:]
 
     def _where(self, words: tuple[str, ...]) -> tuple[str, ...]:
         return () if words[0] == "images" else ("--dir", str(self.folder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,6 +15,8 @@ import pytest
 
 pytest.importorskip("starlette", reason="a cluster needs the extra `engine`")
 pytest.importorskip("httpx", reason="asking a cluster needs the extra `engine`")
+
+import httpx
 
 from tests.engine.containers.sites import Site, alive, site, until
 from tests.engine.runtimes.archives import Archive, busybox_archive, entry, tar_of
@@ -134,6 +137,7 @@ def test_three_containers_run_under_their_limits_come_back_and_leave_nothing(
 ) -> None:
     made = set_up.site
     assert made.cluster is not None and made.cluster.ready["runtime"] == set_up.runtime
+    token = _only_who_has_the_token_is_answered(made)
     _import(set_up, tmp_path)
     (tmp_path / "web.yaml").write_text(MANIFEST)
     made.run("apply", "-f", str(tmp_path / "web.yaml"))
@@ -143,7 +147,26 @@ def test_three_containers_run_under_their_limits_come_back_and_leave_nothing(
     _logs_and_commands(made)
     _a_killed_one_comes_back(set_up)
     _ending_leaves_them_running(set_up)
+    assert _only_who_has_the_token_is_answered(made) == token, "it is made once"
     _scaling_and_deleting_leave_nothing(set_up, tmp_path)
+
+
+def _only_who_has_the_token_is_answered(made: Site) -> str:
+    """Real pods are commands of this user, and every user of a machine reaches loopback."""
+    assert made.cluster is not None
+    api = made.cluster.ready["api"]
+    for method, path in (
+        ("GET", "/api/v1/pods"),
+        ("POST", "/api/v1/namespaces/default/pods"),
+        ("GET", "/v1/events"),
+    ):
+        assert httpx.request(method, f"{api}{path}").status_code == 401
+    for secret in (made.folder / "tokens", made.folder / "kubeconfig"):
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    token = (made.folder / "tokens").read_text().splitlines()[-1].partition(",")[0]
+    with httpx.stream("GET", f"{api}/v1/events", headers={"authorization": f"Bearer {token}"}) as answer:
+        assert answer.status_code == 200  # as the status page asks that was opened with #token=
+    return token
 
 
 def _import(set_up: SetUp, folder: Path) -> None:
