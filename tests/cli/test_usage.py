@@ -45,12 +45,15 @@ HELP = {
     "describe": ("describe", "--help"),
     "logs": ("logs", "--help"),
     "exec": ("exec", "--help"),
+    "images": ("images", "--help"),
+    "images list": ("images", "list", "--help"),
+    "images remove": ("images", "remove", "--help"),
     "delete": ("delete", "--help"),
     "drain": ("drain", "--help"),
     "cordon": ("cordon", "--help"),
     "uncordon": ("uncordon", "--help"),
 }
-ASKING = ("apply", "get", "describe", "logs", "exec", "delete", "drain", "cordon", "uncordon")
+ASKING = ("apply", "get", "describe", "logs", "exec", "images", "delete", "drain", "cordon", "uncordon")
 """Verbs that ask a running cluster: they draw nothing, and have a flag that says which cluster."""
 
 
@@ -209,6 +212,11 @@ def test_dashes_and_underscores_are_the_same(proreus: Proreus, tmp_path: Path) -
         (("logs",), ("name a pod",)),
         (("logs", "p", "--tail", "-1"), ("--tail -1",)),
         (("exec", "p"), ("proreus exec POD -- COMMAND",)),
+        (("images",), ("import, list, remove",)),
+        (("images", "pull"), ("unknown action 'pull'",)),
+        (("images", "import"), ("name an archive",)),
+        (("images", "import", "gone.tar"), ("gone.tar: no such file",)),
+        (("images", "remove"), ("name an image",)),
         (("delete",), ("name what to delete",)),
         (("delete", "pods", "a", "--grace-period", "-1"), ("--grace-period -1",)),
         (("drain",), ("name a node",)),

@@ -15,7 +15,7 @@ from tests.surface.pinning import assert_pinned
 
 LEARNING = ("simulate", "compare", "train", "combine", "curve", "serve", "bench", "models", "data", "demo")
 RUNNING = ("up", "down", "agent")
-ASKING = ("apply", "get", "describe", "logs", "exec", "delete", "drain", "cordon", "uncordon")
+ASKING = ("apply", "get", "describe", "logs", "exec", "images", "delete", "drain", "cordon", "uncordon")
 VERBS = (*LEARNING, *RUNNING, *ASKING)
 WORLDS = ("pods", "vms", "rebalance", "workflows", "functions", "inference")
 LEARNERS = {
@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all", "scaler")),
     *product(("data",), ("list", "fetch", "clean")),
+    *product(("images",), ("import", "list", "remove")),
 )
 
 

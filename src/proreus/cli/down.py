@@ -47,12 +47,12 @@ def run(words: Sequence[str]) -> int:
         raise UsageError(f"no cluster is kept in {folder}: name its folder with --dir")
     ended = _end(folder)
     with only_one(folder):
-        pods = _stop_pods(folder, arguments.socket)
+        stopped = _stop_pods(folder, arguments.socket)
     console = new_console(arguments.common)
     cluster = "the cluster was ended" if ended else "no cluster ran"
-    counted = "1 pod was stopped" if pods == 1 else f"{pods} pods were stopped"
+    counted = "1 container was stopped" if stopped == 1 else f"{stopped} containers were stopped"
     console.print(f"{cluster}; {counted}", highlight=False)
-    write_json(arguments.common, {"ended": ended, "stopped_pods": pods})
+    write_json(arguments.common, {"ended": ended, "stopped_containers": stopped})
     return 0
 
 

@@ -85,6 +85,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
     ),
     "logs": ("proreus.cli.logs", "print what a pod has printed", "proreus logs deployment/web --tail 20"),
     "exec": ("proreus.cli.exec", "run a command in a pod", "proreus exec deployment/web -- echo hello"),
+    "images": (
+        "proreus.cli.images",
+        "import, list and remove the images that containers are made of",
+        "proreus images import busybox.tar --name busybox",
+    ),
     "delete": ("proreus.cli.delete", "take objects out of a cluster", "proreus delete deployment web"),
     "drain": ("proreus.cli.drain", "have the pods of a node leave it", "proreus drain node-1"),
     "cordon": ("proreus.cli.cordon", "give a node no new pods", "proreus cordon node-1"),

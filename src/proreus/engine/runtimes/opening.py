@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,10 +34,23 @@ def check_runtime(name: str, options: MachineOptions) -> None:
         raise unknown_name("runtime", name, NAMES)
     if sys.platform != "linux":
         raise UsageError("only a Linux machine can be a node; --nodes N simulates some")
-    if name == "containerd" and not options.socket.is_socket():
-        raise UsageError(f"there is no containerd at {options.socket}")
+    if name == "containerd":
+        _check_socket(options.socket)
     if name == "runc":
         find_runc()
+
+
+def _check_socket(socket: Path) -> None:
+    try:
+        there = socket.is_socket()
+    except PermissionError:
+        there = True
+    if not there:
+        raise UsageError(f"there is no containerd at {socket}")
+    if not os.access(socket, os.W_OK):
+        raise UsageError(
+            f"containerd at {socket} does not answer this user; the runtime `process` needs no root"
+        )
 
 
 async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:
@@ -55,7 +69,7 @@ async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:
             raise UsageError(f"{error}; pods of this node stand there") from error
     if standing and name != standing:
         count = await clear_runtime(options)
-        _log.warning("%d pods of the runtime %s were ended: %s runs them anew", count, standing, name)
+        _log.warning("%d containers of the runtime %s were ended: %s runs them anew", count, standing, name)
     if name == "auto":
         for better in ("containerd", "runc"):
             try:
@@ -79,7 +93,10 @@ def standing_runtime(root: Path) -> str:
 
 
 async def clear_runtime(options: MachineOptions) -> int:
-    """End all pods of whichever runtime stands in the folder, and leave nothing of them; how many."""
+    """End all pods of whichever runtime stands in the folder, and leave nothing of them.
+
+    Returns how many containers ran.
+    """
     standing = standing_runtime(options.root)
     if not standing:
         return 0
@@ -88,6 +105,7 @@ async def clear_runtime(options: MachineOptions) -> int:
         uids = [report.uid for report in runtime.adopt(())]
         for uid in uids:
             runtime.stop(uid, _GRACE_SECONDS)
+        running = runtime.running()
         while runtime.running():
             await asyncio.sleep(_LOOK_SECONDS)
         for uid in uids:
@@ -95,7 +113,7 @@ async def clear_runtime(options: MachineOptions) -> int:
         await runtime.settled()
     finally:
         await runtime.close()
-    return len(uids)
+    return running
 
 
 async def _opened(name: str, options: MachineOptions) -> MachineRuntime:

@@ -39,7 +39,7 @@ from proreus.engine.runtimes.protocol import Executed, Image, Pod, RuntimeRefuse
 from proreus.model.errors import UsageError, WorkError
 
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
-_IMPORT_SECONDS = 600.0
+_IMPORT_SECONDS, _SHOW_SECONDS = 600.0, 30.0
 _ABSENT = (grpc.StatusCode.NOT_FOUND,)
 
 
@@ -247,21 +247,29 @@ class ContainerdBackend:
             target.unlink(missing_ok=True)
         if done.exit_code != 0:
             raise WorkError(f"{path}: containerd: {done.stderr.decode(errors='replace').strip()[-500:]}")
-        for _ in range(50):  # CRI learns of images by an event, a moment later
-            await self._look_at_images()
+        end = time.monotonic() + _SHOW_SECONDS
+        told = ""
+        while time.monotonic() < end:  # CRI learns of images by an event, a moment later
+            try:
+                await self._look_at_images()
+            except grpc.aio.AioRpcError as error:
+                told = f": {_details(error)}"
             found = [image for image in self._images if set(names) & set(image.names)]
             if found:
                 return found
-            await asyncio.sleep(0.1)
-        raise WorkError(f"{path}: containerd does not show {names[0]}")
+            await asyncio.sleep(_POLL_SECONDS)
+        raise WorkError(f"{path}: containerd does not show {names[0]}{told}")
 
     async def remove_image(self, name: str) -> bool:
         """containerd keeps the files of containers that run."""
         spec = cri.ImageSpec(image=name)
-        there = (await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))).HasField("image")
-        await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
-        await self._look_at_images()
-        return bool(there)
+        try:
+            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
+            await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
+            await self._look_at_images()
+        except grpc.aio.AioRpcError as error:
+            raise WorkError(f"containerd: {_details(error)}") from error
+        return bool(status.HasField("image"))
 
     async def close(self) -> None:
         """Hang up; containerd and its containers go on."""
