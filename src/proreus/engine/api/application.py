@@ -26,6 +26,7 @@ from proreus.engine.api.roles import Action, check
 from proreus.engine.api.schemas.openapi import groups_3, index_3, version_2, version_3
 from proreus.engine.api.schemas.protobuf import encode_document
 from proreus.engine.api.status import MethodNotAllowed
+from proreus.engine.api.streams.door import PodStreams
 from proreus.engine.api.subresources import Subresources
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
@@ -68,6 +69,7 @@ def create_app(
     objects = ObjectDoor(
         Resources(registry, watches),
         Subresources(registry, around.logs),
+        PodStreams(registry, around.commands, limits),
         f"{options.host}:{options.port}",
     )
 

@@ -10,10 +10,10 @@ import uvicorn
 from starlette.applications import Starlette
 
 from proreus.engine.api.options import ApiOptions
-from proreus.listening.bounded import BoundedProtocol
 from proreus.listening.handshakes import Handshakes
 from proreus.listening.patience import Crowd
 from proreus.listening.sockets import BACKLOG, listen
+from proreus.listening.upgrading import UpgradableProtocol
 
 
 class ApiServer:
@@ -76,7 +76,7 @@ class _Server(uvicorn.Server):
         loop, crowd = asyncio.get_running_loop(), Crowd(self._limits)
 
         def connection() -> asyncio.Protocol:
-            return BoundedProtocol(
+            return UpgradableProtocol(
                 self.config, crowd, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
             )
 

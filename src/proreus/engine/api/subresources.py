@@ -9,6 +9,7 @@ from typing import Any
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.patching import PATCH_TYPES
 from proreus.engine.api.paths import Target
+from proreus.engine.api.pods import container_of, node_of
 from proreus.engine.api.replying import Answer, Reply, Stream
 from proreus.engine.objects.errors import BadRequest, Cause, Conflict, Invalid
 from proreus.engine.objects.kinds import POD, Kind
@@ -98,6 +99,7 @@ class Subresources:
         if self._logs is None:
             raise BadRequest("no runtime of this engine keeps logs")
         pod = await self._registry.get(POD, target.namespace, target.name)
+        node_of(pod)
         since = asked.number("sinceSeconds")
         wanted = LogWanted(
             container_of(pod, asked.query.get("container", "")),
@@ -145,22 +147,6 @@ async def _from(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerat
         yield f"{refused}\n".encode()
     finally:
         await rest.aclose()
-
-
-def container_of(pod: Mapping[str, Any], name: str) -> str:
-    """The container of that name, or the only one; `BadRequest` where there is none or a choice."""
-    spec = pod["spec"]
-    names = [one["name"] for one in (*spec.get("initContainers", ()), *spec.get("containers", ()))]
-    if name:
-        if name not in names:
-            raise BadRequest(f"container {name} is not valid for pod {pod['metadata']['name']}")
-        return name
-    first = [one["name"] for one in spec.get("containers", ())]
-    if len(first) != 1:
-        raise BadRequest(
-            f"a container name must be specified for pod {pod['metadata']['name']}, choose one of: {first}"
-        )
-    return str(first[0])
 
 
 def scale_of(kind: Kind, obj: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 
 from proreus.engine.api.asking import Asked
+from proreus.engine.api.pods import container_of, node_of
 from proreus.engine.api.replying import Reply
-from proreus.engine.api.subresources import container_of
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
@@ -33,6 +33,7 @@ async def execute(registry: Registry, runner: PodExec | None, path: tuple[str, s
     pod = await registry.get(POD, *path)
     if runner is None:
         raise BadRequest("no runtime of this engine runs commands")
+    node_of(pod)
     container = container_of(pod, wanted.container)
     try:
         ended = await runner.execute(pod["metadata"]["uid"], container, wanted.command, wanted.stdin)
