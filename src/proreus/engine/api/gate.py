@@ -57,6 +57,8 @@ class Counts:
     """By verb; streams are not in it."""
     working: int = 0
     streams: int = 0
+    switched: int = 0
+    """Connections that have left HTTP for exec, attach or port-forward."""
 
 
 class Gate:
@@ -117,13 +119,13 @@ class Gate:
             return
         if isinstance(answer, Switch):
             self.counts.requests[verb, _SWITCHED] += 1
-            self.counts.streams += 1
+            self.counts.switched += 1
             if self._audit is not None:
                 self._write_down(self._audit, asked, verb, _SWITCHED, time.perf_counter() - began)
             try:
                 await answer.run()
             finally:
-                self.counts.streams -= 1
+                self.counts.switched -= 1
             return
         self.counts.requests[verb, answer.status] += 1
         self.counts.seconds[verb] += time.perf_counter() - began

@@ -17,8 +17,8 @@ from websockets.utils import accept_key
 
 from proreus.engine.streaming.duplex import Duplex
 
-MOST_BYTES = 1024 * 1024
-"""Of one message."""
+MOST_BYTES = 2 * 1024 * 1024
+"""Of one message; the official Python client sends up to a mebibyte and a byte."""
 
 
 def handshake(key: str, subprotocol: str) -> list[tuple[bytes, bytes]]:

@@ -129,12 +129,10 @@ class PodStreams:
             spdy = SpdySession(connection)
             streams = SpdyCommand(spdy, wanted)
             async with _reading(streams.run(), spdy.ping, connection) as gone:
-                try:
-                    ends = await streams.ends()
-                except TimeoutError:
-                    return
-                await converse(session, ends, gone, activity)
-                await _said(gone)
+                ends = await streams.ends(gone)
+                if ends is not None:
+                    await converse(session, ends, gone, activity)
+                    await _said(gone)
 
         return self._switch(asked, upgrade, headers, run, session.close)
 
@@ -206,7 +204,7 @@ def _negotiated(asked: Asked, known: Mapping[str, tuple[str, ...]]) -> tuple[Upg
     protocol = next((one for one in known[upgrade.protocol] if one in offered), None)
     if protocol is None:
         raise BadRequest(
-            f"{header}: {', '.join(offered)[:200]!r}: one of {', '.join(known[upgrade.protocol])}"
+            f"{header}: {', '.join(offered)[:200]!r}: supported values: {', '.join(known[upgrade.protocol])}"
         )
     if upgrade.protocol == SPDY:
         agreed = (b"x-stream-protocol-version", protocol.encode())

@@ -26,9 +26,14 @@ class SpdyCommand:
         """Take what the client sends, until it has gone."""
         await self._session.run(self._opened)
 
-    async def ends(self) -> Ends:
-        """Once all streams are there; raises `TimeoutError`."""
-        await asyncio.wait_for(self._complete.wait(), _ARRIVAL_SECONDS)
+    async def ends(self, gone: asyncio.Event) -> Ends | None:
+        """Once all streams are there; None where the client has gone, or takes too long."""
+        waiting = [asyncio.ensure_future(one.wait()) for one in (self._complete, gone)]
+        await asyncio.wait(waiting, timeout=_ARRIVAL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        if not self._complete.is_set():
+            return None
         found = self._streams
         return Ends(
             found["error"], found.get("stdin"), found.get("stdout"), found.get("stderr"), found.get("resize")
