@@ -37,28 +37,50 @@ class Kubectl:
         (home / "config").write_text(_CONFIG.format(url=url))
 
     def __call__(self, *arguments: str, text: str = "", fails: bool = False, timeout: float = 30) -> str:
-        done = subprocess.run(
+        done = self.run(*arguments, given=text.encode(), timeout=timeout)
+        told = (done.stdout + done.stderr).decode()
+        assert (done.returncode != 0) == fails, told
+        return told
+
+    def run(
+        self, *arguments: str, given: bytes = b"", timeout: float = 30
+    ) -> subprocess.CompletedProcess[bytes]:
+        """A command to its end, however that is."""
+        return subprocess.run(
             [self._program, *arguments],
-            input=text,
+            input=given,
             capture_output=True,
-            text=True,
             timeout=timeout,
             env=self._environment,
             check=False,
         )
-        told = done.stdout + done.stderr
-        assert (done.returncode != 0) == fails, told
-        return told
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A command that goes on."""
         return subprocess.Popen(
             [self._program, *arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             env=self._environment,
         )
+
+    def in_a_terminal(self, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+        """A command that goes on, and our end of the terminal that it runs in."""
+        ours, theirs = os.openpty()
+        try:
+            started = subprocess.Popen(
+                [self._program, *arguments],
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                env=self._environment,
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+        return started, ours
 
 
 def _programs() -> list[str]:
@@ -67,7 +89,10 @@ def _programs() -> list[str]:
     return [one for one in dict.fromkeys([*told, shutil.which("kubectl") or ""]) if one]
 
 
-@pytest.fixture(scope="package", params=_programs() or [""], ids=lambda one: one or "none")
+PROGRAMS = _programs() or [""]
+
+
+@pytest.fixture(scope="package", params=PROGRAMS, ids=lambda one: one or "none")
 def kubectl(
     request: pytest.FixtureRequest, cluster: Live, tmp_path_factory: pytest.TempPathFactory
 ) -> Kubectl:

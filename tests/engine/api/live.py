@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 
@@ -23,7 +24,9 @@ from proreus.engine.api.server import ApiServer
 from proreus.engine.objects.errors import Refused
 from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
-from proreus.engine.runtimes.protocol import Capacity, NodeImages
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.opening import open_runtime
+from proreus.engine.runtimes.protocol import Capacity, NodeImages, PodRuntime
 from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
@@ -56,9 +59,13 @@ class Live:
 
 @contextmanager
 def live(
-    options: ApiOptions | None = None, *, agents: bool = False, images: NodeImages | None = None
+    options: ApiOptions | None = None,
+    *,
+    agents: bool = False,
+    images: NodeImages | None = None,
+    processes: Path | None = None,
 ) -> Iterator[Live]:
-    """An API over a store in memory; with agents, pods run."""
+    """An API over a store in memory; with agents, pods run: as processes where these have a folder."""
     told = options or ApiOptions()
     started: list[Live] = []
     ready, failures = threading.Event(), list[BaseException]()
@@ -68,7 +75,8 @@ def live(
         registry = Registry(MemoryStore())
         await registry.prepare()
         ending.append(asyncio.Event())
-        tasks, host = _agents(registry) if agents else ([], None)
+        real = None if processes is None else await open_runtime("process", MachineOptions(processes))
+        tasks, host = _agents(registry, real) if agents else ([], None)
         around = Surroundings(logs=host, commands=host, images=images)
         server = ApiServer(create_app(registry, told, around), told)
         await server.start()
@@ -80,6 +88,11 @@ def live(
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        if real is not None:
+            for report in real.adopt([]):
+                real.remove(report.uid)
+            await real.settled()
+            await real.close()
 
     def run() -> None:
         try:
@@ -103,13 +116,13 @@ def live(
     assert not failures, failures
 
 
-def _agents(registry: Registry) -> tuple[list[asyncio.Task[None]], ResourceHost]:
+def _agents(registry: Registry, real: PodRuntime | None) -> tuple[list[asyncio.Task[None]], ResourceHost]:
     timers = LoopTimers()
     informers = {kind: SharedInformer(registry, kind) for kind in {*FOLLOWED, *SWEPT, NODE, POD}}
     capacity = Capacity(_AMOUNTS, _AMOUNTS)
     housed = [
-        Housed(NodeSpec(name, f"10.0.0.{place}"), SimulatedRuntime(capacity, timers, _QUICK))
-        for place, name in enumerate(_NODES, start=1)
+        Housed(NodeSpec(name, f"10.0.0.{place}"), real or SimulatedRuntime(capacity, timers, _QUICK))
+        for place, name in enumerate(_NODES[:1] if real else _NODES, start=1)
     ]
     host = ResourceHost(registry, timers, housed, informers)
     task_host = TaskHost(registry, timers, informers)

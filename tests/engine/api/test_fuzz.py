@@ -50,7 +50,7 @@ _WORDS = st.sampled_from(
 )
 
 
-_PARTS = ("status", "scale", "binding", "eviction", "log", "x", "finalize")
+_PARTS = ("status", "scale", "binding", "eviction", "log", "x", "finalize", "exec", "attach", "portforward")
 _QUERY = (
     *("dryRun", "limit", "continue", "labelSelector", "fieldSelector", "resourceVersion", "fieldManager"),
     *("fieldValidation", "includeObject", "force", "propagationPolicy", "gracePeriodSeconds", "container"),

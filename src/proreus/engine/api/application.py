@@ -27,6 +27,7 @@ from proreus.engine.api.roles import Action, check
 from proreus.engine.api.schemas.openapi import groups_3, index_3, version_2, version_3
 from proreus.engine.api.schemas.protobuf import encode_document
 from proreus.engine.api.status import MethodNotAllowed
+from proreus.engine.api.streams.door import PodStreams
 from proreus.engine.api.subresources import Subresources
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
@@ -72,6 +73,7 @@ def create_app(
         registry,
         Resources(registry, watches),
         Subresources(registry, around.logs),
+        PodStreams(registry, around.commands, limits),
         f"{options.host}:{options.port}",
     )
 

@@ -17,6 +17,7 @@ from proreus.engine.api.wire import reading as protobuf
 from proreus.engine.objects.errors import BadRequest
 from proreus.listening.budget import ByteBudget
 from proreus.listening.clients import client_of
+from proreus.listening.upgrading import EXTENSION, Upgrade
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -24,7 +25,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 JSON = "application/json"
 _LARGE_BODY = 64 * 1024
-_MOST_FIELDS = 64
+_MOST_FIELDS = 4096 + 256
+"""Of a query: the words of a command are some of them."""
 _LONGEST_MANAGER = 128
 _MOST_DEPTH = 64
 """Objects within objects; Kubernetes' own go down about fifteen."""
@@ -38,6 +40,7 @@ class Asked:
     __slots__ = (
         "_body_taken",
         "_budget",
+        "_headers",
         "_limits",
         "_query",
         "_raw_query",
@@ -55,6 +58,7 @@ class Asked:
         "origin",
         "path",
         "site",
+        "upgrade",
     )
 
     def __init__(self, scope: Scope, receive: Receive, limits: ApiLimits, budget: ByteBudget) -> None:
@@ -73,7 +77,10 @@ class Asked:
         self.host: bytes | None = None
         self.origin: bytes | None = None
         self.length = 0
-        for name, value in scope["headers"]:
+        self.upgrade: Upgrade | None = (scope.get("extensions") or {}).get(EXTENSION)
+        """The client's offer to leave HTTP."""
+        self._headers: list[tuple[bytes, bytes]] = scope["headers"]
+        for name, value in self._headers:
             match name:
                 case b"accept":
                     self.accept = value
@@ -121,6 +128,11 @@ class Asked:
             self._raw_query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
         )
         return [value for key, value in pairs if key == name]
+
+    def listed(self, header: str) -> list[str]:
+        """The parts of a header that is a list, of all that bear this name."""
+        values = (value.decode("latin-1") for name, value in self._headers if name == header.encode())
+        return [part.strip() for value in values for part in value.split(",") if part.strip()]
 
     def flag(self, name: str) -> bool:
         """Whether a field of the query says yes."""

@@ -25,6 +25,7 @@ VERSION = {
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _PART_VERBS = ("get", "patch", "update")
+_STREAMS = {"attach": "PodAttachOptions", "exec": "PodExecOptions", "portforward": "PodPortForwardOptions"}
 _REVIEWS = {
     "authorization.k8s.io": (
         ("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
@@ -68,6 +69,8 @@ def _parts(kind: Kind) -> Iterator[dict[str, Any]]:
         yield part("binding", "Binding", ("create",))
         yield part("eviction", "Eviction", ("create",), group="policy", version="v1")
         yield part("log", "Pod", ("get",))
+        for name, options in _STREAMS.items():
+            yield part(name, options, ("create", "get"))
 
 
 @cache

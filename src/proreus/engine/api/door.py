@@ -12,6 +12,7 @@ from proreus.engine.api.resources import Resources
 from proreus.engine.api.reviews import review
 from proreus.engine.api.roles import Action, check
 from proreus.engine.api.status import MethodNotAllowed
+from proreus.engine.api.streams.door import PodStreams
 from proreus.engine.api.subresources import Subresources
 from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import NAMESPACE, POD
@@ -24,8 +25,16 @@ _AGGREGATED = "g=apidiscovery.k8s.io"
 class ObjectDoor:
     """See the module."""
 
-    def __init__(self, registry: Registry, resources: Resources, parts: Subresources, address: str) -> None:
-        self._registry, self._resources, self._parts, self._address = registry, resources, parts, address
+    def __init__(
+        self,
+        registry: Registry,
+        resources: Resources,
+        parts: Subresources,
+        streams: PodStreams,
+        address: str,
+    ) -> None:
+        self._registry, self._resources, self._parts = registry, resources, parts
+        self._streams, self._address = streams, address
 
     async def answer(self, asked: Asked) -> Answer:
         """Whatever is asked of it."""
@@ -124,9 +133,14 @@ class ObjectDoor:
                 return "create", parts.eviction
             case "log", "GET" if kind is POD:
                 return "get", parts.log
-            case (("exec" | "attach" | "portforward"), _) if kind is POD:
-                raise BadRequest(f"{target.subresource} is not served here; `proreus exec` runs commands")
-            case (("binding" | "eviction" | "log"), _) if kind is POD:
+            # Whoever may look at pods may not therefore run something in them, even where it is asked by GET.
+            case "exec", "GET" | "POST" if kind is POD:
+                return "create", self._streams.exec
+            case "attach", "GET" | "POST" if kind is POD:
+                return "create", self._streams.attach
+            case "portforward", "GET" | "POST" if kind is POD:
+                return "create", self._streams.portforward
+            case (("binding" | "eviction" | "log" | "exec" | "attach" | "portforward"), _) if kind is POD:
                 raise MethodNotAllowed(f"the server does not allow {method} on {target.resource}")
             case (("status" | "scale"), _) if kind.status:
                 raise MethodNotAllowed(f"the server does not allow {method} on {target.resource}")

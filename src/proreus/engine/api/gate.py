@@ -15,7 +15,16 @@ from proreus.engine.api.asking import Asked, Receive, Scope, Send
 from proreus.engine.api.audit import AuditLog
 from proreus.engine.api.identities import Doorkeeper
 from proreus.engine.api.options import ApiLimits
-from proreus.engine.api.replying import Answer, Header, Reply, Stream, encode, send_reply, send_stream
+from proreus.engine.api.replying import (
+    Answer,
+    Header,
+    Reply,
+    Stream,
+    Switch,
+    encode,
+    send_reply,
+    send_stream,
+)
 from proreus.engine.api.status import (
     RETRY_SECONDS,
     TooLarge,
@@ -32,6 +41,7 @@ from proreus.listening.hosts import is_named
 _log = logging.getLogger(__name__)
 _OPEN_PATHS = frozenset({b"/healthz", b"/livez", b"/readyz"})
 _READS = frozenset({"GET", "HEAD"})
+_SWITCHED = 101
 _MOST_AT_ONCE = TooManyRequests("too many requests are under way; try again")
 Endpoint = Callable[[Asked], Awaitable[Answer]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -47,6 +57,8 @@ class Counts:
     """By verb; streams are not in it."""
     working: int = 0
     streams: int = 0
+    switched: int = 0
+    """Connections that have left HTTP for exec, attach or port-forward."""
 
 
 class Gate:
@@ -104,6 +116,16 @@ class Gate:
                 await send_stream(answer, receive, send)
             finally:
                 self.counts.streams -= 1
+            return
+        if isinstance(answer, Switch):
+            self.counts.requests[verb, _SWITCHED] += 1
+            self.counts.switched += 1
+            if self._audit is not None:
+                self._write_down(self._audit, asked, verb, _SWITCHED, time.perf_counter() - began)
+            try:
+                await answer.run()
+            finally:
+                self.counts.switched -= 1
             return
         self.counts.requests[verb, answer.status] += 1
         self.counts.seconds[verb] += time.perf_counter() - began

@@ -26,6 +26,11 @@ class ApiLimits:
     """The same, of one client."""
     watches: int = 2048
     watches_per_client: int = 1024
+    streams: int = 256
+    """Of exec, attach and port-forward, open at once."""
+    streams_per_client: int = 64
+    stream_idle_seconds: float = 4 * 3600.0
+    """How long such a stream may be quiet."""
     watch_events: int = 8192
     """Events that wait for one watcher; one that is slower is cut, and lists again."""
     remembered_events: int = 4096

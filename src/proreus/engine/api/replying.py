@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +41,14 @@ class Stream:
     media_type: bytes = _JSON
 
 
-Answer = Reply | Stream
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """The connection leaves HTTP; what goes on in it then."""
+
+    run: Callable[[], Awaitable[None]]
+
+
+Answer = Reply | Stream | Switch
 
 
 async def send_reply(reply: Reply, send: Send) -> None:

@@ -11,10 +11,10 @@ from starlette.applications import Starlette
 
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.token_path import TokenPath
-from proreus.listening.bounded import BoundedProtocol
 from proreus.listening.handshakes import Handshakes
 from proreus.listening.patience import Crowd
 from proreus.listening.sockets import BACKLOG, listen
+from proreus.listening.upgrading import UpgradableProtocol
 
 
 class ApiServer:
@@ -77,7 +77,7 @@ class _Server(uvicorn.Server):
         loop, crowd = asyncio.get_running_loop(), Crowd(self._limits)
 
         def connection() -> asyncio.Protocol:
-            return BoundedProtocol(
+            return UpgradableProtocol(
                 self.config, crowd, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
             )
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from proreus.engine.streaming.duplex import Connection
 from proreus.model.errors import ProreusError
 
 Pod = Mapping[str, Any]
@@ -119,6 +120,72 @@ class Executed:
     stderr: bytes = b""
 
 
+class Output(Enum):
+    """Where something is printed; a terminal prints all on `STDOUT`."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandWanted:
+    """A command to be run in a container, and which of its streams somebody has an end of."""
+
+    container: str
+    command: tuple[str, ...]
+    stdin: bool = False
+    tty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttachWanted:
+    """A container whose own first process is to be talked to."""
+
+    container: str
+    stdin: bool = False
+    tty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalSize:
+    """In characters."""
+
+    columns: int
+    rows: int
+
+
+class Session(Protocol):
+    """A command under way, or a container that one is attached to.
+
+    Nothing is read from it before somebody asks, so that output which nobody takes holds the command back
+    instead of filling memory; `write` waits in the same way for a command that does not read.
+    """
+
+    async def read(self, output: Output) -> bytes:
+        """What was printed, as soon as there is something; b"" at the end. One reader for each."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """More of its input; what it does not want any more is dropped."""
+        ...
+
+    async def end_input(self) -> None:
+        """There is no more input."""
+        ...
+
+    async def resize(self, size: TerminalSize) -> None:
+        """Its terminal has another size; without a terminal that means nothing."""
+        ...
+
+    async def wait(self) -> int:
+        """The exit code, once it has ended; raises `RuntimeRefused` where that cannot be known."""
+        ...
+
+    async def close(self) -> None:
+        """Let go; a command that still runs is ended, a container that was attached to runs on."""
+        ...
+
+
 class RuntimeRefused(ProreusError):
     """There is no such pod or container here, or it cannot be done now."""
 
@@ -132,7 +199,19 @@ class PodLogs(Protocol):
 
 
 class PodExec(Protocol):
-    """Who can run a command in a container; the door asks this."""
+    """Who can run commands in a container, attach to it, and reach its ports; the door asks this."""
+
+    async def begin(self, uid: str, wanted: CommandWanted) -> Session:
+        """The command, begun; raises `RuntimeRefused`."""
+        ...
+
+    async def attach(self, uid: str, wanted: AttachWanted) -> Session:
+        """The container's own input and output from now on; raises `RuntimeRefused`."""
+        ...
+
+    async def connect(self, uid: str, port: int) -> Connection:
+        """A connection to a port that the pod listens on; raises `RuntimeRefused`."""
+        ...
 
     async def execute(
         self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0

@@ -33,8 +33,17 @@ from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.objects.errors import Unserviceable
 from proreus.engine.objects.kinds import NODE, POD, Kind
 from proreus.engine.objects.registry import ObjectEvent, Registry
-from proreus.engine.runtimes.protocol import Executed, LogWanted, PodReport, RuntimeRefused
+from proreus.engine.runtimes.protocol import (
+    AttachWanted,
+    CommandWanted,
+    Executed,
+    LogWanted,
+    PodReport,
+    RuntimeRefused,
+    Session,
+)
 from proreus.engine.runtimes.timers import Cancellable, Timers
+from proreus.engine.streaming.duplex import Connection
 
 FOLLOWED = (POD, NODE)
 _RETRY_SECONDS = 1.0
@@ -125,6 +134,18 @@ class ResourceHost:
     ) -> Executed:
         """See `PodExec`."""
         return await self._housed(uid).runtime.execute(uid, container, command, stdin, timeout)
+
+    async def begin(self, uid: str, wanted: CommandWanted) -> Session:
+        """See `PodExec`."""
+        return await self._housed(uid).runtime.begin(uid, wanted)
+
+    async def attach(self, uid: str, wanted: AttachWanted) -> Session:
+        """See `PodExec`."""
+        return await self._housed(uid).runtime.attach(uid, wanted)
+
+    async def connect(self, uid: str, port: int) -> Connection:
+        """See `PodExec`."""
+        return await self._housed(uid).runtime.connect(uid, port)
 
     def _housed(self, uid: str) -> Housed:
         if uid not in self._home:

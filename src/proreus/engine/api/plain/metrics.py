@@ -48,6 +48,12 @@ def families(counts: Counts, watches: int, overview: Overview) -> Iterator[Famil
     yield _family("proreus_api_requests", "gauge", "Requests under way.", {(): float(counts.working)})
     yield _family("proreus_api_watches", "gauge", "Watches under way.", {(): float(watches)})
     yield _family(
+        "proreus_api_streams",
+        "gauge",
+        "Streams of exec, attach and port-forward under way.",
+        {(): float(counts.switched)},
+    )
+    yield _family(
         "proreus_pods",
         "gauge",
         "Pods by phase.",

@@ -6,13 +6,13 @@ is called in the agent's loop; whoever must block does so in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from proreus.engine.runtimes.machine.cgroups import Spent
-from proreus.engine.runtimes.protocol import Executed, Image, Pod
+from proreus.engine.runtimes.protocol import AttachWanted, CommandWanted, Executed, Image, Pod, Session
 from proreus.model.errors import ProreusError
 
 UNKNOWN_END = "ContainerStatusUnknown"
@@ -89,6 +89,17 @@ class Found:
     launched: Launched
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a container writes."""
+
+    log: Path
+    ended: Callable[[], bool]
+    """Whether it writes no more."""
+    once: bool = False
+    """Whether its input ends with the first client that was attached to it."""
+
+
 class Backend(Protocol):
     """See the module. Ids are the backend's own words for a container."""
 
@@ -127,6 +138,14 @@ class Backend(Protocol):
 
     async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
         """Run a command in a container; raises `RuntimeRefused`."""
+        ...
+
+    async def begin(self, id: str, wanted: CommandWanted) -> Session:
+        """The same, with its streams; raises `RuntimeRefused`."""
+        ...
+
+    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> Session:
+        """The input and output of the container itself; raises `RuntimeRefused`."""
         ...
 
     def log(self, uid: str, container: str, attempt: int) -> Path:

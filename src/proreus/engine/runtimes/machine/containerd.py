@@ -1,7 +1,7 @@
 """Containers by containerd, through the Container Runtime Interface on its socket.
 
 Sandboxes share the machine's network, so that no network plugin is needed. Logs are written by containerd and
-turned over here about once a second, as a kubelet does every ten. Commands cannot be given input.
+turned over here about once a second, as a kubelet does every ten.
 """
 
 from __future__ import annotations
@@ -27,15 +27,25 @@ from proreus.engine.runtimes.machine.backend import (
     Launched,
     LaunchRefused,
     Plan,
+    Written,
 )
 from proreus.engine.runtimes.machine.cgroups import Cgroups, Spent, Unwritable
-from proreus.engine.runtimes.machine.commands import run_command
+from proreus.engine.runtimes.machine.commands import collected, run_command
 from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.cri.calls import CriCalls
 from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_config, sandbox_config
+from proreus.engine.runtimes.machine.cri.streams import Streams, open_session
 from proreus.engine.runtimes.machine.kept import refuse_privileges
 from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.protocol import Executed, Image, Pod, RuntimeRefused
+from proreus.engine.runtimes.protocol import (
+    AttachWanted,
+    CommandWanted,
+    Executed,
+    Image,
+    Pod,
+    RuntimeRefused,
+    Session,
+)
 from proreus.model.errors import UsageError, WorkError
 
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
@@ -205,9 +215,13 @@ class ContainerdBackend:
         self._logs = {id: log for id, log in self._logs.items() if folder not in log.parents}
 
     async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
-        """`ExecSync`, which has no input."""
+        """`ExecSync`, which ends what takes too long but has no input; with input, as `begin`."""
         if stdin:
-            raise RuntimeRefused("commands in containers of containerd cannot be given input")
+            wanted = CommandWanted("", tuple(command), stdin=True)
+            try:
+                return await collected(await self.begin(id, wanted), stdin, timeout)
+            except RuntimeRefused as refused:
+                return _executed(str(refused), refused)
         request = cri.ExecSyncRequest(container_id=id, cmd=list(command), timeout=math.ceil(timeout))
         try:
             answer = await self._cri.call("ExecSync", request, timeout + 10.0)
@@ -215,10 +229,35 @@ class ContainerdBackend:
             told = _details(error)
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED or "timeout" in told:
                 raise RuntimeRefused(f"the command did not end within {timeout:g} s") from error
-            if "not found" in told or "no such file" in told:
-                return Executed(127, stderr=told.encode())
-            raise RuntimeRefused(told) from error
+            return _executed(told, error)
         return Executed(answer.exit_code, answer.stdout, answer.stderr)
+
+    async def begin(self, id: str, wanted: CommandWanted) -> Session:
+        """By containerd's own server of streams, whose address CRI tells."""
+        streams = Streams(wanted.stdin, wanted.tty)
+        request = cri.ExecRequest(
+            container_id=id,
+            cmd=list(wanted.command),
+            tty=wanted.tty,
+            stdin=wanted.stdin,
+            stdout=True,
+            stderr=not wanted.tty,
+        )
+        return await self._stream("Exec", request, streams)
+
+    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> Session:
+        """The same way."""
+        request = cri.AttachRequest(
+            container_id=id, stdin=wanted.stdin, tty=wanted.tty, stdout=True, stderr=not wanted.tty
+        )
+        return await self._stream("Attach", request, Streams(wanted.stdin, wanted.tty))
+
+    async def _stream(self, name: str, request: Any, streams: Streams) -> Session:
+        try:
+            answer = await self._cri.call(name, request, 10.0)
+        except grpc.aio.AioRpcError as error:
+            raise RuntimeRefused(_details(error)) from error
+        return await open_session(answer.url, streams)
 
     def log(self, uid: str, container: str, attempt: int) -> Path:
         """In the pod's folder of logs."""
@@ -373,14 +412,8 @@ class ContainerdBackend:
 
 
 def _came_to_nothing(status: Any) -> bool:
-<<<<<<< HEAD
     """Whether it was never started. `launch` removes what could not be, so this was left by an agent that was
     killed: containerd then calls the start off, with another message for each moment that it may be at."""
-=======
-    """Whether it was never started: `launch` removes what could not be, so this is what an agent left that
-    was killed meanwhile. containerd then calls the start off, with a message for each moment that it may be
-    at."""
->>>>>>> node
     return status.reason == "StartError" and not status.started_at
 
 
@@ -392,6 +425,13 @@ def _ended(status: Any) -> Ended | None:
         return Ended(KILLED, UNKNOWN_END, status.message, finished)
     reason = status.reason or ("Completed" if status.exit_code == 0 else "Error")
     return Ended(status.exit_code, reason, status.message, finished)
+
+
+def _executed(told: str, error: Exception) -> Executed:
+    """A command that is not there has ended as a shell tells it; anything else was refused."""
+    if "not found" in told or "no such file" in told:
+        return Executed(127, stderr=told.encode())
+    raise RuntimeRefused(told) from error
 
 
 def _details(error: grpc.aio.AioRpcError) -> str:

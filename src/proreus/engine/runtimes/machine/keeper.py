@@ -6,7 +6,9 @@ the keeper by the lock that it holds and the note with its process id. It is run
 interpreter (`python -I -S keeper.py FOLDER`), hence the standard library alone.
 
 In the folder: `spec.json` (what to run), `lock` (held while the keeper lives), `keeper.json` (the processes),
-`stop.json` (until when the container may take to end), `exit.json` (how it ended).
+`stop.json` (until when the container may take to end), `exit.json` (how it ended), `stdin` (a pipe to the
+container's input, where it has one: open until the container ends, or until SIGUSR1 says that the one client
+that it was for has gone).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-SPEC, LOCK, KEEPER, STOP, EXIT = "spec.json", "lock", "keeper.json", "stop.json", "exit.json"
+SPEC, LOCK, KEEPER, STOP, EXIT, STDIN = "spec.json", "lock", "keeper.json", "stop.json", "exit.json", "stdin"
 CANNOT_START = 128
 """Exit code of a container whose command could not be run."""
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
@@ -118,6 +120,8 @@ class Keeper:
         self.deadline: float | None = None
         self.poll = select.poll()
         self.streams: dict[int, str] = {}
+        self.input: int | None = None
+        """The end of the container's input that keeps it open while nobody is attached."""
 
     def run(self) -> None:
         """The whole life of the container."""
@@ -128,7 +132,9 @@ class Keeper:
         write_note(self.folder / KEEPER, me)
         pipes = [os.pipe(), os.pipe()]
         try:
-            self.main = self._launch(pipes[0][1], pipes[1][1])
+            given = self._open_input()
+            self.main = self._launch(given, pipes[0][1], pipes[1][1])
+            os.close(given)
         except (OSError, CannotRun) as error:
             self._tell({"error": str(error)})
             self._leave(CANNOT_START, "StartError", str(error))
@@ -154,13 +160,24 @@ class Keeper:
         code = 128 - code if code < 0 else code
         self._leave(code, "OOMKilled" if oom else "Completed" if code == 0 else "Error")
 
-    def _launch(self, out: int, err: int) -> int:
+    def _open_input(self) -> int:
+        """What the container reads: a pipe that others can open, where it wants one."""
+        if not self.spec.get("stdin"):
+            return os.open(os.devnull, os.O_RDONLY)
+        path = self.folder / STDIN
+        os.mkfifo(path, 0o600)
+        given = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self.input = os.open(path, os.O_WRONLY)
+        os.set_blocking(given, True)
+        return given
+
+    def _launch(self, given: int, out: int, err: int) -> int:
         if self.spec.get("runc"):
-            return self._launch_runc(out, err)
+            return self._launch_runc(given, out, err)
         trouble, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _become(self.spec, out, err, tell)
+            _become(self.spec, (given, out, err), tell)
         os.close(tell)
         with os.fdopen(trouble, "rb") as pipe:
             message = pipe.read()
@@ -169,12 +186,13 @@ class Keeper:
             raise CannotRun(message.decode(errors="replace"))
         return pid
 
-    def _launch_runc(self, out: int, err: int) -> int:
+    def _launch_runc(self, given: int, out: int, err: int) -> int:
         """The container's first process becomes this process's child once `runc create` has ended."""
         runc = self.spec["runc"]
         _mount_root(runc.get("overlay"))
         made = self.folder / "pid"
-        self._runc(["create", "--bundle", runc["bundle"], "--pid-file", str(made), runc["id"]], out, err)
+        create = ["create", "--bundle", runc["bundle"], "--pid-file", str(made), runc["id"]]
+        self._runc(create, (given, out, err))
         pid = int(made.read_text())
         try:
             self._runc(["start", runc["id"]])
@@ -183,16 +201,13 @@ class Keeper:
             raise
         return pid
 
-    def _runc(self, arguments: list[str], out: int | None = None, err: int | None = None) -> None:
+    def _runc(self, arguments: list[str], streams: tuple[int, int, int] | None = None) -> None:
         runc = self.spec["runc"]
         told = self.folder / "runc.log"
         command = [runc["binary"], "--root", runc["root"], "--log", str(told), *arguments]
         nowhere = os.open(os.devnull, os.O_RDWR)
-        actions = [
-            (os.POSIX_SPAWN_DUP2, nowhere, 0),
-            (os.POSIX_SPAWN_DUP2, nowhere if out is None else out, 1),
-            (os.POSIX_SPAWN_DUP2, nowhere if err is None else err, 2),
-        ]
+        ends = streams or (nowhere, nowhere, nowhere)
+        actions = [(os.POSIX_SPAWN_DUP2, end, place) for place, end in enumerate(ends)]
         pid = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
         os.close(nowhere)
         if os.waitpid(pid, 0)[1] != 0:
@@ -207,6 +222,9 @@ class Keeper:
                 for number in os.read(wake, 4096):
                     if number == signal.SIGTERM:
                         self._asked_to_stop()
+                    elif number == signal.SIGUSR1 and self.input is not None:
+                        os.close(self.input)
+                        self.input = None
             else:
                 self._read(fd)
         self._reap()
@@ -278,14 +296,13 @@ class CannotRun(Exception):
     """The command could not be started."""
 
 
-def _become(spec: dict[str, Any], out: int, err: int, tell: int) -> NoReturn:
+def _become(spec: dict[str, Any], streams: tuple[int, int, int], tell: int) -> NoReturn:
     """In the forked child: turn into the container's first process, or say why not."""
     step = "starting"
     try:
         _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((nowhere, 0), (out, 1), (err, 2)):
+        for target, source in enumerate(streams):
             os.dup2(source, target)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD):
@@ -437,22 +454,33 @@ def write_note(path: Path, note: dict[str, Any]) -> None:
 
 
 def _wake_on_signals() -> int:
-    """A file descriptor that tells of SIGTERM and SIGCHLD by their numbers."""
+    """A file descriptor that tells of SIGTERM, SIGCHLD and SIGUSR1 by their numbers."""
     reading, writing = os.pipe()
     for fd in (reading, writing):
         os.set_blocking(fd, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGCHLD):
+    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1):
         signal.signal(number, lambda *_: None)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     return reading
 
 
+def _take_terminal() -> None:
+    """The terminal on the streams is the one that controls this session: Ctrl-C and its size get through."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def _execute(folder: Path, argv: list[str]) -> NoReturn:
     """Another command in a container that runs: enter it as its first process did."""
     spec = json.loads((folder / SPEC).read_bytes())
     try:
+        if os.isatty(0):
+            _take_terminal()
+            spec["env"].setdefault("TERM", "xterm")
         enter(spec)
         os.execvpe(argv[0], argv, spec["env"])
     except OSError as error:

@@ -135,6 +135,19 @@ async def stop(folder: Path, grace: float) -> None:
         os.close(pidfd)
 
 
+async def end_input(folder: Path) -> None:
+    """The container's input ends when nobody else has its pipe open."""
+    pidfd = await _pidfd(folder)
+    if pidfd is None:
+        return
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGUSR1)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(pidfd)
+
+
 def clear_away(folder: Path, cgroups: list[str]) -> None:
     """Kill the keeper and whatever it kept, at once; blocks until they are gone."""
     note = _note(folder / keeper.KEEPER) or {}

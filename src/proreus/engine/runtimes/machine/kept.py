@@ -13,10 +13,12 @@ from typing import Any
 from proreus.engine.objects.amounts import read_amounts
 from proreus.engine.runtimes.images.store import ImageStore, Unpacked
 from proreus.engine.runtimes.machine import keeping
-from proreus.engine.runtimes.machine.backend import Ended, Found, Launched, LaunchRefused, Plan
+from proreus.engine.runtimes.machine.attaching import attach_kept
+from proreus.engine.runtimes.machine.backend import Ended, Found, Launched, LaunchRefused, Plan, Written
 from proreus.engine.runtimes.machine.cgroups import Cgroups, Limits, Spent, Unwritable
+from proreus.engine.runtimes.machine.commands import collected
 from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.protocol import Image, Pod
+from proreus.engine.runtimes.protocol import AttachWanted, CommandWanted, Executed, Image, Pod, Session
 from proreus.model.resources import CPU, MEMORY
 
 LOG = "log"
@@ -95,6 +97,7 @@ class KeptBackend(ABC):
                 "bytes": self.options.log_bytes,
                 "files": self.options.log_files,
             }
+            spec["stdin"] = bool(plan.container.get("stdin"))
             if self.cgroups is not None:
                 label = _label(folder)
                 spec["cgroups"] = self.cgroups.make(label, limits_of(plan, self.options.processes))
@@ -103,6 +106,19 @@ class KeptBackend(ABC):
         except LaunchRefused:
             await self.discard(str(folder))
             raise
+
+    async def begin(self, id: str, wanted: CommandWanted) -> Session:
+        """See `Backend`."""
+        raise NotImplementedError
+
+    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+        """As `begin`, to its end."""
+        session = await self.begin(id, CommandWanted("", tuple(command), stdin=bool(stdin)))
+        return await collected(session, stdin, timeout)
+
+    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> Session:
+        """Its log as it grows, and the pipe to its input."""
+        return attach_kept(Path(id), wanted, written)
 
     async def wait(self, id: str) -> Ended:
         """Until the keeper is gone, and with it everything."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
 from proreus.engine.objects.times import parse_timestamp
-from proreus.engine.runtimes.protocol import LogWanted
+from proreus.engine.runtimes.protocol import LogWanted, Output
 
 _POLL_SECONDS = 0.1
 _BLOCK = 1 << 16
@@ -35,22 +36,43 @@ class _Budget:
 async def read(path: Path, wanted: LogWanted, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
     """Lines as asked for; with `follow` until `ended` and nothing is left to read."""
     budget = _Budget(wanted.limit_bytes)
-    places = _standing(path)
-    first, offset = _tail(places, wanted.tail) if wanted.tail is not None else (0, 0)
-    cursor = _Cursor(path, _opened(places[first]) if places else None, offset)
-    last = places[-1].stat() if places else None
+    async with aclosing(_batches(_Cursor.at(path, wanted.tail), wanted.follow, ended)) as batches:
+        async for lines in batches:
+            for line in lines:
+                shown = _shown(_Line.of(line), wanted)
+                if shown is None:
+                    continue
+                yield budget.cut(shown)
+                if budget.spent():
+                    return
+
+
+def attached(path: Path, ended: Callable[[], bool]) -> AsyncGenerator[tuple[Output, bytes], None]:
+    """What is written from this call on and where, until `ended`."""
+    return _attached(_Cursor.at(path, 0), ended)
+
+
+async def _attached(cursor: _Cursor, ended: Callable[[], bool]) -> AsyncGenerator[tuple[Output, bytes], None]:
+    async with aclosing(_batches(cursor, True, ended)) as batches:
+        async for lines in batches:
+            for line in lines:
+                known = _Line.of(line)
+                yield Output.STDERR if known.stream == b"stderr" else Output.STDOUT, known.text
+
+
+async def _batches(
+    cursor: _Cursor, follow: bool, ended: Callable[[], bool]
+) -> AsyncGenerator[list[bytes], None]:
+    """Lines as they stand in the files, some at a time."""
     try:
         while True:
             over = ended()
             lines = await asyncio.to_thread(cursor.lines)
-            for line in _shown(lines, wanted):
-                yield budget.cut(line)
-                if budget.spent():
-                    return
-            if not wanted.follow and (last is None or cursor.past(last)):
+            yield lines
+            if not follow and cursor.past_the_first_look():
                 return
             if not lines and not cursor.turn():
-                if over or not wanted.follow:
+                if over or not follow:
                     return
                 await asyncio.sleep(_POLL_SECONDS)
     finally:
@@ -60,8 +82,16 @@ async def read(path: Path, wanted: LogWanted, ended: Callable[[], bool]) -> Asyn
 class _Cursor:
     """A place in the output. The file is held open: its number on the disk is nobody else's meanwhile."""
 
-    def __init__(self, path: Path, fd: int | None, offset: int) -> None:
-        self._path, self._fd, self._offset = path, fd, offset
+    def __init__(self, path: Path, fd: int | None, offset: int, last: os.stat_result | None) -> None:
+        self._path, self._fd, self._offset, self._last = path, fd, offset, last
+
+    @classmethod
+    def at(cls, path: Path, tail: int | None) -> _Cursor:
+        """Before the last so many lines that stand now, or before all."""
+        places = _standing(path)
+        first, offset = _tail(places, tail) if tail is not None else (0, 0)
+        fd = _opened(places[first]) if places else None
+        return cls(path, fd, offset, places[-1].stat() if places else None)
 
     def lines(self) -> list[bytes]:
         """Whole lines from here on, a bounded number."""
@@ -72,11 +102,11 @@ class _Cursor:
         self._offset += end
         return data[:end].splitlines(keepends=True)
 
-    def past(self, known: os.stat_result) -> bool:
-        """Whether all was read that stood when the file was like this."""
-        if self._fd is None:
+    def past_the_first_look(self) -> bool:
+        """Whether all was read that stood when this was made."""
+        if self._fd is None or self._last is None:
             return True
-        return os.fstat(self._fd).st_ino == known.st_ino and self._offset >= known.st_size
+        return os.fstat(self._fd).st_ino == self._last.st_ino and self._offset >= self._last.st_size
 
     def turn(self) -> bool:
         """On to the next file, if there is one and nothing more comes in this one."""
@@ -179,17 +209,28 @@ def _tag(block: bytes, at: int) -> bytes:
     return fields[2] if len(fields) > 2 else b""
 
 
-def _shown(lines: list[bytes], wanted: LogWanted) -> Iterator[bytes]:
-    """What a reader gets of lines as they are written."""
-    for line in lines:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of a file."""
+
+    moment: bytes
+    stream: bytes
+    text: bytes
+    """With its end, unless the rest of it is in the next one."""
+
+    @classmethod
+    def of(cls, line: bytes) -> _Line:
         moment, _, rest = line.partition(b" ")
-        _, _, rest = rest.partition(b" ")
+        stream, _, rest = rest.partition(b" ")
         tag, _, text = rest.partition(b" ")
-        if wanted.since is not None and _seconds(moment) < wanted.since:
-            continue
-        if tag == _PARTIAL:
-            text = text.removesuffix(b"\n")
-        yield moment + b" " + text if wanted.timestamps else text
+        return cls(moment, stream, text.removesuffix(b"\n") if tag == _PARTIAL else text)
+
+
+def _shown(line: _Line, wanted: LogWanted) -> bytes | None:
+    """What a reader gets of a line; None: nothing."""
+    if wanted.since is not None and _seconds(line.moment) < wanted.since:
+        return None
+    return line.moment + b" " + line.text if wanted.timestamps else line.text
 
 
 def _seconds(moment: bytes) -> float:

@@ -19,7 +19,7 @@ from proreus.engine.runtimes.images.store import Unpacked
 from proreus.engine.runtimes.machine import keeping
 from proreus.engine.runtimes.machine.backend import LaunchRefused, Plan
 from proreus.engine.runtimes.machine.cgroups import Spent
-from proreus.engine.runtimes.machine.commands import run_command
+from proreus.engine.runtimes.machine.commands import spawn
 from proreus.engine.runtimes.machine.kept import (
     DEFAULT_CAPABILITIES,
     KeptBackend,
@@ -29,7 +29,7 @@ from proreus.engine.runtimes.machine.kept import (
     user_of,
 )
 from proreus.engine.runtimes.machine.tree import tree_spent
-from proreus.engine.runtimes.protocol import Executed
+from proreus.engine.runtimes.protocol import CommandWanted, Session
 from proreus.version import __version__
 
 ROOT = "PROREUS_ROOT"
@@ -80,10 +80,10 @@ class ProcessBackend(KeptBackend):
             spec["rlimits"]["RLIMIT_AS"] = memory
         return spec
 
-    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+    async def begin(self, id: str, wanted: CommandWanted) -> Session:
         """With the container's cgroup, user, environment and folder."""
-        argv = (*keeping.COMMAND, id, *command)
-        return await run_command(argv, stdin, timeout, {"PATH": os.defpath})
+        argv = (*keeping.COMMAND, id, *wanted.command)
+        return await spawn(argv, {"PATH": os.defpath}, stdin=wanted.stdin, tty=wanted.tty)
 
     def spent(self, id: str) -> Spent | None:
         """As its cgroup counts, or as its processes add up."""

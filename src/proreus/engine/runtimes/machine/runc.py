@@ -10,16 +10,15 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from proreus.engine.runtimes.images.store import ImageStore, Unpacked
 from proreus.engine.runtimes.machine.backend import LaunchRefused, Mount, Plan
-from proreus.engine.runtimes.machine.commands import run_command
+from proreus.engine.runtimes.machine.commands import spawn
 from proreus.engine.runtimes.machine.kept import KeptBackend, capabilities_of, command_of, user_of
 from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.protocol import Executed
+from proreus.engine.runtimes.protocol import CommandWanted, Session
 from proreus.model.errors import UsageError
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -98,10 +97,11 @@ class RuncBackend(KeptBackend):
             },
         }
 
-    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+    async def begin(self, id: str, wanted: CommandWanted) -> Session:
         """`runc exec`, which takes user, environment and folder from the bundle."""
-        argv = (self._binary, "--root", str(self._state), "exec", self._name(Path(id)), *command)
-        return await run_command(argv, stdin, timeout, {"PATH": os.defpath})
+        options = ("exec", "--tty", "--env", "TERM=xterm") if wanted.tty else ("exec",)
+        argv = (self._binary, "--root", str(self._state), *options, self._name(Path(id)), *wanted.command)
+        return await spawn(argv, {"PATH": os.defpath}, stdin=wanted.stdin, tty=wanted.tty)
 
     def _clear_away(self, folder: Path) -> None:
         """runc forgets what its keeper could not have it forget."""

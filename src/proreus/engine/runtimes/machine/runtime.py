@@ -28,6 +28,7 @@ from proreus.engine.runtimes.machine.backend import (
     Launched,
     LaunchRefused,
     Plan,
+    Written,
 )
 from proreus.engine.runtimes.machine.capacity import machine_capacity
 from proreus.engine.runtimes.machine.environment import environment, expanded_all
@@ -36,7 +37,9 @@ from proreus.engine.runtimes.machine.probes import Probed, probe
 from proreus.engine.runtimes.machine.rates import Rates
 from proreus.engine.runtimes.machine.volumes import Volumes, remove_tree
 from proreus.engine.runtimes.protocol import (
+    AttachWanted,
     Capacity,
+    CommandWanted,
     ContainerReport,
     Executed,
     Image,
@@ -45,13 +48,16 @@ from proreus.engine.runtimes.protocol import (
     Pod,
     PodReport,
     RuntimeRefused,
+    Session,
     Use,
 )
+from proreus.engine.streaming.duplex import Connection
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 """Between attempts to start what could not be started: an image or a ConfigMap may come."""
 _KILL_GRACE = 30.0
+_LOOPBACK, _CONNECT_SECONDS = ("127.0.0.1", "::1"), 10.0
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
@@ -220,20 +226,58 @@ class MachineRuntime:
         elif report.phase is Phase.WAITING:
             raise RuntimeRefused(f"container {wanted.container} is waiting to start: {report.reason}")
 
-        def ended() -> bool:
-            now = standing.reports[wanted.container]
-            return self._pods.get(uid) is not standing or now.attempt != attempt or now.phase is Phase.EXITED
-
+        ended = self._over(uid, standing, wanted.container, attempt)
         return logs.read(self._backend.log(uid, wanted.container, attempt), wanted, ended)
 
     async def execute(
         self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
     ) -> Executed:
         """In the container that runs."""
+        return await self._backend.execute(self._running(uid, container), command, stdin, timeout)
+
+    async def begin(self, uid: str, wanted: CommandWanted) -> Session:
+        """In the container that runs."""
+        return await self._backend.begin(self._running(uid, wanted.container), wanted)
+
+    async def attach(self, uid: str, wanted: AttachWanted) -> Session:
+        """The container that runs, this attempt at it."""
+        id = self._running(uid, wanted.container)
+        standing, report = self._last(uid, wanted.container)
+        spec = container_of(standing.pod, wanted.container)
+        if wanted.stdin and not spec.get("stdin"):
+            raise RuntimeRefused(f"container {wanted.container} takes no input: its spec has no stdin")
+        log = self._backend.log(uid, wanted.container, report.attempt)
+        over = self._over(uid, standing, wanted.container, report.attempt)
+        return await self._backend.attach(id, wanted, Written(log, over, bool(spec.get("stdinOnce"))))
+
+    async def connect(self, uid: str, port: int) -> Connection:
+        """The pods' network is the machine's."""
+        standing = self._pods.get(uid)
+        if standing is None or not any(one.phase is Phase.RUNNING for one in standing.reports.values()):
+            raise RuntimeRefused("the pod is not running")
+        trouble = ""
+        for host in _LOOPBACK:
+            try:
+                return await Connection.open(host, port, _CONNECT_SECONDS)
+            except OSError as error:
+                trouble = trouble or error.strerror or str(error) or type(error).__name__
+        raise RuntimeRefused(f"connecting to port {port} of the pod: {trouble}")
+
+    def _running(self, uid: str, container: str) -> str:
+        """The backend's word for the container that runs."""
         standing, report = self._last(uid, container)
         if report.phase is not Phase.RUNNING:
             raise RuntimeRefused(f"container {container} is not running")
-        return await self._backend.execute(standing.ids[container], command, stdin, timeout)
+        return standing.ids[container]
+
+    def _over(self, uid: str, standing: _Standing, name: str, attempt: int) -> Callable[[], bool]:
+        """Whether an attempt has ended."""
+
+        def ended() -> bool:
+            now = standing.reports[name]
+            return self._pods.get(uid) is not standing or now.attempt != attempt or now.phase is Phase.EXITED
+
+        return ended
 
     def _begin(self, uid: str, standing: _Standing, name: str, attempt: int) -> None:
         standing.reports[name] = ContainerReport(name, Phase.WAITING, attempt, reason="ContainerCreating")

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proreus.engine.objects.times import parse_timestamp
 from proreus.engine.runtimes.containers import container_of, last_report
+from proreus.engine.runtimes.printed import PrintedSession
 from proreus.engine.runtimes.protocol import (
+    AttachWanted,
     Capacity,
+    CommandWanted,
     ContainerReport,
     Executed,
     Image,
     LogWanted,
+    Output,
     Phase,
     Pod,
     PodReport,
     RuntimeRefused,
+    Session,
     Use,
 )
 from proreus.engine.runtimes.simulated.draws import (
@@ -33,10 +38,13 @@ from proreus.engine.runtimes.simulated.draws import (
 )
 from proreus.engine.runtimes.simulated.lines import Author
 from proreus.engine.runtimes.timers import Cancellable, Timers
+from proreus.engine.streaming.duplex import Connection
 
 TERMINATED, KILLED = 143, 137
 """Exit codes of containers that ended by SIGTERM and by SIGKILL."""
 _ADDRESSES = 254
+_NOT_RUN = 126
+"""Exit code of a command that was found and could not be run."""
 _LOG_POLL = 0.5
 """Seconds between looks at a container whose next line cannot be foretold."""
 
@@ -175,11 +183,32 @@ class SimulatedRuntime:
         self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
     ) -> Executed:
         """Nothing can run here, and that is what it answers."""
-        report = self._last(uid, container)
-        if report.phase is not Phase.RUNNING:
-            raise RuntimeRefused(f"container {container} is not running")
-        told = f"this container is simulated: {' '.join(command)[:200]!r} was not run\n"
-        return Executed(126, stderr=told.encode())
+        self._check_running(uid, container)
+        return Executed(_NOT_RUN, stderr=_not_run(command))
+
+    async def begin(self, uid: str, wanted: CommandWanted) -> Session:
+        """The same answer."""
+        self._check_running(uid, wanted.container)
+
+        async def told() -> AsyncGenerator[tuple[Output, bytes], None]:
+            yield Output.STDOUT if wanted.tty else Output.STDERR, _not_run(wanted.command)
+
+        return PrintedSession(told(), _NOT_RUN)
+
+    async def attach(self, uid: str, wanted: AttachWanted) -> Session:
+        """Its lines from now on."""
+        self._check_running(uid, wanted.container)
+        lines = self.logs(uid, LogWanted(wanted.container, follow=True, tail=0))
+
+        async def printed() -> AsyncGenerator[tuple[Output, bytes], None]:
+            async for line in lines:
+                yield Output.STDOUT, line
+
+        return PrintedSession(printed())
+
+    async def connect(self, uid: str, port: int) -> Connection:
+        """Nothing listens here."""
+        raise RuntimeRefused(f"this pod is simulated: nothing listens on its port {port}")
 
     def _alarm(
         self, running: _Running, name: str, delay: float, act: Callable[..., None], *given: Any
@@ -322,6 +351,10 @@ class SimulatedRuntime:
             raise RuntimeRefused("this node does not run that pod")
         return last_report(running.pod, running.reports, container)
 
+    def _check_running(self, uid: str, container: str) -> None:
+        if self._last(uid, container).phase is not Phase.RUNNING:
+            raise RuntimeRefused(f"container {container} is not running")
+
     def _author(
         self, uid: str, container: str, *, previous: bool = False, attempt: int | None = None
     ) -> Author:
@@ -344,6 +377,10 @@ class SimulatedRuntime:
             report.finished if report.phase is Phase.EXITED else math.inf,
             report.exit_code,
         )
+
+
+def _not_run(command: Sequence[str]) -> bytes:
+    return f"this container is simulated: {' '.join(command)[:200]!r} was not run\n".encode()
 
 
 def _recalled(status: Mapping[str, Any]) -> ContainerReport | None:

@@ -58,6 +58,9 @@ def container_config(plan: Plan, labels: Mapping[str, str]) -> cri.ContainerConf
         ],
         labels=dict(labels),
         log_path=f"{plan.name}/{plan.attempt}.log",
+        stdin=bool(plan.container.get("stdin")),
+        stdin_once=bool(plan.container.get("stdinOnce")),
+        tty=bool(plan.container.get("tty")),
         linux=cri.LinuxContainerConfig(resources=resources, security_context=_security(plan)),
     )
 

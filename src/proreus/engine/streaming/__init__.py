@@ -1,0 +1,1 @@
+"""Streams of bytes between a client and a container, and what carries them: WebSocket and SPDY."""
