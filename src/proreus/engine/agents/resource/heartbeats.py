@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from proreus.engine.agents.metadata import Object
+from proreus.engine.agents.resource.measuring import Measuring
 from proreus.engine.agents.resource.nodes import (
     LEASE_NAMESPACE,
     LEASE_SECONDS,
@@ -23,6 +25,7 @@ from proreus.engine.objects.wants import Change, Want
 from proreus.engine.runtimes.protocol import PodRuntime
 from proreus.engine.runtimes.timers import Timers
 
+_log = logging.getLogger(__name__)
 RENEW_SECONDS = LEASE_SECONDS / 4
 _BEATS = 4
 """Each interval is cut into so many beats; a part of the nodes is renewed at each."""
@@ -45,8 +48,10 @@ class Heartbeats:
         timers: Timers,
         nodes: Mapping[str, Housed],
         stands: Callable[[str], bool],
+        measuring: Measuring,
     ) -> None:
         self._registry, self._timers, self._nodes, self._stands = registry, timers, nodes, stands
+        self._measuring = measuring
 
     async def register(self) -> None:
         """Every node stands in the API, well, with a lease; what stood there before is put right."""
@@ -66,6 +71,7 @@ class Heartbeats:
         while True:
             await asyncio.sleep(RENEW_SECONDS / _BEATS)
             await self._renew(names[beat::_BEATS])
+            await self._tell_use(names[beat::_BEATS])
             beat = (beat + 1) % _BEATS
 
     async def put_right(self, names: Sequence[str]) -> list[str]:
@@ -87,11 +93,20 @@ class Heartbeats:
             now = self._timers.wall()
             await self._registry.create_many(LEASE, [new_lease(name, now) for name in again])
 
+    async def _tell_use(self, names: Sequence[str]) -> None:
+        """What others may want to know of the nodes' pods; a store that is away is told the next time."""
+        standing = [name for name in names if self._stands(name)]
+        try:
+            await self._measuring.tell(standing)
+            await self._measuring.withdraw([name for name in names if not self._stands(name)])
+        except Unserviceable as error:
+            _log.info("%s", error)
+
     def _alive(self, name: str) -> Change:
-        use, now = self._nodes[name].runtime.stats(), self._timers.wall()
+        load, now = self._measuring.sample(name, self._timers.steady()), self._timers.wall()
 
         def change(lease: Object) -> Object:
-            return renewed_lease(lease, use, now)
+            return renewed_lease(lease, load, now)
 
         return change
 
