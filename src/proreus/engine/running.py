@@ -142,6 +142,7 @@ class Engine:
         around = Surroundings(
             logs=host,
             commands=host,
+            trends=host,
             schedulers=_schedulers(self.options.deciding),
             refused=self._refused,
             extra_routes=(page,),

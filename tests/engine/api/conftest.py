@@ -36,7 +36,14 @@ class Kubectl:
         self._environment = {"HOME": str(home), "KUBECONFIG": str(home / "config"), "PATH": "/usr/bin:/bin"}
         (home / "config").write_text(_CONFIG.format(url=url))
 
-    def __call__(self, *arguments: str, text: str = "", fails: bool = False, timeout: float = 30) -> str:
+    def __call__(
+        self,
+        *arguments: str,
+        text: str = "",
+        fails: bool = False,
+        may_fail: bool = False,
+        timeout: float = 30,
+    ) -> str:
         done = subprocess.run(
             [self._program, *arguments],
             input=text,
@@ -47,7 +54,7 @@ class Kubectl:
             check=False,
         )
         told = done.stdout + done.stderr
-        assert (done.returncode != 0) == fails, told
+        assert may_fail or (done.returncode != 0) == fails, told
         return told
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

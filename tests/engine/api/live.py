@@ -7,11 +7,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 import httpx
 
 from proreus.engine.agents.garbage.host import FOLLOWED as SWEPT
 from proreus.engine.agents.garbage.host import Housekeeping
+from proreus.engine.agents.resource import heartbeats
 from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.host import ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
@@ -31,6 +33,8 @@ from proreus.engine.store.memory import MemoryStore
 
 _NODES = ("node-1", "node-2")
 _AMOUNTS = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+_RENEW_SECONDS = 0.8
+"""Nodes are measured so often."""
 _QUICK = Habits(start_latency=0.02, stop_latency=0.02, duration=0.05, start_spread=0.0, duration_spread=0.0)
 
 
@@ -67,7 +71,9 @@ def live(options: ApiOptions | None = None, *, agents: bool = False) -> Iterator
         await registry.prepare()
         ending.append(asyncio.Event())
         tasks, host = _agents(registry) if agents else ([], None)
-        server = ApiServer(create_app(registry, told, Surroundings(logs=host, commands=host)), told)
+        server = ApiServer(
+            create_app(registry, told, Surroundings(logs=host, commands=host, trends=host)), told
+        )
         await server.start()
         started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
         ready.set()
@@ -87,6 +93,8 @@ def live(options: ApiOptions | None = None, *, agents: bool = False) -> Iterator
             ready.set()
 
     thread = threading.Thread(target=run, name="api under test")
+    often = patch.object(heartbeats, "RENEW_SECONDS", _RENEW_SECONDS)
+    often.start()
     thread.start()
     try:
         assert ready.wait(20)
@@ -97,6 +105,7 @@ def live(options: ApiOptions | None = None, *, agents: bool = False) -> Iterator
         if started:
             started[0].loop.call_soon_threadsafe(ending[0].set)
         thread.join(20)
+        often.stop()
     assert not failures, failures
 
 

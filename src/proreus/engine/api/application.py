@@ -17,6 +17,8 @@ from proreus.engine.api.discovery import VERSION
 from proreus.engine.api.door import ObjectDoor
 from proreus.engine.api.gate import Endpoint, Gate
 from proreus.engine.api.identities import Doorkeeper
+from proreus.engine.api.measured import Measured
+from proreus.engine.api.metrics_objects import MetricsObjects
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
 from proreus.engine.api.plain.overview import Overview
@@ -31,6 +33,7 @@ from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.runtimes.measures import Trends
 from proreus.engine.runtimes.protocol import PodExec, PodLogs
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -47,6 +50,8 @@ class Surroundings:
     """Who decides for whom where nobody has chosen."""
     refused: Callable[[], Mapping[str, str]] = dict
     """What is wrong with choices of schedulers that are not in effect."""
+    trends: Trends | None = None
+    """Remembers what nodes and pods used."""
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens; anybody may ask for them."""
     ready: Callable[[], bool] = lambda: True
@@ -65,9 +70,11 @@ def create_app(
     )
     gate = Gate(Doorkeeper.of(options.tokens), options.names, limits, audit)
     watches = Watches(registry, limits)
+    measured = Measured(registry)
     objects = ObjectDoor(
         Resources(registry, watches),
         Subresources(registry, around.logs),
+        MetricsObjects(measured),
         f"{options.host}:{options.port}",
     )
 
@@ -77,7 +84,7 @@ def create_app(
         overview,
         gate.counts,
         watches,
-        PlainDefaults(around.commands, around.schedulers, around.refused),
+        PlainDefaults(around.commands, around.schedulers, around.refused, around.trends),
     )
 
     @asynccontextmanager

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from proreus.engine.agents.metadata import Object
 from proreus.engine.agents.resource.measuring import Measuring
 from proreus.engine.agents.resource.nodes import (
-    LEASE_NAMESPACE,
     LEASE_SECONDS,
     NodeSpec,
     new_lease,
@@ -19,7 +18,7 @@ from proreus.engine.agents.resource.nodes import (
     renewed_lease,
 )
 from proreus.engine.objects.errors import AlreadyExists, NotFound, Refused, Unserviceable
-from proreus.engine.objects.kinds import LEASE, NODE
+from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.wants import Change, Want
 from proreus.engine.runtimes.protocol import PodRuntime

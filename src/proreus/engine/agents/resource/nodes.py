@@ -9,12 +9,11 @@ from typing import Any
 from proreus.engine.agents.conditions import Condition, holds, with_conditions
 from proreus.engine.agents.metadata import Object, name_of
 from proreus.engine.agents.resource.measuring import Load
-from proreus.engine.objects.kinds import LEASE, NODE
+from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE
 from proreus.engine.objects.times import micro_timestamp, timestamp
 from proreus.engine.runtimes.measures import CPU_DEVIATION, USED_CPU, USED_MEMORY
 from proreus.engine.runtimes.protocol import Capacity, Image
 
-LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 """So long a lease is good; its holder renews it every quarter of that."""
 _MOST_IMAGES = 50

@@ -21,7 +21,6 @@ from typing import Any
 
 from proreus.engine.agents.informer import Informer, Told
 from proreus.engine.agents.leading import Leader, LeaseTimes
-from proreus.engine.agents.resource.nodes import LEASE_NAMESPACE
 from proreus.engine.agents.scheduling.carrying_out import Hands
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
 from proreus.engine.agents.scheduling.deciding import Decider
@@ -34,6 +33,7 @@ from proreus.engine.objects.kinds import (
     BUDGET,
     CONFIG_MAP,
     LEASE,
+    LEASE_NAMESPACE,
     NODE,
     POD,
     REPLICA_SET,

@@ -1,7 +1,7 @@
 """What nodes tell of their load with their signs of life, as far as it can be believed. No clock, no I/O.
 
-A load is believed when it was told while somebody listened, and as long as its node is heard of: what is found
-on beginning may be long past, and a node that fell silent is not known to do what it last did.
+A load is believed when it was told while somebody listened, and as long as its node is heard of: what is
+found on beginning may be long past, and a node that fell silent is not known to do what it last did.
 """
 
 from __future__ import annotations
