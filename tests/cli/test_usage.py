@@ -42,6 +42,7 @@ HELP = {
     "apply": ("apply", "--help"),
     "get": ("get", "--help"),
     "describe": ("describe", "--help"),
+    "top": ("top", "--help"),
     "logs": ("logs", "--help"),
     "exec": ("exec", "--help"),
     "delete": ("delete", "--help"),
@@ -49,7 +50,7 @@ HELP = {
     "cordon": ("cordon", "--help"),
     "uncordon": ("uncordon", "--help"),
 }
-ASKING = ("apply", "get", "describe", "logs", "exec", "delete", "drain", "cordon", "uncordon")
+ASKING = ("apply", "get", "describe", "top", "logs", "exec", "delete", "drain", "cordon", "uncordon")
 """Verbs that ask a running cluster: they draw nothing, and have a flag that says which cluster."""
 
 

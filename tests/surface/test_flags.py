@@ -14,7 +14,10 @@ from tests.surface.help_text import promises
 from tests.surface.pinning import assert_pinned
 
 LEARNING = ("simulate", "compare", "train", "curve", "serve", "bench", "models", "data", "demo")
-CLUSTER = ("up", "agent", "apply", "get", "describe", "logs", "exec", "delete", "drain", "cordon", "uncordon")
+CLUSTER = (
+    *("up", "agent", "apply", "get", "describe", "top", "logs", "exec", "delete", "drain"),
+    *("cordon", "uncordon"),
+)
 VERBS = (*LEARNING, *CLUSTER)
 WORLDS = ("pods", "vms", "rebalance", "workflows", "functions", "inference")
 LEARNERS = {

@@ -34,7 +34,7 @@ def _pod(name: str, node: str, **labels: str) -> dict[str, Any]:
 
 
 async def _fill(door: Live) -> None:
-    """Two nodes that were measured, one that was not, and one that is lost; a pod on each of the first two."""
+    """Two nodes that were measured, one that was not, and one that is lost; a pod on each."""
     registry, told = door.registry, {}
     for place, name in enumerate(("a", "b", "unmeasured", "lost")):
         node = new_node(NodeSpec(name, "10.0.0.1", labels={"disk": "ssd" if place else "hdd"}), ROOM, 0.0)
