@@ -89,7 +89,7 @@ def test_names_are_cut_and_numbers_are_not() -> None:
         curve(NODE["cpu_milli_trend"], 4000)
     )
     assert "3x70%" in lines(NODES, [NODE], 200)[1]
-    assert re.search(r"250m +50% +128Mi +50% +▁▄█$", lines(PODS, [_pod("web")], 80)[1])
+    assert re.search(r"250m +50% +128Mi +50% +▁▂▅$", lines(PODS, [_pod("web")], 80)[1])
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ FULL = Measures(
     NodeUse(1500, 3 * MIB, 9, 4, 5, Traffic(7, 8), (GpuUse("GPU-1", "H200", None, 1, 2),)),
     (Use("u1", "main", 120, 5 * MIB, 6), Use("u1", "side", 1, 2)),
     (PodUse("u1", 77, Traffic(1, 2)), PodUse("u2", 5)),
+    {"": Trend((1, 2), (MIB, 2 * MIB)), "u1": Trend((3,), (1024,))},
 )
 
 
@@ -76,6 +77,15 @@ def test_a_ring_keeps_the_last_numbers_and_their_deviation(values: list[int], mo
     kept = values[-most:]
     assert ring.values() == tuple(kept)
     assert ring.deviation() == pytest.approx(pstdev(kept) if len(kept) > 1 else 0.0, rel=1e-3, abs=100.0)
+
+
+@given(st.lists(st.integers(0, 99), max_size=40), st.integers(1, 12), st.integers(1, 9), st.integers(1, 9))
+def test_the_last_of_a_ring_are_every_so_manieth(values: list[int], most: int, count: int, step: int) -> None:
+    ring = Ring(most)
+    for value in values:
+        ring.append(value)
+    kept = values[-most:]
+    assert ring.last(count, step) == tuple(kept[::-step][:count][::-1])
 
 
 def test_a_series_is_bounded_and_keeps_means_of_minutes() -> None:
@@ -134,7 +144,9 @@ def test_nodes_tell_what_is_news_once() -> None:
         runtimes["a"].measures = FULL
         await beat(0.0)
         told = {name: decode(note) for name, note in (await notes.all()).items()}
-        assert told == {"a": FULL, "b": Measures(NodeUse())}
+        assert told["a"] == replace(FULL, trends=told["a"].trends)
+        assert told["a"].trends == {"": Trend((1500,), (3 * MIB,)), "u1": Trend((121,), (5 * MIB,))}
+        assert told["b"].node == NodeUse()
         written = store.writes
         await beat(10.0)
         await beat(20.0)
@@ -145,6 +157,10 @@ def test_nodes_tell_what_is_news_once() -> None:
         found = await notes.get("a")
         assert found is not None and decode(found).containers == ()
         assert measuring.node_trend("a").cpu == (1500, 1500, 1500, 1500)
+        await beat(60.0)
+        assert store.writes == written + 3, "once a minute both tell of their past"
+        found = await notes.get("a")
+        assert found is not None and decode(found).trends == {"": Trend((1500,), (3 * MIB,))}
         assert measuring.pod_trend("a", "u1") == Trend(), "a pod that is gone is forgotten"
         await measuring.withdraw(["a", "never"])
         assert set(await notes.all()) == {"b"}

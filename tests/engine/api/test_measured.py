@@ -16,7 +16,7 @@ from proreus.engine.api.identities import Role
 from proreus.engine.api.plain.use import thinned
 from proreus.engine.api.roles import Action, allowed
 from proreus.engine.objects.kinds import LEASE, NODE, POD
-from proreus.engine.runtimes.measures import TOPIC, Measures, encode
+from proreus.engine.runtimes.measures import TOPIC, Measures, Trend, encode
 from proreus.engine.runtimes.protocol import Capacity, GpuUse, NodeUse, PodUse, Traffic, Use
 from tests.engine.api.live import Live, live
 
@@ -52,7 +52,8 @@ async def _fill(door: Live) -> None:
         uses = (Use(uid, "c", 120 * (place + 1), 20 * MIB, 5 * MIB), Use(uid, "side", 5, MIB))
         beside = PodUse(uid, 2 * MIB, Traffic(8, 9) if name == "a" else None)
         if name != "unmeasured":
-            told[name] = encode(Measures(use, uses, (beside,)))
+            past = {"": Trend((1, 2, 3), (4096, 0, 0)), uid: Trend((7, 9), (1024, 2048))}
+            told[name] = encode(Measures(use, uses, (beside,), past))
     await registry.notes(TOPIC).tell({**told, "gone": told["a"], "strange": b"\xff"})
 
 
@@ -134,7 +135,11 @@ def test_use_tells_requests_and_the_rest_beside_it() -> None:
         assert (pods["total"], pod["name"], pod["node"]) == (2, "on-a", "a"), "of equals the first by name"
         assert (pod["cpu_milli"], pod["disk_bytes"], pod["received_per_second"]) == (125, 7 * MIB, 8)
         assert pod["limits"] == {"cpu_milli": 1000, "memory_bytes": 128 * MIB}
-        assert pod["cpu_milli_trend"] == []
+        assert (pod["cpu_milli_trend"], pods["pods"][0]["memory_bytes_trend"]) == ([], []), "none were wanted"
+        pod = client.get("/v1/use/pods?points=9&limit=1").json()["pods"][0]
+        assert (pod["cpu_milli_trend"], pod["memory_bytes_trend"]) == ([7, 9], [1024, 2048])
+        assert client.get("/v1/use/nodes?points=2").json()["nodes"][0]["cpu_milli_trend"] == [1, 2]
+        assert client.get("/v1/use/nodes?points=2&trend=day").json()["nodes"][0]["cpu_milli_trend"] == []
         assert client.get("/v1/use/pods?fieldSelector=metadata.name%3Don-b").json()["total"] == 1
 
 

@@ -93,7 +93,11 @@ PODS = (
     Column("DISK", lambda row: size(row["disk_bytes"]), from_width=90),
     Column("RX/S", lambda row: size(row["received_per_second"]), from_width=110),
     Column("TX/S", lambda row: size(row["sent_per_second"]), from_width=110),
-    Column("CPU, 15 MIN", lambda row: curve(row["cpu_milli_trend"]), right=False),
+    Column(
+        "CPU, 15 MIN",
+        lambda row: curve(row["cpu_milli_trend"], row["requested"]["cpu_milli"]),
+        right=False,
+    ),
 )
 NAMESPACE = Column("NAMESPACE", lambda row: row["namespace"], right=False)
 

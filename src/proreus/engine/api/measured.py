@@ -6,7 +6,7 @@ A node that is not ready is left out, and its pods are: what it used when it was
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -14,7 +14,8 @@ import msgspec
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD
 from proreus.engine.objects.registry import Registry
-from proreus.engine.runtimes.measures import TOPIC, USED_CPU, USED_MEMORY, Measures, decode
+from proreus.engine.runtimes.measures import NODE as THE_NODE
+from proreus.engine.runtimes.measures import TOPIC, USED_CPU, USED_MEMORY, Measures, Trend, decode
 from proreus.engine.runtimes.protocol import NodeUse, PodUse, Use
 from proreus.model.resources import parse_quantity
 
@@ -30,6 +31,8 @@ class NodeMeasured:
     """When it was measured, as Kubernetes writes it."""
     use: NodeUse
     """CPU and memory at least; the rest where its agent tells it."""
+    minutes: Trend
+    """The last quarter of an hour by the minute, as far as its agent has told it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class PodMeasured:
     containers: tuple[Use, ...]
     beside: PodUse
     """What belongs to none of them alone."""
+    minutes: Trend
+    """As of a node."""
 
     @property
     def cpu(self) -> int:
@@ -141,9 +146,11 @@ def _measured_nodes(
         load = None if lease is None else load_of(lease)
         if lease is None or load is None or not _ready(node):
             continue
-        more = told[name].node if name in told else NodeUse()
-        use = NodeUse(*load, more.disk, more.read, more.written, more.traffic, more.gpus)
-        yield NodeMeasured(node, str(lease["spec"].get("renewTime") or ""), use)
+        measures = told.get(name, Measures(NodeUse()))
+        cpu, memory = load
+        at = str(lease["spec"].get("renewTime") or "")
+        use = replace(measures.node, cpu=cpu, memory=memory)
+        yield NodeMeasured(node, at, use, measures.trends.get(THE_NODE, Trend()))
 
 
 def _measured_pods(
@@ -158,7 +165,9 @@ def _measured_pods(
     for pod in pods:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName") or ""
         if uid in containers and node in nodes:
-            yield PodMeasured(pod, nodes[node], tuple(containers[uid]), beside.get(uid, PodUse(uid)))
+            minutes = told[node].trends.get(uid, Trend()) if node in told else Trend()
+            uses = tuple(containers[uid])
+            yield PodMeasured(pod, nodes[node], uses, beside.get(uid, PodUse(uid)), minutes)
 
 
 def _ready(node: Object) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -12,6 +12,8 @@ from proreus.engine.runtimes.protocol import GpuUse, NodeUse, PodUse, Traffic, U
 
 TOPIC = "use"
 """Of the notes in the store, one a node."""
+NODE = ""
+"""The node itself, among the trends of its pods."""
 USED_CPU, USED_MEMORY = "proreus.io/used-cpu", "proreus.io/used-memory"
 """Annotations of a node's lease: what was used on the node as of its renewal, as quantities."""
 CPU_DEVIATION = "proreus.io/used-cpu-deviation"
@@ -22,19 +24,12 @@ _Told = tuple[
     tuple[GpuUse, ...],
     list[tuple[str, str, int, int, int]],
     tuple[PodUse, ...],
+    dict[str, tuple[tuple[int, ...], tuple[int, ...]]],
 ]
+_KIB = 1024
 _LEAST_CPU, _LEAST_BYTES = 10, 4 * 1024 * 1024
 _CHANGE = 0.05
 """What is told anew: a difference of this share, and of at least so much."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """A node, its containers, and what pods use beside them."""
-
-    node: NodeUse
-    containers: tuple[Use, ...] = ()
-    pods: tuple[PodUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +40,18 @@ class Trend:
     """Thousandths of a core."""
     memory: tuple[int, ...] = ()
     """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """A node, its containers, and what pods use beside them."""
+
+    node: NodeUse
+    containers: tuple[Use, ...] = ()
+    pods: tuple[PodUse, ...] = ()
+    trends: Mapping[str, Trend] = field(default_factory=dict)
+    """The last quarter of an hour by the minute, as of the last minute or so: of pods by uid, of the node
+    itself by `NODE`."""
 
 
 class Trends(Protocol):
@@ -69,6 +76,10 @@ def encode(measures: Measures) -> bytes:
             node.gpus,
             [(one.uid, one.container, one.cpu, one.memory, one.disk) for one in measures.containers],
             measures.pods,
+            {
+                who: (trend.cpu, [amount // _KIB for amount in trend.memory])
+                for who, trend in measures.trends.items()
+            },
         )
     )
 
@@ -76,9 +87,10 @@ def encode(measures: Measures) -> bytes:
 def decode(note: bytes) -> Measures:
     """What was encoded; raises `msgspec.DecodeError` where it was not."""
     told = msgspec.msgpack.decode(note, type=_Told)
-    (cpu, memory, disk, read, written), traffic, gpus, containers, pods = told
+    (cpu, memory, disk, read, written), traffic, gpus, containers, pods, past = told
     node = NodeUse(cpu, memory, disk, read, written, traffic, gpus)
-    return Measures(node, tuple(Use(*one) for one in containers), pods)
+    trends = {who: Trend(used, tuple(amount * _KIB for amount in kib)) for who, (used, kib) in past.items()}
+    return Measures(node, tuple(Use(*one) for one in containers), pods, trends)
 
 
 def is_news(before: Measures, now: Measures) -> bool:

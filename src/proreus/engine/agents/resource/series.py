@@ -10,6 +10,8 @@ from proreus.engine.runtimes.measures import Trend
 FINE, COARSE = 90, 1440
 """Numbers kept: every 10 s for a quarter of an hour, every minute for a day."""
 MINUTE = 60.0
+_A_MINUTE = 6
+"""Numbers of a minute, of those that come every 10 s."""
 _MOST = 2**32 - 1
 _KIB = 1024
 
@@ -41,6 +43,12 @@ class Ring:
     def values(self) -> tuple[int, ...]:
         """The oldest first."""
         return (*self._values[self._next :], *self._values[: self._next])
+
+    def last(self, count: int, step: int) -> tuple[int, ...]:
+        """The newest and every so-manieth before it, so many at most, the oldest first."""
+        values, newest = self._values, self._next - 1
+        back = range(0, min(count * step, len(values)), step)
+        return tuple(values[newest - steps] for steps in reversed(back))
 
     def deviation(self) -> float:
         """The standard deviation of what is there."""
@@ -86,6 +94,11 @@ class Series:
         if rings is None:
             return Trend()
         return Trend(rings[0].values(), tuple(one * _KIB for one in rings[1].values()))
+
+    def minutes(self) -> Trend:
+        """The last quarter of an hour, one number a minute."""
+        memory = self._memory.last(FINE // _A_MINUTE, _A_MINUTE)
+        return Trend(self._cpu.last(FINE // _A_MINUTE, _A_MINUTE), tuple(one * _KIB for one in memory))
 
     def deviation(self) -> float:
         """How much the CPU varied over the last quarter of an hour."""

@@ -24,7 +24,7 @@ _SORTS = ("cpu", "memory", "name")
 class UseDoor:
     """`/v1/use/nodes` and `/v1/use/pods`.
 
-    trends: who remembers the past of nodes in this process; of others only the newest is known.
+    trends: who remembers the past of nodes in this process; of others, what they tell once a minute is known.
     """
 
     def __init__(self, registry: Registry, measured: Measured, trends: Trends | None) -> None:
@@ -46,7 +46,7 @@ class UseDoor:
             "nodes": [
                 {
                     **_node_row(one, requested.get(one.node["metadata"]["name"], Counter())),
-                    **self._past("node", one.node["metadata"]["name"], points, day),
+                    **self._past(self._of_node(one, day), one.minutes, points, day),
                 }
                 for one in found[:limit]
             ],
@@ -62,16 +62,22 @@ class UseDoor:
         return {
             "total": len(found),
             "pods": [
-                {**_pod_row(one), **self._past("pod", one.pod["metadata"]["uid"], points, day)}
+                {**_pod_row(one), **self._past(self._of_pod(one, day), one.minutes, points, day)}
                 for one in found[:limit]
             ],
         }
 
-    def _past(self, of: str, who: str, points: int, day: bool) -> dict[str, Any]:
-        trend = Trend()
-        if self._trends is not None and points:
-            ask = self._trends.node_trend if of == "node" else self._trends.pod_trend
-            trend = ask(who, day=day)
+    def _of_node(self, one: NodeMeasured, day: bool) -> Trend:
+        name = one.node["metadata"]["name"]
+        return Trend() if self._trends is None else self._trends.node_trend(name, day=day)
+
+    def _of_pod(self, one: PodMeasured, day: bool) -> Trend:
+        uid = one.pod["metadata"]["uid"]
+        return Trend() if self._trends is None else self._trends.pod_trend(uid, day=day)
+
+    def _past(self, own: Trend, told: Trend, points: int, day: bool) -> dict[str, Any]:
+        """Of this process, or as it was told."""
+        trend = own if own.cpu or day else told
         return {
             "cpu_milli_trend": thinned(trend.cpu, points),
             "memory_bytes_trend": thinned(trend.memory, points),
