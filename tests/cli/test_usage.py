@@ -43,6 +43,7 @@ HELP = {
     "apply": ("apply", "--help"),
     "get": ("get", "--help"),
     "describe": ("describe", "--help"),
+    "top": ("top", "--help"),
     "logs": ("logs", "--help"),
     "exec": ("exec", "--help"),
     "images": ("images", "--help"),
@@ -53,7 +54,10 @@ HELP = {
     "cordon": ("cordon", "--help"),
     "uncordon": ("uncordon", "--help"),
 }
-ASKING = ("apply", "get", "describe", "logs", "exec", "images", "delete", "drain", "cordon", "uncordon")
+ASKING = (
+    *("apply", "get", "describe", "top", "logs", "exec", "images", "delete", "drain", "cordon"),
+    "uncordon",
+)
 """Verbs that ask a running cluster: they draw nothing, and have a flag that says which cluster."""
 
 

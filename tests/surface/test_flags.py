@@ -15,7 +15,10 @@ from tests.surface.pinning import assert_pinned
 
 LEARNING = ("simulate", "compare", "train", "combine", "curve", "serve", "bench", "models", "data", "demo")
 RUNNING = ("up", "down", "agent")
-ASKING = ("apply", "get", "describe", "logs", "exec", "images", "delete", "drain", "cordon", "uncordon")
+ASKING = (
+    *("apply", "get", "describe", "top", "logs", "exec", "images", "delete", "drain", "cordon"),
+    "uncordon",
+)
 VERBS = (*LEARNING, *RUNNING, *ASKING)
 WORLDS = ("pods", "vms", "rebalance", "workflows", "functions", "inference")
 LEARNERS = {

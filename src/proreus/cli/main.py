@@ -83,6 +83,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "tell of an object, its events, and why a pod went where it went",
         "proreus describe pod web-6d4c9-x2x1z",
     ),
+    "top": ("proreus.cli.top", "show what nodes and pods of a cluster use", "proreus top nodes"),
     "logs": ("proreus.cli.logs", "print what a pod has printed", "proreus logs deployment/web --tail 20"),
     "exec": ("proreus.cli.exec", "run a command in a pod", "proreus exec deployment/web -- echo hello"),
     "images": (

@@ -173,6 +173,7 @@ class Engine:
             logs=host,
             commands=host,
             images=self._images(host),
+            trends=host,
             schedulers=_schedulers(self.options.deciding),
             refused=self._refused,
             failing=self._failing,

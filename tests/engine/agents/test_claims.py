@@ -17,9 +17,11 @@ from proreus.engine.agents.resource.addresses import (
 )
 from proreus.engine.agents.resource.claims import NodeTaken, claimed, left_behind, released
 from proreus.engine.agents.resource.heartbeats import Heartbeats, Housed
+from proreus.engine.agents.resource.measuring import Load, Measuring
 from proreus.engine.agents.resource.nodes import LEASE_SECONDS, NodeSpec, new_lease, renewed_lease
 from proreus.engine.objects.kinds import NODE
 from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.measures import TOPIC
 from proreus.engine.runtimes.protocol import Capacity
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
@@ -35,10 +37,10 @@ def test_a_node_is_one_process_s_until_it_ends_or_falls_silent() -> None:
     with pytest.raises(NodeTaken, match=r"another process \(a\) runs the node n.* 5 s ago.* wait 35 s"):
         claimed(ours, "b", NOW + 5)
     with pytest.raises(NodeTaken):
-        claimed(renewed_lease(ours, (), NOW + 100), "b", NOW + 100 + LEASE_SECONDS - 1)
+        claimed(renewed_lease(ours, Load(0, 0, 0), NOW + 100), "b", NOW + 100 + LEASE_SECONDS - 1)
     theirs = claimed(ours, "b", NOW + LEASE_SECONDS)
     with pytest.raises(NodeTaken):  # who slept meanwhile does not take it back
-        claimed(renewed_lease(theirs, (), NOW + LEASE_SECONDS), "a", NOW + LEASE_SECONDS + 1)
+        claimed(renewed_lease(theirs, Load(0, 0, 0), NOW + LEASE_SECONDS), "a", NOW + LEASE_SECONDS + 1)
     let_go = released(ours, "a")
     assert let_go is not None
     again = claimed(let_go, "b", NOW + 1)
@@ -103,7 +105,8 @@ def test_nodes_that_a_smaller_start_lacks_are_told() -> None:
         def beats(*names: str, process: str) -> Heartbeats:
             runtime = SimulatedRuntime(Capacity(amounts, amounts), timers)
             housed = {name: Housed(NodeSpec(name, "10.0.0.1"), runtime) for name in names}
-            return Heartbeats(registry, timers, housed, lambda _: True, process)
+            measuring = Measuring(dict.fromkeys(names, runtime), registry.notes(TOPIC))
+            return Heartbeats(registry, timers, housed, lambda _: True, measuring, process)
 
         first = beats("n-1", "n-2", "n-3", process="p")
         await first.claim()

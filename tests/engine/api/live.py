@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 
 from proreus.engine.agents.garbage.host import FOLLOWED as SWEPT
 from proreus.engine.agents.garbage.host import Housekeeping
+from proreus.engine.agents.resource import heartbeats
 from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.host import ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
@@ -34,6 +36,8 @@ from proreus.engine.store.memory import MemoryStore
 
 _NODES = ("node-1", "node-2")
 _AMOUNTS = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+_RENEW_SECONDS = 0.8
+"""Nodes are measured so often."""
 _QUICK = Habits(start_latency=0.02, stop_latency=0.02, duration=0.05, start_spread=0.0, duration_spread=0.0)
 
 
@@ -77,7 +81,7 @@ def live(
         ending.append(asyncio.Event())
         real = None if processes is None else await open_runtime("process", MachineOptions(processes))
         tasks, host = _agents(registry, real) if agents else ([], None)
-        around = Surroundings(logs=host, commands=host, images=images)
+        around = Surroundings(logs=host, commands=host, images=images, trends=host)
         server = ApiServer(create_app(registry, told, around), told)
         await server.start()
         started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
@@ -103,6 +107,8 @@ def live(
             ready.set()
 
     thread = threading.Thread(target=run, name="api under test")
+    often = patch.object(heartbeats, "RENEW_SECONDS", _RENEW_SECONDS)
+    often.start()
     thread.start()
     try:
         assert ready.wait(20)
@@ -113,6 +119,7 @@ def live(
         if started:
             started[0].loop.call_soon_threadsafe(ending[0].set)
         thread.join(20)
+        often.stop()
     assert not failures, failures
 
 

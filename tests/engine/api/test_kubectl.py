@@ -68,6 +68,39 @@ def deployment(kubectl: Kubectl, name: str) -> Iterator[str]:
     kubectl("delete", "deployment", name, "--ignore-not-found", "--wait=false")
 
 
+def _until_measured(kubectl: Kubectl, *command: str) -> list[list[str]]:
+    """The rows of a table once nodes have measured themselves."""
+    end = time.monotonic() + 60
+    while True:
+        told = kubectl(*command, may_fail=True)
+        if "not available yet" not in told and "not found" not in told and "No resources" not in told:
+            return [line.split() for line in told.splitlines()]
+        assert time.monotonic() < end, told
+        time.sleep(0.2)
+
+
+def test_top_shows_what_is_measured(kubectl: Kubectl, pod: str) -> None:
+    by_container = _until_measured(kubectl, "top", "pod", pod, "--containers")
+    assert by_container[0] == ["POD", "NAME", "CPU(cores)", "MEMORY(bytes)"]
+    assert [row[:2] for row in by_container[1:]] == [[pod, "c"]]
+    rows = _until_measured(kubectl, "top", "pods", "-l", f"app={pod}", "--no-headers")
+    assert rows == [[pod, *by_container[1][2:]]]
+    assert rows[0][1].endswith("m") and int(rows[0][1][:-1]) > 0 and rows[0][2].endswith("Mi")
+    everywhere = _until_measured(kubectl, "top", "pods", "-A", "--sort-by=memory")
+    assert everywhere[0][0] == "NAMESPACE" and ["default", pod] in [row[:2] for row in everywhere]
+    nodes = _until_measured(kubectl, "top", "nodes")
+    assert nodes[0][:2] == ["NAME", "CPU(cores)"] and [row[0] for row in nodes[1:]] == ["node-1", "node-2"]
+    assert all(row[2].endswith("%") and row[4].endswith("%") for row in nodes[1:])
+    assert "not found" in kubectl("top", "pod", "nobody", fails=True)
+    assert "PodMetrics" in kubectl("api-resources", "--api-group=metrics.k8s.io")
+    shown = json.loads(kubectl("get", "--raw", f"/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/{pod}"))
+    assert (shown["kind"], shown["window"], shown["metadata"]["labels"]) == (
+        "PodMetrics",
+        "10s",
+        {"app": pod},
+    )
+
+
 def test_get_prints_every_form(kubectl: Kubectl, pod: str) -> None:
     assert kubectl("get", "pod", pod).splitlines()[0].split() == [
         "NAME",

@@ -31,6 +31,7 @@ from proreus.worlds.pods.state.open_kernels import (
     lift,
     lower,
     refill_fragments,
+    weigh,
 )
 from proreus.worlds.pods.state.open_nodes import close_gap
 from proreus.worlds.pods.state.open_values import Unlisted
@@ -243,6 +244,7 @@ def test_after_warming_up_no_kernel_is_left_to_compile() -> None:
         count_term,
         count_budget,
         refill_fragments,
+        weigh,
     )
     before = [len(kernel.signatures) for kernel in kernels]
     assert all(before)

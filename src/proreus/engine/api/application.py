@@ -18,6 +18,8 @@ from proreus.engine.api.door import ObjectDoor
 from proreus.engine.api.gate import Endpoint, Gate
 from proreus.engine.api.health import Health
 from proreus.engine.api.identities import Doorkeeper
+from proreus.engine.api.measured import Measured
+from proreus.engine.api.metrics_objects import MetricsObjects
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
 from proreus.engine.api.plain.overview import Overview
@@ -33,6 +35,7 @@ from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.runtimes.measures import Trends
 from proreus.engine.runtimes.protocol import NodeImages, PodExec, PodLogs
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -52,6 +55,8 @@ class Surroundings:
     """What is wrong with choices of schedulers that are not in effect."""
     failing: Callable[[], Mapping[str, Mapping[str, str]]] = dict
     """What was wrong with the last answers of their policies and shadows."""
+    trends: Trends | None = None
+    """Remembers what nodes and pods used."""
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens; anybody may ask for them."""
 
@@ -69,11 +74,13 @@ def create_app(
     )
     gate = Gate(Doorkeeper.of(options.tokens), options.names, limits, audit)
     watches = Watches(registry, limits)
+    measured = Measured(registry)
     objects = ObjectDoor(
         registry,
         Resources(registry, watches),
         Subresources(registry, around.logs),
         PodStreams(registry, around.commands, limits),
+        MetricsObjects(measured),
         f"{options.host}:{options.port}",
     )
 
@@ -84,7 +91,14 @@ def create_app(
         overview,
         gate.counts,
         watches,
-        PlainDefaults(around.commands, around.images, around.schedulers, around.refused, around.failing),
+        PlainDefaults(
+            around.commands,
+            around.images,
+            around.schedulers,
+            around.refused,
+            around.failing,
+            around.trends,
+        ),
     )
 
     @asynccontextmanager

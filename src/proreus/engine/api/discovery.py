@@ -8,7 +8,7 @@ from typing import Any
 
 from proreus.engine.api.paths import Discovery
 from proreus.engine.objects.errors import NotFound
-from proreus.engine.objects.kinds import KINDS, POD, Kind
+from proreus.engine.objects.kinds import KINDS, MEASURED, POD, Kind
 
 VERSION = {
     "major": "1",
@@ -24,6 +24,7 @@ VERSION = {
 """The Kubernetes whose language is spoken, for clients that look."""
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_MEASURED_VERBS = ("get", "list")
 _PART_VERBS = ("get", "patch", "update")
 _STREAMS = {"attach": "PodAttachOptions", "exec": "PodExecOptions", "portforward": "PodPortForwardOptions"}
 _REVIEWS = {
@@ -37,17 +38,18 @@ SERVED = {
     "": ("v1",),
     **{kind.group: (kind.version,) for kind in KINDS if kind.group},
     **dict.fromkeys(_REVIEWS, ("v1",)),
+    **{kind.group: (kind.version,) for kind in MEASURED},
 }
 """The versions of each group."""
 
 
-def _resource(kind: Kind) -> dict[str, Any]:
+def _resource(kind: Kind, verbs: tuple[str, ...] = _VERBS) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": kind.plural,
         "singularName": kind.kind.lower(),
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": list(_VERBS),
+        "verbs": list(verbs),
     }
     if kind.short:
         found["shortNames"] = list(kind.short)
@@ -86,6 +88,7 @@ def _resources(group: str) -> list[dict[str, Any]]:
                 "verbs": ["create"],
             }
         )
+    found += [_resource(kind, _MEASURED_VERBS) for kind in MEASURED if kind.group == group]
     found += [
         {"name": name, "singularName": kind.lower(), "namespaced": False, "kind": kind, "verbs": ["create"]}
         for name, kind in _REVIEWS.get(group, ())

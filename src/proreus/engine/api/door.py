@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from proreus.engine.api import discovery, mounted
 from proreus.engine.api.asking import Asked
+from proreus.engine.api.metrics_objects import MetricsObjects
 from proreus.engine.api.paths import Discovery, Target, Virtual, read_path, segments
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.resources import Resources
@@ -15,7 +16,7 @@ from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.streams.door import PodStreams
 from proreus.engine.api.subresources import Subresources
 from proreus.engine.objects.errors import BadRequest, NotFound
-from proreus.engine.objects.kinds import NAMESPACE, POD
+from proreus.engine.objects.kinds import MEASURED, NAMESPACE, POD
 from proreus.engine.objects.registry import Registry
 
 Handler = Callable[[Target, Asked], Awaitable[Answer]]
@@ -31,10 +32,11 @@ class ObjectDoor:
         resources: Resources,
         parts: Subresources,
         streams: PodStreams,
+        metrics: MetricsObjects,
         address: str,
     ) -> None:
         self._registry, self._resources, self._parts = registry, resources, parts
-        self._streams, self._address = streams, address
+        self._streams, self._metrics, self._address = streams, metrics, address
 
     async def answer(self, asked: Asked) -> Answer:
         """Whatever is asked of it."""
@@ -81,6 +83,8 @@ class ObjectDoor:
 
     def _handler(self, target: Target, asked: Asked) -> tuple[str, Handler]:
         """The verb, and who does it."""
+        if target.kind in MEASURED:
+            return self._metrics_handler(target, asked)
         if target.subresource:
             return self._part_handler(target, asked.method)
         resources = self._resources
@@ -109,6 +113,13 @@ class ObjectDoor:
                 case "DELETE":
                     return "delete", resources.delete
         raise MethodNotAllowed(f"the server does not allow {asked.method} on {target.resource}")
+
+    def _metrics_handler(self, target: Target, asked: Asked) -> tuple[str, Handler]:
+        if target.subresource:
+            raise NotFound("the server could not find the requested resource")
+        if asked.method != "GET" or asked.flag("watch"):
+            raise MethodNotAllowed(f"{target.resource} can be read and listed only")
+        return ("get", self._metrics.get) if target.name else ("list", self._metrics.list)
 
     def _part_handler(self, target: Target, method: str) -> tuple[str, Handler]:
         kind, parts, resources = target.kind, self._parts, self._resources

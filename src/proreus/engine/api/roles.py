@@ -9,13 +9,13 @@ from typing import assert_never
 
 from proreus.engine.api.identities import Identity, Role
 from proreus.engine.objects.errors import Forbidden
-from proreus.engine.objects.kinds import KINDS, SECRET
+from proreus.engine.objects.kinds import KINDS, MEASURED, SECRET
 
 READ = frozenset({"get", "list", "watch"})
 CHANGE = frozenset({"create", "update", "patch"})
 REMOVE = frozenset({"delete"})
 
-_VIEWED = frozenset(kind.resource for kind in KINDS if kind is not SECRET) | {"pods/log"}
+_VIEWED = frozenset(kind.resource for kind in (*KINDS, *MEASURED) if kind is not SECRET) | {"pods/log"}
 
 _AGENT_WRITES = MappingProxyType(
     {

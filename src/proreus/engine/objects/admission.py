@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from proreus.engine.objects.errors import BadRequest, Cause
-from proreus.engine.objects.kinds import NAMESPACE, POD, PRIORITY_CLASS, Kind
+from proreus.engine.objects.kinds import LEASE_NAMESPACE, NAMESPACE, POD, PRIORITY_CLASS, Kind
 from proreus.engine.objects.refusals import forbidden, invalid, not_found
 from proreus.engine.objects.shelf import Shelf, Standing
 from proreus.engine.objects.structure import shaped
 
 _TRUSTED_SECONDS = 1.0
 """So long a namespace or a priority class is believed to be as it was last read."""
-_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_NAMESPACES = ("default", "kube-system", "kube-public", LEASE_NAMESPACE)
 _PRIORITIES = (
     (
         "system-cluster-critical",

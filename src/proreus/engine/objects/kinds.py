@@ -83,5 +83,13 @@ KINDS = (
     BUDGET,
     PRIORITY_CLASS,
 )
-BY_RESOURCE = MappingProxyType({(kind.group, kind.version, kind.plural): kind for kind in KINDS})
+NODE_METRICS = Kind("NodeMetrics", "nodes", "metrics.k8s.io", "v1beta1", namespaced=False)
+POD_METRICS = Kind("PodMetrics", "pods", "metrics.k8s.io", "v1beta1")
+MEASURED = (NODE_METRICS, POD_METRICS)
+"""Kinds that are read only: made of what was measured when somebody asks, and not kept."""
+LEASE_NAMESPACE = "kube-node-lease"
+"""Of the leases by which nodes show that they live."""
+BY_RESOURCE = MappingProxyType(
+    {(kind.group, kind.version, kind.plural): kind for kind in (*KINDS, *MEASURED)}
+)
 BY_KIND = MappingProxyType({(kind.api_version, kind.kind): kind for kind in KINDS})

@@ -17,6 +17,7 @@ from proreus.engine.objects.binding import Binding, bound
 from proreus.engine.objects.errors import AlreadyExists, BadRequest, NotFound, Refused
 from proreus.engine.objects.eviction import wants_of_eviction
 from proreus.engine.objects.kinds import POD, PRIORITY_CLASS, Kind
+from proreus.engine.objects.notes import Notes
 from proreus.engine.objects.patch.apply import Writer, applied
 from proreus.engine.objects.patch.patching import PatchType, patched
 from proreus.engine.objects.refusals import conflict, not_found
@@ -73,9 +74,13 @@ class Registry:
     """See the module."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self._shelf = Shelf(store)
+        self._store, self._shelf = store, Shelf(store)
         self._clock = clock
         self._admission = Admission(self._shelf, clock)
+
+    def notes(self, topic: str) -> Notes:
+        """What processes tell each other beside objects."""
+        return Notes(self._store, topic)
 
     async def prepare(self) -> None:
         """The namespaces and priority classes that every cluster has."""

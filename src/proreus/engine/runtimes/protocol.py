@@ -93,6 +93,59 @@ class Use:
     """Thousandths of a core, over the last moments."""
     memory: int
     """Bytes of the working set."""
+    disk: int = 0
+    """Bytes of the files that it has written, its output included, as of the last look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes a second over a network, over the last moments."""
+
+    received: int = 0
+    sent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """What a pod uses that belongs to none of its containers alone."""
+
+    uid: str
+    volumes: int = 0
+    """Bytes in the volumes that go with it, as of the last look."""
+    traffic: Traffic | None = None
+    """None where it shares the node's network: then the node's is all that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """What a GPU does now; None where it does not say."""
+
+    uuid: str
+    model: str
+    busy: int | None
+    """Per cent of the last moments in which something ran on it."""
+    memory: int | None
+    """Bytes in use."""
+    capacity: int | None
+    """Bytes that it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """What is used on a node, by whomever: pods, the system, other programs."""
+
+    cpu: int = 0
+    """Thousandths of a core, over the last moments."""
+    memory: int = 0
+    """Bytes that nobody else could have."""
+    disk: int = 0
+    """Bytes of the file system that pods are on."""
+    read: int = 0
+    """Bytes a second from disks."""
+    written: int = 0
+    traffic: Traffic = Traffic()
+    """With other machines."""
+    gpus: tuple[GpuUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,4 +340,12 @@ class PodRuntime(PodLogs, PodExec, Protocol):
 
     def stats(self) -> Sequence[Use]:
         """What the running containers use now."""
+        ...
+
+    def pod_stats(self) -> Sequence[PodUse]:
+        """What pods use beside their containers, those with something to tell."""
+        ...
+
+    def node_stats(self) -> NodeUse:
+        """What is used on the node as a whole now."""
         ...

@@ -30,6 +30,9 @@ from proreus.engine.store.protocol import (
     Unchanged,
 )
 
+_LEAST_SECONDS = 0.001
+"""Timers may fire a moment early: who waits for the rest of that moment waits for nothing, and for ever."""
+
 
 @dataclass
 class _Lease:
@@ -191,7 +194,7 @@ class MemoryStore:
     def _patience(self) -> float:
         """Until the next lease runs out, or it is time to tell progress."""
         ends = [kept.ends - self._clock() for kept in self._leases.values()]
-        return max(0.0, min([PROGRESS_SECONDS, *ends]))
+        return max(_LEAST_SECONDS, min([PROGRESS_SECONDS, *ends]))
 
     def _wake(self) -> None:
         self._changed.set()

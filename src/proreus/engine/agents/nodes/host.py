@@ -13,10 +13,9 @@ from proreus.engine.agents.moment import Moment
 from proreus.engine.agents.nodes.evictions import BY_LOSS
 from proreus.engine.agents.nodes.lifecycle import NodeLifecycle, Patience
 from proreus.engine.agents.recording import Recorder
-from proreus.engine.agents.resource.nodes import LEASE_NAMESPACE
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.objects.errors import NotFound, Refused
-from proreus.engine.objects.kinds import LEASE, NODE, POD, Kind
+from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD, Kind
 from proreus.engine.objects.registry import ObjectEvent, Registry
 from proreus.engine.runtimes.timers import Timers
 

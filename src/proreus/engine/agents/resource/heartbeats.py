@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from proreus.engine.agents.metadata import Object, name_of
 from proreus.engine.agents.resource.claims import NodeTaken, claimed, left_behind, released
+from proreus.engine.agents.resource.measuring import Measuring
 from proreus.engine.agents.resource.nodes import (
-    LEASE_NAMESPACE,
     LEASE_SECONDS,
     NodeSpec,
     new_lease,
@@ -18,12 +19,13 @@ from proreus.engine.agents.resource.nodes import (
     renewed_lease,
 )
 from proreus.engine.objects.errors import AlreadyExists, NotFound, Refused, Unserviceable
-from proreus.engine.objects.kinds import LEASE, NODE
+from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.wants import Change, Want
 from proreus.engine.runtimes.protocol import Image, PodRuntime
 from proreus.engine.runtimes.timers import Timers
 
+_log = logging.getLogger(__name__)
 RENEW_SECONDS = LEASE_SECONDS / 4
 _BEATS = 4
 """Each interval is cut into so many beats; a part of the nodes is renewed at each."""
@@ -46,10 +48,12 @@ class Heartbeats:
         timers: Timers,
         nodes: Mapping[str, Housed],
         stands: Callable[[str], bool],
+        measuring: Measuring,
         process: str = "",
     ) -> None:
         """process: in whose name nodes are claimed; "": in nobody's."""
         self._registry, self._timers, self._nodes, self._stands = registry, timers, nodes, stands
+        self._measuring = measuring
         self._process = process
         self._images: dict[str, tuple[Image, ...]] = {}
         """What the API was last told that each node holds."""
@@ -97,6 +101,7 @@ class Heartbeats:
             await asyncio.sleep(RENEW_SECONDS / _BEATS)
             due = names[beat::_BEATS]
             await self._renew(due)
+            await self._tell_use(due)
             await self.put_right([name for name in due if self._images_changed(name)])
             beat = (beat + 1) % _BEATS
 
@@ -128,11 +133,20 @@ class Heartbeats:
     def _ours(self, lease: Object, now: float) -> Object:
         return claimed(lease, self._process, now) if self._process else lease
 
+    async def _tell_use(self, names: Sequence[str]) -> None:
+        """What others may want to know of the nodes' pods; a store that is away is told the next time."""
+        standing = [name for name in names if self._stands(name)]
+        try:
+            await self._measuring.tell(standing)
+            await self._measuring.withdraw([name for name in names if not self._stands(name)])
+        except Unserviceable as error:
+            _log.info("%s", error)
+
     def _alive(self, name: str) -> Change:
-        use, now = self._nodes[name].runtime.stats(), self._timers.wall()
+        load, now = self._measuring.sample(name, self._timers.steady()), self._timers.wall()
 
         def change(lease: Object) -> Object:
-            return renewed_lease(self._ours(lease, now), use, now)
+            return renewed_lease(self._ours(lease, now), load, now)
 
         return change
 

@@ -16,6 +16,7 @@ from proreus.engine.agents.recording import Recorder
 from proreus.engine.agents.resource.agent import ResourceAgent
 from proreus.engine.agents.resource.claims import NodeTaken
 from proreus.engine.agents.resource.heartbeats import Heartbeats, Housed
+from proreus.engine.agents.resource.measuring import Measuring
 from proreus.engine.agents.resource.nodes import looks_well
 from proreus.engine.agents.resource.orders import (
     FinishDeletion,
@@ -33,6 +34,7 @@ from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.objects.errors import Unserviceable
 from proreus.engine.objects.kinds import NODE, POD, Kind
 from proreus.engine.objects.registry import ObjectEvent, Registry
+from proreus.engine.runtimes.measures import TOPIC, Trend
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     CommandWanted,
@@ -72,8 +74,10 @@ class ResourceHost:
         """The node of each pod that was ever begun here."""
         self._alarms: dict[str, tuple[float, Cancellable]] = {}
         self._claimed = False
+        runtimes = {name: one.runtime for name, one in self._nodes.items()}
+        self._measuring = Measuring(runtimes, registry.notes(TOPIC))
         self._heartbeats = Heartbeats(
-            registry, timers, self._nodes, lambda name: ("", name) in seen.objects, process
+            registry, timers, self._nodes, lambda name: ("", name) in seen.objects, self._measuring, process
         )
         self._writing = Writing(registry, Recorder(registry, "proreus-resource-agent", timers.wall), timers)
         self._pods, self._begun = pods, False
@@ -146,6 +150,14 @@ class ResourceHost:
     async def connect(self, uid: str, port: int) -> Connection:
         """See `PodExec`."""
         return await self._housed(uid).runtime.connect(uid, port)
+
+    def node_trend(self, name: str, *, day: bool = False) -> Trend:
+        """See `Trends`."""
+        return self._measuring.node_trend(name, day=day)
+
+    def pod_trend(self, uid: str, *, day: bool = False) -> Trend:
+        """See `Trends`."""
+        return self._measuring.pod_trend(self._home.get(uid, ""), uid, day=day)
 
     def _housed(self, uid: str) -> Housed:
         if uid not in self._home:

@@ -8,15 +8,14 @@ from typing import Any
 
 from proreus.engine.agents.conditions import Condition, holds, with_conditions
 from proreus.engine.agents.metadata import Object, name_of
-from proreus.engine.objects.kinds import LEASE, NODE
+from proreus.engine.agents.resource.measuring import Load
+from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE
 from proreus.engine.objects.times import micro_timestamp, timestamp
-from proreus.engine.runtimes.protocol import Capacity, Image, Use
+from proreus.engine.runtimes.measures import CPU_DEVIATION, USED_CPU, USED_MEMORY
+from proreus.engine.runtimes.protocol import Capacity, Image
 
-LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 """So long a lease is good; its holder renews it every quarter of that."""
-USED_CPU, USED_MEMORY = "proreus.io/used-cpu", "proreus.io/used-memory"
-"""Annotations of the lease: what the node's containers use, as of its renewal."""
 _MOST_IMAGES = 50
 _INFO = {
     "architecture": "amd64",
@@ -117,12 +116,13 @@ def new_lease(node: str, now: float) -> Object:
     }
 
 
-def renewed_lease(lease: Object, use: Sequence[Use], now: float) -> Object:
+def renewed_lease(lease: Object, load: Load, now: float) -> Object:
     """A sign of life, and what is used."""
     annotations = {
         **(lease["metadata"].get("annotations") or {}),
-        USED_CPU: f"{sum(one.cpu for one in use)}m",
-        USED_MEMORY: str(sum(one.memory for one in use)),
+        USED_CPU: f"{load.cpu}m",
+        USED_MEMORY: str(load.memory),
+        CPU_DEVIATION: f"{load.deviation}m",
     }
     return {
         **lease,

@@ -32,6 +32,8 @@ from proreus.engine.objects.errors import Refused
 from proreus.engine.objects.kinds import (
     BUDGET,
     CONFIG_MAP,
+    LEASE,
+    LEASE_NAMESPACE,
     NODE,
     POD,
     REPLICA_SET,
@@ -89,6 +91,7 @@ class SchedulingAgent:
         kinds = (NAMESPACE_KIND, NODE, REPLICA_SET, SERVICE, BUDGET, POD)
         self._informers = [Informer(registry, kind, self._told) for kind in kinds]
         self._informers.insert(0, Informer(registry, CONFIG_MAP, self._told, NAMESPACE))
+        self._informers.append(Informer(registry, LEASE, self._told, LEASE_NAMESPACE))
         self._inbox: deque[Event] = deque()
         self._news = asyncio.Event()
         self._under_way: set[asyncio.Task[None]] = set()

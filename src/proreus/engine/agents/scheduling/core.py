@@ -128,6 +128,7 @@ class SchedulingCore(Watching):
 
     def cycle(self, now: float, most: int = 1) -> list[Instruction]:
         """Decide about up to so many waiting pods."""
+        self.forget_silent(now)
         instructions: list[Instruction] = self.complaints
         self.complaints = []
         instructions.extend(Delay(ref, told) for ref, told in self.unclaimed(now, most))

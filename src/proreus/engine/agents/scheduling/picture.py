@@ -18,6 +18,7 @@ from proreus.model.pod import GpuRequest, Pod, PodAffinity
 from proreus.model.selectors import Selector
 from proreus.model.workload import DisruptionBudget
 from proreus.worlds.pods.state.open import OpenCluster
+from proreus.worlds.pods.state.open_values import MeasuredLoad
 
 _HELD = "/held"
 """Behind the name of a pod that is shown where it is not: no name of a pod has two slashes."""
@@ -64,6 +65,7 @@ class Picture:
         """Pods that wait for a node on which others were evicted for them."""
         self._nodes: dict[str, Node] = {}
         self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
+        self._loads: dict[str, MeasuredLoad] = {}
         self._homeless: dict[str, set[str]] = {}
         """Pods whose node is not there, by its name."""
 
@@ -85,9 +87,19 @@ class Picture:
             self.cluster.update_node(node)
             return True
         self.cluster.add_node(node)
+        self.cluster.set_load(node.name, self._loads.get(node.name))
         for key in sorted(self._homeless.pop(node.name, ())):
             self._enter(self.pods[key])
         return True
+
+    def set_load(self, node: str, load: MeasuredLoad | None) -> None:
+        """What was measured on a node; None: that is not known, or not true any more."""
+        if load is None:
+            self._loads.pop(node, None)
+        else:
+            self._loads[node] = load
+        if node in self._nodes:
+            self.cluster.set_load(node, load)
 
     def remove_node(self, name: str) -> None:
         """A node is there no longer; its pods are remembered."""
@@ -200,6 +212,7 @@ class Picture:
         self._homeless.clear()
         for node in self._nodes.values():
             self.cluster.add_node(node)
+            self.cluster.set_load(node.name, self._loads.get(node.name))
         for known in self.pods.values():
             self._enter(known)
         for budget in self._budgets.values():

@@ -11,6 +11,7 @@ from typing import assert_never
 import msgspec
 import numpy as np
 
+from proreus.engine.agents.scheduling.loads import Loads
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
 from proreus.engine.agents.scheduling.reading import Template, TemplateReader
@@ -52,6 +53,7 @@ class Watching(ABC):
         self.picture, self.queue, self.schedulers = picture, queue, schedulers
         self.complaints: list[Instruction] = []
         self._reader = TemplateReader()
+        self._loads = Loads()
         self._nodes: dict[str, bytes] = {}
         """What of each node matters here, as it was read last."""
         self._others: dict[str, Object] = {}
@@ -72,6 +74,13 @@ class Watching(ABC):
                 self._nodes.pop(obj["metadata"]["name"], None)
                 self.picture.remove_node(obj["metadata"]["name"])
                 self._wake_all(now)
+            case Seen(kind="Lease", object=obj):
+                load = self._loads.told(obj, now)
+                if load is not None:
+                    self.picture.set_load(obj["metadata"]["name"], load)
+            case Gone(kind="Lease", object=obj):
+                self._loads.forget(obj["metadata"]["name"])
+                self.picture.set_load(obj["metadata"]["name"], None)
             case Seen(kind=kind, object=obj):
                 self._other_seen(kind, obj, now)
             case Gone(kind=kind, object=obj):
@@ -80,6 +89,11 @@ class Watching(ABC):
                 self.not_done(event, now)
             case _:
                 assert_never(event)
+
+    def forget_silent(self, now: float) -> None:
+        """Loads of nodes that are not heard of any more count no longer."""
+        for node in self._loads.silent(now):
+            self.picture.set_load(node, None)
 
     @abstractmethod
     def not_done(self, event: NotDone, now: float) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.gate import Counts
+from proreus.engine.api.measured import Measured
 from proreus.engine.api.paths import segments
 from proreus.engine.api.plain import metrics, schedulers
 from proreus.engine.api.plain.executing import execute
 from proreus.engine.api.plain.images import ImageDoor
 from proreus.engine.api.plain.openapi import document
 from proreus.engine.api.plain.overview import Overview
+from proreus.engine.api.plain.use import UseDoor
 from proreus.engine.api.replying import Answer, Reply, Stream, encode
 from proreus.engine.api.roles import Action, check
 from proreus.engine.api.status import MethodNotAllowed
@@ -23,6 +25,7 @@ from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import BadRequest, NotFound, TooManyRequests
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.runtimes.measures import Trends
 from proreus.engine.runtimes.protocol import NodeImages, PodExec
 from proreus.version import __version__
 
@@ -47,6 +50,8 @@ class PlainDefaults:
     """What is wrong with choices that are not in effect."""
     failing: Callable[[], Mapping[str, Mapping[str, str]]] = dict
     """What was wrong with the last answers of the policy and the shadow of a scheduler."""
+    trends: Trends | None = None
+    """Remembers what was used."""
 
 
 class PlainDoor:
@@ -63,6 +68,8 @@ class PlainDoor:
         self._registry, self._overview, self._counts, self._watches = registry, overview, counts, watches
         self._defaults = defaults or PlainDefaults()
         self._images = ImageDoor(registry, self._defaults.images)
+        self._measured = Measured(registry)
+        self._use = UseDoor(registry, self._measured, self._defaults.trends)
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._followers = 0
 
@@ -89,6 +96,12 @@ class PlainDoor:
                 return await self._decisions(asked)
             case ["metrics"], "get":
                 return await self._metrics(asked)
+            case ["use", "nodes"], "get":
+                return Reply.of(await self._use.nodes(asked))
+            case ["use", "pods"], "get":
+                return Reply.of(await self._use.pods(asked))
+            case ["use", "nodes" | "pods"], _:
+                raise MethodNotAllowed(f"{asked.method} is not allowed here")
             case ["namespaces", namespace, "pods", name, "exec"], "create":
                 return await execute(self._registry, self._defaults.commands, (namespace, name), asked)
             case ["namespaces", _, "pods", _, "exec"], _:
@@ -139,7 +152,8 @@ class PlainDoor:
 
     async def _metrics(self, asked: Asked) -> Reply:
         await self._overview.look()
-        found = metrics.families(self._counts, self._watches.open, self._overview)
+        containers = await self._measured.containers()
+        found = metrics.families(self._counts, self._watches.open, self._overview, containers)
         match asked.query.get("format", ""):
             case "json":
                 return Reply.of(metrics.as_json(found))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proreus.engine.api.gate import Counts
 from proreus.engine.api.plain.overview import Overview
+from proreus.engine.runtimes.protocol import Use
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -31,8 +32,13 @@ class Family:
     samples: tuple[Sample, ...]
 
 
-def families(counts: Counts, watches: int, overview: Overview) -> Iterator[Family]:
-    """All figures, now."""
+Labels = tuple[tuple[str, str], ...]
+
+
+def families(
+    counts: Counts, watches: int, overview: Overview, containers: Mapping[str, Sequence[Use]]
+) -> Iterator[Family]:
+    """All figures, now; containers: what is measured of them, by the uids of their pods."""
     yield _family(
         "proreus_api_requests_total",
         "counter",
@@ -66,9 +72,56 @@ def families(counts: Counts, watches: int, overview: Overview) -> Iterator[Famil
         "Nodes by state.",
         {(("state", state),): float(count) for state, count in overview.node_counts().items()},
     )
+    yield from _of_nodes(overview)
+    yield from _of_containers(overview, containers)
 
 
-def _family(name: str, type_: str, about: str, values: dict[tuple[tuple[str, str], ...], float]) -> Family:
+def _of_nodes(overview: Overview) -> Iterator[Family]:
+    used = {(("node", name),): (cpu, memory) for name, cpu, memory in overview.used()}
+    yield _family(
+        "proreus_node_cpu_used_cores",
+        "gauge",
+        "Cores in use on a node, by whomever.",
+        {labels: cpu / 1000.0 for labels, (cpu, _) in used.items()},
+    )
+    yield _family(
+        "proreus_node_memory_used_bytes",
+        "gauge",
+        "Memory in use on a node, by whomever.",
+        {labels: float(memory) for labels, (_, memory) in used.items()},
+    )
+
+
+def _of_containers(overview: Overview, containers: Mapping[str, Sequence[Use]]) -> Iterator[Family]:
+    measured: dict[Labels, Use] = {}
+    for uid, uses in containers.items():
+        place = overview.pod_at(uid)
+        if place is not None:
+            namespace, pod, node = place
+            for use in uses:
+                who = {"container": use.container, "namespace": namespace, "node": node, "pod": pod}
+                measured[tuple(who.items())] = use
+    yield _family(
+        "proreus_container_cpu_used_cores",
+        "gauge",
+        "Cores that a container uses.",
+        {labels: use.cpu / 1000.0 for labels, use in measured.items()},
+    )
+    yield _family(
+        "proreus_container_memory_working_set_bytes",
+        "gauge",
+        "Memory that a container cannot do without.",
+        {labels: float(use.memory) for labels, use in measured.items()},
+    )
+    yield _family(
+        "proreus_container_disk_used_bytes",
+        "gauge",
+        "Files that a container has written, its output included.",
+        {labels: float(use.disk) for labels, use in measured.items()},
+    )
+
+
+def _family(name: str, type_: str, about: str, values: dict[Labels, float]) -> Family:
     return Family(
         name, type_, about, tuple(Sample(name, value, labels) for labels, value in sorted(values.items()))
     )

@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from proreus.engine.api.measured import load_of
 from proreus.engine.objects.amounts import read_amounts, requests_of
 from proreus.engine.objects.decisions import DECISION, read_decision
 from proreus.engine.objects.errors import Refused
-from proreus.engine.objects.kinds import NODE, POD, Kind
+from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD, Kind
 from proreus.engine.objects.registry import Registry
 from proreus.model.resources import CPU, MEMORY, PODS
 
 _DECISIONS_KEPT = 200
 _QUEUE_SHOWN = 50
 _RETRY_SECONDS = 1.0
+_FOLLOWED = (NODE, LEASE, POD)
 _ENDED = ("Succeeded", "Failed")
 _GPU = "nvidia.com/gpu"
 _SHOWN = ((CPU, "cpu", 1000.0), (MEMORY, "memory", 1.0), (_GPU, "gpu", 1.0))
@@ -37,6 +39,8 @@ class _Node:
     cordoned: bool = False
     there: bool = False
     """Whether it is registered; pods may name one that is not, any more."""
+    used: tuple[int, int] | None = None
+    """CPU and memory as they were last measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,8 @@ class Overview:
     async def look(self) -> None:
         """Begin to watch, where that is not done; returns once what stands is known."""
         if not self._tasks:
-            self._caught_up = {NODE: asyncio.Event(), POD: asyncio.Event()}
-            self._tasks = [asyncio.create_task(self._follow(kind)) for kind in (NODE, POD)]
+            self._caught_up = {kind: asyncio.Event() for kind in _FOLLOWED}
+            self._tasks = [asyncio.create_task(self._follow(kind)) for kind in _FOLLOWED]
         for caught_up in self._caught_up.values():
             await caught_up.wait()
 
@@ -96,7 +100,8 @@ class Overview:
     async def _follow(self, kind: Kind) -> None:
         while True:
             try:
-                async with aclosing(self._registry.watch(kind)) as events:
+                place = LEASE_NAMESPACE if kind is LEASE else ""
+                async with aclosing(self._registry.watch(kind, place)) as events:
                     seen: set[str] | None = set()
                     async for event in events:
                         if event.type == "BOOKMARK":
@@ -109,6 +114,8 @@ class Overview:
                             seen.add(_key(kind, event.object))
                         if kind is NODE:
                             self._see_node(event.object, gone=event.type == "DELETED")
+                        elif kind is LEASE:
+                            self._see_lease(event.object, gone=event.type == "DELETED")
                         else:
                             self._see_pod(event.object, gone=event.type == "DELETED")
             except Refused as refused:
@@ -120,7 +127,7 @@ class Overview:
         if kind is POD:
             for key in [key for key in self._pods if key not in seen]:
                 self._put_pod(key, None)
-        else:
+        elif kind is NODE:
             for name, node in self._nodes.items():
                 if name not in seen:
                     node.there = False
@@ -145,6 +152,13 @@ class Overview:
         if told != (node.allocatable, node.ready, node.cordoned, node.there):
             node.allocatable, node.ready, node.cordoned, node.there = told
             self._change(name)
+
+    def _see_lease(self, obj: dict[str, Any], *, gone: bool) -> None:
+        node = self._nodes.setdefault(obj["metadata"]["name"], _Node())
+        used = None if gone else load_of(obj)
+        if used != node.used:
+            node.used = used
+            self._change(obj["metadata"]["name"])
 
     def _see_pod(self, obj: dict[str, Any], *, gone: bool) -> None:
         metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
@@ -217,10 +231,12 @@ class Overview:
         """Everything but single nodes and decisions."""
         asked: Counter[str] = Counter()
         room: Counter[str] = Counter()
+        used: Counter[str] = Counter()
         for node in self._nodes.values():
             if node.there:
                 asked.update(node.taken)
                 room.update(node.allocatable)
+                used.update(_used_of(node))
         queue = sorted(self._waiting.values(), key=lambda pod: (pod.created, pod.namespace, pod.name))
         return {
             "phases": self.phases,
@@ -229,6 +245,7 @@ class Overview:
                 for name, by in ((CPU, 1000.0), (MEMORY, 1.0), (_GPU, 1.0))
                 if room[name]
             },
+            "used": {name: used[name] / by for name, by in ((CPU, 1000.0), (MEMORY, 1.0)) if name in used},
             "nodes": self.node_counts(),
             "queue": {
                 "length": len(queue),
@@ -262,11 +279,31 @@ class Overview:
         for resource, shown, by in _SHOWN:
             if node.allocatable.get(resource):
                 told[shown] = [node.taken[resource] / by, node.allocatable[resource] / by]
+        used = _used_of(node)
+        if used:
+            told["used"] = {"cpu": used[CPU] / 1000.0, "memory": used[MEMORY]}
         return told
+
+    def used(self) -> Iterator[tuple[str, int, int]]:
+        """Nodes that are well, with CPU and memory as they were last measured."""
+        for name, node in sorted(self._nodes.items()):
+            used = _used_of(node)
+            if node.there and used:
+                yield name, used[CPU], used[MEMORY]
+
+    def pod_at(self, uid: str) -> tuple[str, str, str] | None:
+        """Namespace, name and node of a pod; None where it is not there."""
+        pod = self._pods.get(uid)
+        return None if pod is None else (pod.namespace, pod.name, pod.node)
+
+
+def _used_of(node: _Node) -> dict[str, int]:
+    """What is used on a node that is well: of another nothing is known."""
+    return {CPU: node.used[0], MEMORY: node.used[1]} if node.ready and node.used is not None else {}
 
 
 def _key(kind: Kind, obj: dict[str, Any]) -> str:
-    return str(obj["metadata"]["name"] if kind is NODE else obj["metadata"]["uid"])
+    return str(obj["metadata"]["uid"] if kind is POD else obj["metadata"]["name"])
 
 
 def _amounts(stated: Any) -> dict[str, int]:

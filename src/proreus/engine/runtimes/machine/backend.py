@@ -156,6 +156,10 @@ class Backend(Protocol):
         """What it has used; None where that is not known."""
         ...
 
+    async def layers(self) -> Mapping[str, int]:
+        """Bytes that containers have written where no folder of the runtime shows it, by their ids."""
+        ...
+
     def images(self) -> Sequence[Image]:
         """What is held, as of the last look."""
         ...

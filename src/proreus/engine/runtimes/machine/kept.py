@@ -149,6 +149,10 @@ class KeptBackend(ABC):
         """As its cgroup counts."""
         return None if self.cgroups is None else self.cgroups.spent(_label(Path(id)))
 
+    async def layers(self) -> Mapping[str, int]:
+        """None: everything stands in the attempt's folder."""
+        return {}
+
     def images(self) -> Sequence[Image]:
         """Those that were imported."""
         return self.images_held.held()

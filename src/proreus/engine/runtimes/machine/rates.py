@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from itertools import starmap
 
 from proreus.engine.runtimes.machine.cgroups import Spent
 from proreus.engine.runtimes.protocol import Use
 
-_SHORTEST = 0.1
+SHORTEST = 0.1
 """Over less than so many seconds a rate says nothing: the one before is told again."""
 
 
@@ -21,20 +20,22 @@ class Rates:
         self._before: dict[str, tuple[float, int, int]] = {}
         """Moment, nanoseconds of CPU, and the rate then, by the backend's id."""
 
-    def of(self, running: Mapping[tuple[str, str], str]) -> list[Use]:
-        """By pod and container; who has no numbers is left out."""
-        now = time.monotonic()
-        found: dict[tuple[str, str], tuple[int, int]] = {}
+    def of(
+        self, running: Mapping[tuple[str, str], str], disk: Mapping[tuple[str, str], int] | None = None
+    ) -> list[Use]:
+        """By pod and container; who has no numbers is left out. disk: bytes, as they were last seen."""
+        now, written = time.monotonic(), disk or {}
+        found = []
         for place, id in running.items():
             spent = self._spent(id)
             if spent is None:
                 continue
             moment, cpu, rate = self._before.get(id, (now, spent.cpu, 0))
-            if now - moment >= _SHORTEST:
-                rate = round((spent.cpu - cpu) / (now - moment) / 1e6)
+            if now - moment >= SHORTEST:
+                rate = max(0, round((spent.cpu - cpu) / (now - moment) / 1e6))
                 moment, cpu = now, spent.cpu
             self._before[id] = (moment, cpu, rate)
-            found[place] = (rate, spent.memory)
+            found.append(Use(*place, rate, spent.memory, written.get(place, 0)))
         kept = set(running.values())
         self._before = {id: known for id, known in self._before.items() if id in kept}
-        return list(starmap(Use, ((uid, name, *use) for (uid, name), use in found.items())))
+        return found

@@ -32,6 +32,8 @@ from proreus.engine.runtimes.machine.backend import (
 )
 from proreus.engine.runtimes.machine.capacity import machine_capacity
 from proreus.engine.runtimes.machine.environment import environment, expanded_all
+from proreus.engine.runtimes.machine.looking import VOLUMES, Looking, Place
+from proreus.engine.runtimes.machine.node_use import NodeMeter
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.probes import Probed, probe
 from proreus.engine.runtimes.machine.rates import Rates
@@ -44,9 +46,11 @@ from proreus.engine.runtimes.protocol import (
     Executed,
     Image,
     LogWanted,
+    NodeUse,
     Phase,
     Pod,
     PodReport,
+    PodUse,
     RuntimeRefused,
     Session,
     Use,
@@ -92,6 +96,8 @@ class MachineRuntime:
         self._chores: set[asyncio.Task[None]] = set()
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._rates = Rates(backend.spent)
+        self._node = NodeMeter(options.root)
+        self._looking = Looking(self._written_to, self._layers)
 
     @classmethod
     async def opened(cls, backend: Backend, options: MachineOptions) -> MachineRuntime:
@@ -108,6 +114,7 @@ class MachineRuntime:
                 remove_tree(folder)
         for uid, standing in runtime._pods.items():
             runtime._take_up(uid, standing, found.get(uid, ()))
+        runtime._chore(runtime._looking.run(), "looking at disks and GPUs")
         return runtime
 
     async def close(self) -> None:
@@ -207,13 +214,38 @@ class MachineRuntime:
 
     def stats(self) -> Sequence[Use]:
         """What containers used since this was last asked."""
-        running = {
+        return self._rates.of(self._ids(), self._looking.disk)
+
+    def pod_stats(self) -> Sequence[PodUse]:
+        """Their volumes; the network is the machine's."""
+        sizes = self._looking.disk
+        return [PodUse(uid, sizes[uid, VOLUMES]) for uid in sorted(self._pods) if sizes.get((uid, VOLUMES))]
+
+    def node_stats(self) -> NodeUse:
+        """The whole machine's."""
+        return replace(self._node.read(), gpus=self._looking.gpus)
+
+    def _ids(self) -> dict[Place, str]:
+        return {
             (uid, name): standing.ids[name]
             for uid, standing in sorted(self._pods.items())
             for name, report in standing.reports.items()
             if report.phase is Phase.RUNNING and name in standing.ids
         }
-        return self._rates.of(running)
+
+    def _written_to(self) -> dict[Place, tuple[Path, ...]]:
+        """Where what pods write comes to stand."""
+        found: dict[Place, tuple[Path, ...]] = {}
+        for uid, standing in self._pods.items():
+            folder = self._folder / uid
+            found[uid, VOLUMES] = (folder / "volumes",)
+            for name in standing.ids:
+                found[uid, name] = (folder / "containers" / name, folder / "logs" / name)
+        return found
+
+    async def _layers(self) -> dict[Place, int]:
+        sizes = await self._backend.layers()
+        return {place: sizes[id] for place, id in self._ids().items() if id in sizes}
 
     def logs(self, uid: str, wanted: LogWanted) -> AsyncIterator[bytes]:
         """The container's log files."""

@@ -27,6 +27,7 @@ USE_MEMORY = "proreus.io/use-memory"
 _NORMAL = NormalDist()
 _UNSTATED_CPU, _UNSTATED_MEMORY = 100, 200 * 1024 * 1024
 """What a container that asks for nothing uses at most; the scheduler's own guess."""
+_MOST_WRITTEN, _MOST_TRAFFIC = 64 * 1024 * 1024, 1_000_000
 _MOST_SECONDS = 10 * 365 * 86400.0
 
 
@@ -64,6 +65,11 @@ class Plan:
     ready_after: float
     cpu: int
     memory: int
+    disk: int = 0
+    """Bytes that it has written."""
+    received: int = 0
+    """Bytes a second."""
+    sent: int = 0
 
 
 def unit(*who: object) -> float:
@@ -105,7 +111,19 @@ def draw_plan(habits: Habits, pod: Mapping[str, Any], container: Mapping[str, An
         ready_after=float(probe.get("initialDelaySeconds") or 0) if ready_after is None else ready_after,
         cpu=round(cpu * (0.3 + 0.6 * unit(*who, "cpu"))) if cpu is not None else _cpu(pod),
         memory=round(memory * (0.4 + 0.5 * unit(*who, "memory"))) if memory is not None else _memory(pod),
+        **_written_and_sent(who),
     )
+
+
+def _written_and_sent(who: tuple[object, ...]) -> dict[str, int]:
+    """Three numbers of one draw: nobody decides by them, and a draw is not for nothing."""
+    drawn = int(unit(*who, "traffic") * 2**48)
+    shares = [(drawn >> shift & 0xFFFF) / 0xFFFF for shift in (0, 16, 32)]
+    return {
+        "disk": round(_MOST_WRITTEN * shares[0]),
+        "received": round(_MOST_TRAFFIC * shares[1]),
+        "sent": round(_MOST_TRAFFIC * shares[2]),
+    }
 
 
 def _duration(habits: Habits, pod: Mapping[str, Any], who: tuple[object, ...]) -> float:

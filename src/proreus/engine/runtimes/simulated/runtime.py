@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,12 +19,15 @@ from proreus.engine.runtimes.protocol import (
     Executed,
     Image,
     LogWanted,
+    NodeUse,
     Output,
     Phase,
     Pod,
     PodReport,
+    PodUse,
     RuntimeRefused,
     Session,
+    Traffic,
     Use,
 )
 from proreus.engine.runtimes.simulated.draws import (
@@ -149,11 +152,30 @@ class SimulatedRuntime:
     def stats(self) -> Sequence[Use]:
         """The drawn use of what runs."""
         return [
-            Use(uid, name, running.plans[name].cpu, running.plans[name].memory)
+            Use(uid, name, plan.cpu, plan.memory, plan.disk)
             for uid, running in sorted(self._pods.items())
-            for name, report in running.reports.items()
-            if report.phase is Phase.RUNNING
+            for name, plan in _running_plans(running)
         ]
+
+    def pod_stats(self) -> Sequence[PodUse]:
+        """The drawn traffic of what runs: each pod has an address of its own."""
+        found = []
+        for uid, running in sorted(self._pods.items()):
+            plans = [plan for _, plan in _running_plans(running)]
+            if plans:
+                traffic = Traffic(sum(plan.received for plan in plans), sum(plan.sent for plan in plans))
+                found.append(PodUse(uid, 0, traffic))
+        return found
+
+    def node_stats(self) -> NodeUse:
+        """What its containers use: there is nothing else on a pretended machine."""
+        plans = [plan for running in self._pods.values() for _, plan in _running_plans(running)]
+        return NodeUse(
+            cpu=sum(plan.cpu for plan in plans),
+            memory=sum(plan.memory for plan in plans),
+            disk=sum(plan.disk for plan in plans),
+            traffic=Traffic(sum(plan.received for plan in plans), sum(plan.sent for plan in plans)),
+        )
 
     async def logs(self, uid: str, wanted: LogWanted) -> AsyncIterator[bytes]:
         """Plausible lines; with `follow` until the container ends."""
@@ -381,6 +403,12 @@ class SimulatedRuntime:
 
 def _not_run(command: Sequence[str]) -> bytes:
     return f"this container is simulated: {' '.join(command)[:200]!r} was not run\n".encode()
+
+
+def _running_plans(running: _Running) -> Iterator[tuple[str, Plan]]:
+    for name, report in running.reports.items():
+        if report.phase is Phase.RUNNING:
+            yield name, running.plans[name]
 
 
 def _recalled(status: Mapping[str, Any]) -> ContainerReport | None:

@@ -26,6 +26,7 @@ the next question; a decision over it must have ended by then, for dry runs of p
 
 from __future__ import annotations
 
+import math
 from collections.abc import KeysView
 from typing import cast
 
@@ -55,11 +56,12 @@ from proreus.worlds.pods.state.open_kernels import (
     lift,
     lower,
     refill_fragments,
+    weigh,
 )
 from proreus.worlds.pods.state.open_nodes import NodeRows
 from proreus.worlds.pods.state.open_shapes import ShapeRows
 from proreus.worlds.pods.state.open_terms import TermRows
-from proreus.worlds.pods.state.open_values import OpenWorkload, Placed, Snapshot, Unlisted
+from proreus.worlds.pods.state.open_values import MeasuredLoad, OpenWorkload, Placed, Snapshot, Unlisted
 from proreus.worlds.pods.state.placement import place
 from proreus.worlds.pods.state.room import Room, live
 
@@ -84,6 +86,9 @@ class OpenCluster:
         self._classes = ClassRows(self._nodes, self._shapes, self._terms, self._room, most_idle)
         self._classes.protect, self._classes.reused = self._protect, self._start_over
         self._unlisted: dict[str, Unlisted] = {}
+        self._measured: dict[str, MeasuredLoad] = {}
+        self._unweighed: dict[str, None] = {}
+        """Nodes whose load is not yet what was measured."""
         self._pods: list[Pod] = [_ABSENT] * self._room.sizes["P"]
         self._pod_row: dict[str, int] = {}
         self._free_pods = list(range(_QUESTION + 1, len(self._pods)))[::-1]
@@ -139,6 +144,8 @@ class OpenCluster:
         if self._room.state.first[n] >= 0:
             raise InputError("pods are still on it", field=f"node {name}")
         self._unlisted.pop(name, None)
+        self._measured.pop(name, None)
+        self._unweighed.pop(name, None)
         self._nodes.remove(n)
         self._nodes_changed()
 
@@ -154,6 +161,17 @@ class OpenCluster:
         self._lift(n)
         self._unlisted[name] = unlisted
         self._lower(n)
+
+    def set_load(self, name: str, measured: MeasuredLoad | None) -> None:
+        """What was measured on a node, instead of what its pods are expected to use; None: that, again."""
+        self._node_row(name)
+        if self._measured.get(name) == measured:
+            return
+        if measured is None:
+            del self._measured[name]
+        else:
+            self._measured[name] = measured
+        self._unweighed[name] = None
 
     # Pods.
 
@@ -214,6 +232,7 @@ class OpenCluster:
         p = self._pod_at(name)
         if self._stale or self._room.grown:
             self._bind()
+        self._weigh()  # what was measured was measured with this pod
         c = dismiss(self._cluster, self._state, self._room.own.base_load, p)
         del self._pod_row[name]
         self._pods[p] = _ABSENT
@@ -279,6 +298,7 @@ class OpenCluster:
             self.renew_demand()
         if self._stale or self._room.grown:
             self._bind()
+        self._weigh()
         return PodObservation(self._compiled, self._state, self._scratch, p, now, waiting)
 
     def columns(self) -> tuple[Cluster, State]:
@@ -286,6 +306,7 @@ class OpenCluster:
         self._terms.list_felt()
         if self._stale or self._room.grown:
             self._bind()
+        self._weigh()
         return self._cluster, self._state
 
     def rows_of(self, pod: str) -> tuple[int, int]:
@@ -402,9 +423,21 @@ class OpenCluster:
         for device, milli in enumerate(unlisted.gpu_used[: node.gpu_count]):
             state.gpu_left[n, device] -= milli
         state.scored[n] = (used.cpu, used.memory)
-        state.load[n] = (used.cpu, 0.0)
+        state.load[n] = self._room.own.base_load[n] = (used.cpu, 0.0)
         state.kinds[n], state.fragment[n] = 0, 0.0
-        self._room.own.base_load[n] = used.cpu
+        if node.name in self._measured:
+            self._unweighed[node.name] = None
+
+    def _weigh(self) -> None:
+        """Loads as they were measured, when somebody asks: what was told in between is past."""
+        waiting, self._unweighed = self._unweighed, {}
+        for name in waiting:
+            load = self._measured.get(name)
+            if load is None:
+                load = MeasuredLoad(float(self._unlisted.get(name, Unlisted()).used.cpu), before=-math.inf)
+            of_node = (float(load.mean), float(load.variance))
+            base, n = self._room.own.base_load, self._node_row(name)
+            weigh(self._cluster, self._state, base, n, of_node, float(load.before))
 
     def _count_term(self, t: int) -> None:
         if self._pod_row:

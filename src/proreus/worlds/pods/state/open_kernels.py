@@ -21,28 +21,52 @@ def admit(cluster: Cluster, state: State, pod: int, n: int, devices: int, since:
 
 @compiled
 def dismiss(cluster: Cluster, state: State, base_load: F64, pod: int) -> int:
-    """A pod goes, waiting or running; returns the class that it was of. base_load: float64[N]."""
+    """A pod goes, waiting or running; returns the class that it was of. base_load: float64[N, 2]."""
     c = cluster.pod_class[pod]
     expect(cluster, state, c, -1)
     n = state.pod_node[pod]
     if n != NOWHERE:
         remove(cluster, state, pod)
-        _sum_load(cluster, state, n, base_load[n])
+        _sum_load(cluster, state, base_load, n)
     cluster.pod_class[pod] = -1
     return c
 
 
 @compiled
-def _sum_load(cluster: Cluster, state: State, n: int, base: float) -> None:
-    """The load of node n summed anew in order of placement: floating point does not subtract back."""
-    state.load[n, 0] = base
-    state.load[n, 1] = 0.0
+def weigh(
+    cluster: Cluster, state: State, base_load: F64, n: int, measured: tuple[float, float], before: float
+) -> None:
+    """The load of node n is what was measured (mean, variance), and what pods bring that came later.
+
+    before: pods that have been there since then were measured, too.
+    """
+    base_load[n, 0], base_load[n, 1] = measured
+    pod = state.first[n]
+    while pod >= 0:
+        if state.pod_since[pod] <= before:
+            c = cluster.pod_class[pod]
+            base_load[n, 0] -= cluster.classes.load[c, 0]
+            base_load[n, 1] -= cluster.classes.load[c, 1]
+        pod = state.following[pod]
+    _sum_load(cluster, state, base_load, n)
+    note_change(cluster, state, n)
+
+
+@compiled
+def _sum_load(cluster: Cluster, state: State, base_load: F64, n: int) -> None:
+    """The load of node n summed anew in order of placement: floating point does not subtract back.
+
+    Less than nothing, where measured pods used less than expected and went, counts as nothing.
+    """
+    mean, variance = base_load[n, 0], base_load[n, 1]
     pod = _oldest(state, n)
     while pod >= 0:
         c = cluster.pod_class[pod]
-        state.load[n, 0] += cluster.classes.load[c, 0]
-        state.load[n, 1] += cluster.classes.load[c, 1]
+        mean += cluster.classes.load[c, 0]
+        variance += cluster.classes.load[c, 1]
         pod = state.preceding[pod]
+    state.load[n, 0] = max(mean, 0.0)
+    state.load[n, 1] = max(variance, 0.0)
 
 
 @compiled

@@ -31,6 +31,18 @@ class Unlisted:
 
 
 @dataclass(frozen=True)
+class MeasuredLoad:
+    """What was measured on a node, whoever used it."""
+
+    mean: float
+    """CPU in thousandths of a core."""
+    variance: float = 0.0
+    """Over the last while, in the square of that."""
+    before: float = 0.0
+    """Pods that run since then, on the clock of `since`, were measured; the others come on top."""
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """What is there, as objects."""
 

@@ -10,6 +10,7 @@ from proreus.model.resources import GIB, Resources
 from proreus.model.selectors import match_labels
 from proreus.model.workload import DisruptionBudget
 from proreus.worlds.pods.state.open import OpenCluster
+from proreus.worlds.pods.state.open_values import MeasuredLoad
 
 
 def warm_up_open() -> None:
@@ -32,3 +33,5 @@ def warm_up_open() -> None:
     observation.victims(0)
     cluster.bind_pod("second", "one")
     cluster.remove_pod("second")
+    cluster.set_load("one", MeasuredLoad(100.0))
+    cluster.columns()

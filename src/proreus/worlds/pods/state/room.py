@@ -43,7 +43,7 @@ class Own(NamedTuple):
 
     kind: I64  # [N] equal for nodes that say the same to every pod that asks for no names
     zone: I64  # [N] equal for nodes of one zone
-    base_load: F64  # [N] measured cpu that no listed pod accounts for
+    base_load: F64  # [N, 2] measured cpu that no listed pod accounts for: mean and variance, also below 0
 
 
 _LAYOUT: dict[type[Any], dict[str, _Column]] = {
@@ -154,7 +154,7 @@ _LAYOUT: dict[type[Any], dict[str, _Column]] = {
         "flags": _Column("P", np.int8),
         "taken": _Column("B"),
     },
-    Own: {"kind": _Column("N"), "zone": _Column("N"), "base_load": _Column("N", np.float64)},
+    Own: {"kind": _Column("N"), "zone": _Column("N"), "base_load": _Column("N2", np.float64)},
 }
 _STARTS = ("c", "s")
 
