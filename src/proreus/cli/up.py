@@ -127,7 +127,9 @@ def _identity(store: str, holder: Holder) -> str:
 
 
 def _store(arguments: UpArguments, folder: Path) -> str:
-    return arguments.store or f"sqlite:{folder.absolute() / 'cluster.db'}"
+    from proreus.engine.trace.reading import STORE_FILE
+
+    return arguments.store or f"sqlite:{folder.absolute() / STORE_FILE}"
 
 
 def _announce(arguments: UpArguments, folder: Path, engine: Engine) -> None:

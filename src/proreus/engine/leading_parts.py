@@ -14,6 +14,8 @@ from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.host import FOLLOWED as OF_TASKS
 from proreus.engine.agents.task.host import TaskHost
+from proreus.engine.agents.tracing.recorder import FOLLOWED as OF_TRACING
+from proreus.engine.agents.tracing.recorder import TraceRecorder
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.timers import Timers
 from proreus.engine.supervising import Part, supervise
@@ -22,7 +24,7 @@ LEASE_NAME = "proreus-controllers"
 
 
 class Controllers:
-    """Task agents, the nodes' lifecycle and the housekeeping, while this process leads.
+    """Task agents, the nodes' lifecycle, the housekeeping and the trace, while this process leads.
 
     Whoever comes to lead begins with informers of its own: what was heard before is of no use, for another
     process has acted on it. Everything is written on the fence of its term: a process that was halted and
@@ -76,13 +78,15 @@ class Controllers:
 
     def _parts(self, term: Term) -> Iterator[tuple[str, Part]]:
         registry, timers = self._registry, self._timers
-        kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING))
+        kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING, *OF_TRACING))
         informers = {kind: SharedInformer(registry, kind) for kind in kinds}
         tasks = TaskHost(registry, timers, informers, term)
         nodes = NodeHost(registry, timers, informers, self._patience, term)
         housekeeping = Housekeeping(registry, timers, informers, term=term)
+        recorder = TraceRecorder(registry, timers, informers, term)
         for kind, informer in informers.items():
             yield f"the informer of {kind.plural}", informer.run
         yield "the task agents", tasks.run
         yield "the nodes' lifecycle", nodes.run
         yield "the housekeeping", housekeeping.run
+        yield "the trace of pods", recorder.run

@@ -6,6 +6,7 @@ same allowance.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from proreus.engine.objects.errors import Cause, TooManyRequests
@@ -13,7 +14,7 @@ from proreus.engine.objects.kinds import BUDGET, POD
 from proreus.engine.objects.refusals import check_preconditions
 from proreus.engine.objects.selectors import selector_of
 from proreus.engine.objects.times import timestamp
-from proreus.engine.objects.wants import Change, Terms, Want
+from proreus.engine.objects.wants import EVICTED, Change, Terms, Want
 
 if TYPE_CHECKING:
     from proreus.engine.objects.registry import Registry
@@ -37,7 +38,7 @@ async def wants_of_eviction(
         for budget in budgets
         if not _ready_enough_without(budget, pod)
     ]
-    meant = Terms(pod["metadata"]["uid"], terms.resource_version, terms.grace, terms.propagation)
+    meant = replace(terms, uid=pod["metadata"]["uid"], disruption=EVICTED)
     return [*spending, registry.deleting(POD, namespace, name, meant)]
 
 

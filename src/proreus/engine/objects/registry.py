@@ -73,6 +73,8 @@ class Registry:
     """See the module."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self.store = store
+        """For those who keep something else there than objects."""
         self._shelf = Shelf(store)
         self._clock = clock
         self._admission = Admission(self._shelf, clock)

@@ -19,6 +19,7 @@ from proreus.engine.objects.lifecycle import deletion_started, finished_deleting
 from proreus.engine.objects.patch.apply import Writer, tracked
 from proreus.engine.objects.refusals import check_preconditions, not_found
 from proreus.engine.objects.shelf import Standing
+from proreus.engine.objects.times import timestamp
 from proreus.engine.store.protocol import ABSENT
 
 Change = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -27,6 +28,10 @@ Change = Callable[[dict[str, Any]], dict[str, Any] | None]
 _NAME_ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
 _ENDING_LENGTH, _LONGEST_BASE = 5, 58
 _MOST_NAMES_TRIED = 8
+DISRUPTED = "DisruptionTarget"
+"""The condition of a pod that is taken for the sake of others."""
+PREEMPTED, EVICTED = "PreemptionByScheduler", "EvictionByEvictionAPI"
+"""Why, as Kubernetes puts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,8 @@ class Terms:
     resource_version: str = ""
     grace: int | None = None
     propagation: str = "Background"
+    disruption: str = ""
+    """Why a pod is taken that did nothing to deserve it, as its condition `DisruptionTarget` tells it."""
 
 
 @dataclass(slots=True)
@@ -177,4 +184,14 @@ class Deletion:
             return Nothing(standing.object)
         if finished_deleting(self.kind, state):
             return Remove(self.key, standing.revision, state)
+        if self.terms.disruption:
+            state = _disrupted(state, self.terms.disruption, self.now)
         return Write(self.key, standing.revision, state)
+
+
+def _disrupted(pod: dict[str, Any], reason: str, now: float) -> dict[str, Any]:
+    """The pod with the condition that tells why it is taken."""
+    status = pod.get("status") or {}
+    others = [one for one in status.get("conditions") or () if one.get("type") != DISRUPTED]
+    told = {"type": DISRUPTED, "status": "True", "reason": reason, "lastTransitionTime": timestamp(now)}
+    return {**pod, "status": {**status, "conditions": [*others, told]}}

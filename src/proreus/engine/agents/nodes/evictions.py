@@ -7,6 +7,7 @@ from typing import Any
 
 from proreus.engine.agents.conditions import Condition, with_conditions
 from proreus.engine.agents.metadata import Object
+from proreus.engine.objects.wants import DISRUPTED
 from proreus.model.node import Effect, Taint, Toleration
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -52,7 +53,7 @@ def executing(node: Mapping[str, Any]) -> list[Taint]:
 
 def marked(pod: Object, now: float) -> Object:
     """The pod with the condition that tells why it is taken."""
-    told = Condition("DisruptionTarget", "True", BY_TAINT, "Taint manager: deleting due to NoExecute taint")
+    told = Condition(DISRUPTED, "True", BY_TAINT, "Taint manager: deleting due to NoExecute taint")
     status = pod.get("status") or {}
     conditions = with_conditions(status.get("conditions") or (), [told], now)
     return {**pod, "status": {**status, "conditions": conditions}}

@@ -28,7 +28,7 @@ from proreus.engine.objects.errors import Fenced, NotFound, Refused, Unserviceab
 from proreus.engine.objects.kinds import EVENT, POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.objects.times import timestamp
-from proreus.engine.objects.wants import Terms, Want
+from proreus.engine.objects.wants import PREEMPTED, Terms, Want
 from proreus.engine.store.protocol import Unchanged
 
 _REPORTER = "proreus-scheduler"
@@ -119,7 +119,9 @@ class Hands:
         match instruction:
             case Preempt(pod=pod, node=node, victims=victims, told=told):
                 gone = [
-                    self.registry.deleting(POD, one.namespace, one.name, Terms(uid=one.uid))
+                    self.registry.deleting(
+                        POD, one.namespace, one.name, Terms(uid=one.uid, disruption=PREEMPTED)
+                    )
                     for one in victims
                 ]
                 cleared = [self._status(one, nominated="") for one in instruction.no_longer_nominated]

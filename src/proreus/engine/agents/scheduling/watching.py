@@ -7,12 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-import msgspec
 import numpy as np
 
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
-from proreus.engine.agents.scheduling.reading import Template, TemplateReader
+from proreus.engine.agents.scheduling.reading import Template, TemplateReader, parts_that_matter
 from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER, Schedulers
 from proreus.engine.agents.scheduling.telling import DEVICES, devices_mask
 from proreus.engine.agents.scheduling.values import (
@@ -38,7 +37,6 @@ PATIENCE = 5.0
 """Seconds in which another scheduler may take up a pod whose schedulerName is none of ours."""
 _MOST_COMPLAINTS = 16
 """About one ConfigMap."""
-_encode = msgspec.json.Encoder().encode
 
 
 class Watching:
@@ -180,14 +178,7 @@ class Watching:
     # Nodes and the rest.
 
     def _node_seen(self, obj: Object, now: float) -> None:
-        name, status = obj["metadata"]["name"], obj.get("status") or {}
-        parts = _encode(
-            (
-                obj["metadata"].get("labels"),
-                obj.get("spec"),
-                *(status.get(part) for part in ("allocatable", "capacity", "images")),
-            )
-        )
+        name, parts = obj["metadata"]["name"], parts_that_matter(obj)
         if self._nodes.get(name) == parts:
             return  # a heartbeat
         self._nodes[name] = parts
