@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
-from proreus.cli.cluster.flags import Deciding, Nodes, Silence, check_prefix
+from proreus.cli.cluster.flags import Deciding, Judging, Nodes, Silence, check_prefix
 from proreus.cli.cluster.starting import run_until_told, say
 from proreus.cli.output import new_console, write_json
 from proreus.cli.serve import told_to_end
@@ -42,6 +42,7 @@ class AgentArguments:
     nodes: Nodes = field(default_factory=Nodes)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
+    judging: Judging = field(default_factory=Judging)
     common: Common = field(default_factory=Common)
 
     def __post_init__(self) -> None:
@@ -66,7 +67,12 @@ def run(words: Sequence[str]) -> int:
 
 def _options(arguments: AgentArguments, name: str) -> EngineOptions:
     try:
-        from proreus.cli.cluster.options import deciding_options, node_options, patience_options
+        from proreus.cli.cluster.options import (
+            deciding_options,
+            node_options,
+            patience_options,
+            promotion_options,
+        )
         from proreus.engine.running import EngineOptions
         from proreus.engine.store.opening import read_address
     except ModuleNotFoundError as error:
@@ -78,6 +84,7 @@ def _options(arguments: AgentArguments, name: str) -> EngineOptions:
         deciding=(deciding_options(arguments.deciding, arguments.common.seed) if arguments.standby else None),
         api=None,
         patience=patience_options(arguments.silence),
+        promotion=promotion_options(arguments.judging),
     )
 
 

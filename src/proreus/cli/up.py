@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
-from proreus.cli.cluster.flags import Deciding, Nodes, Silence
+from proreus.cli.cluster.flags import Deciding, Judging, Nodes, Silence
 from proreus.cli.cluster.lock import Holder, only_one
 from proreus.cli.cluster.place import (
     Address,
@@ -73,6 +73,7 @@ class UpArguments:
     nodes: Nodes = field(default_factory=Nodes)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
+    judging: Judging = field(default_factory=Judging)
     security: Security = field(default_factory=Security)
     common: Common = field(default_factory=Common)
 
@@ -103,6 +104,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
             deciding_options,
             node_options,
             patience_options,
+            promotion_options,
         )
         from proreus.engine.running import EngineOptions
         from proreus.engine.store.opening import read_address
@@ -116,6 +118,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
         deciding=deciding_options(arguments.deciding, arguments.common.seed, folder.absolute() / "models"),
         api=api_options(arguments),
         patience=patience_options(arguments.silence),
+        promotion=promotion_options(arguments.judging),
     )
 
 

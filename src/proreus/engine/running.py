@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proreus.engine.agents.nodes.lifecycle import Patience
+from proreus.engine.agents.promoting.promoter import PromotionOptions
 from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
@@ -74,6 +75,8 @@ class EngineOptions:
     left. "": made anew."""
     patience: Patience = field(default_factory=Patience)
     """With nodes that fall silent."""
+    promotion: PromotionOptions = field(default_factory=PromotionOptions)
+    """Of candidates that are put up for a scheduler."""
 
 
 class Engine:
@@ -130,7 +133,9 @@ class Engine:
         if self._decider is not None:
             scheduler.core.adopt(self._decider)
         self._refused = lambda: scheduler.core.schedulers.refused
-        controllers = Controllers(registry, timers, self._identity, self.options.patience)
+        controllers = Controllers(
+            registry, timers, self._identity, self.options.patience, self.options.promotion
+        )
         stack.push_async_callback(scheduler.resign)
         stack.push_async_callback(controllers.resign)
         return {"the scheduling agent": scheduler.run, "the controllers": controllers.run}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proreus.cli.cluster.flags import Deciding, Nodes, Silence
+from proreus.cli.cluster.flags import Deciding, Judging, Nodes, Silence
 from proreus.engine.agents.nodes.lifecycle import Patience
+from proreus.engine.agents.promoting.core import GateOptions
+from proreus.engine.agents.promoting.promoter import PromotionOptions
 from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.api.identities import read_tokens
 from proreus.engine.api.options import ApiOptions
@@ -18,6 +20,8 @@ from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 
 if TYPE_CHECKING:
     from proreus.cli.up import UpArguments
+
+_CONTEST = "proreus.worlds.pods.training.contest:contest"
 
 
 def node_options(nodes: Nodes, prefix: str, seed: int) -> SimulatedNodes:
@@ -39,6 +43,12 @@ def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) 
 def patience_options(silence: Silence) -> Patience:
     """How long nodes that fall silent are waited for."""
     return Patience(grace=silence.node_grace, toleration=silence.evict_after)
+
+
+def promotion_options(judging: Judging) -> PromotionOptions:
+    """How candidates are judged; the engine knows no simulator, so it is told who plays."""
+    gate = GateOptions(least_pods=judging.judge_pods)
+    return PromotionOptions(_CONTEST, judging.judge_every, gate)
 
 
 def api_options(arguments: UpArguments) -> ApiOptions:

@@ -6,11 +6,12 @@ Nothing is changed: a running cluster goes on, a stopped one stays as it is.
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from proreus.engine.store.looking import look
 from proreus.engine.store.protocol import StoreError
-from proreus.engine.trace.segments import PREFIX, Segment, decode, trace_of
+from proreus.engine.trace.segments import PREFIX, decode_all, trace_of
 from proreus.model.cluster_trace import ClusterTrace
 from proreus.model.errors import InputError
 
@@ -20,18 +21,15 @@ STORE_FILE = "cluster.db"
 
 def read_trace(where: str) -> ClusterTrace:
     """The trace; an InputError or a UsageError in one line where there is none."""
+    address = _address(where)
     try:
-        entries = asyncio.run(look(_address(where), PREFIX))
+        # In a thread of its own: whoever asks may have an event loop already, as a notebook has.
+        with ThreadPoolExecutor(1) as thread:
+            entries = thread.submit(lambda: asyncio.run(look(address, PREFIX))).result()
     except StoreError as error:
         raise InputError(str(error)) from error
-    segments: list[Segment] = []
-    for entry in entries:
-        try:
-            segments.append(decode(entry.value))
-        except ValueError:
-            continue  # told below: a damaged part costs what it had
     try:
-        return trace_of(segments, len(entries) - len(segments))
+        return trace_of(*decode_all(entry.value for entry in entries))
     except InputError as error:
         raise InputError(str(error), file=where) from error
 

@@ -86,6 +86,18 @@ def decode(value: bytes) -> Segment:
     return found
 
 
+def decode_all(values: Iterable[bytes]) -> tuple[list[Segment], int]:
+    """Those that can be read, and how many cannot: a damaged part costs what it had."""
+    found: list[Segment] = []
+    damaged = 0
+    for value in values:
+        try:
+            found.append(decode(value))
+        except ValueError:
+            damaged += 1
+    return found, damaged
+
+
 def digest(spec: PodSpec) -> str:
     """The name of a spec within segments."""
     return blake2b(_encoder.encode(spec), digest_size=_DIGEST_BYTES).hexdigest()

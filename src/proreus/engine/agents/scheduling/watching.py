@@ -24,6 +24,8 @@ from proreus.engine.agents.scheduling.values import (
     PodRef,
     Seen,
 )
+from proreus.engine.objects.promotions import NAME as PROMOTIONS
+from proreus.engine.objects.promotions import read_promotions
 from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_chosen
 from proreus.kube.spreading import SPREADING
 from proreus.model.errors import InputError
@@ -205,6 +207,8 @@ class Watching:
             case "ConfigMap":
                 if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
                     self._choose(obj, now)
+                elif (metadata["namespace"], metadata["name"]) == (NAMESPACE, PROMOTIONS):
+                    self.schedulers = replace(self.schedulers, promotions=read_promotions(obj))
             case _ if kind in SPREADING:
                 owner = self._reader.set_owner(kind, obj)
                 if owner is not None:
@@ -225,6 +229,8 @@ class Watching:
             case "ConfigMap":
                 if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
                     self._choose(None, now)
+                elif (metadata["namespace"], metadata["name"]) == (NAMESPACE, PROMOTIONS):
+                    self.schedulers = replace(self.schedulers, promotions={})
             case _ if kind in SPREADING:
                 self._reader.set_owner(kind, obj, gone=True)
 

@@ -115,15 +115,16 @@ class PlainDoor:
                 if name not in found:
                     raise NotFound(f"nothing was chosen for the scheduler {name[:80]!r}")
                 refused = self._defaults.refused().get(name, "")
-                return Reply.of(schedulers.as_json(name, found[name], refused))
+                promotion = (await schedulers.promotions(self._registry)).get(name)
+                return Reply.of(schedulers.as_json(name, found[name], refused, promotion))
 
     async def _chosen(self) -> dict[str, Chosen]:
         return {**self._defaults.schedulers, **await schedulers.chosen(self._registry)}
 
     async def _schedulers(self) -> list[dict[str, Any]]:
-        refused = self._defaults.refused()
+        refused, promotions = self._defaults.refused(), await schedulers.promotions(self._registry)
         return [
-            schedulers.as_json(name, one, refused.get(name, ""))
+            schedulers.as_json(name, one, refused.get(name, ""), promotions.get(name))
             for name, one in (await self._chosen()).items()
         ]
 

@@ -13,8 +13,11 @@ import msgspec
 from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.names import label_value_problem
+from proreus.engine.objects.promotions import NAME as PROMOTIONS
+from proreus.engine.objects.promotions import Promotion, read_promotions
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_entry
+from proreus.engine.objects.times import timestamp
 from proreus.model.errors import InputError, ProreusError
 from proreus.worlds.pods.policies.catalogue import make_policy
 
@@ -39,9 +42,32 @@ def _read(name: str, text: str) -> Chosen:
         return Chosen(text.strip())
 
 
-def as_json(name: str, one: Chosen, refused: str = "") -> dict[str, Any]:
+async def promotions(registry: Registry) -> dict[str, Promotion]:
+    """How far candidates have come, by the name of the scheduler."""
+    try:
+        return read_promotions(await registry.get(CONFIG_MAP, NAMESPACE, PROMOTIONS))
+    except NotFound:
+        return {}
+
+
+def as_json(name: str, one: Chosen, refused: str = "", promotion: Promotion | None = None) -> dict[str, Any]:
     """For clients; refused: why it is not in effect."""
-    told = {"name": name, "policy": one.policy, "shadow": one.shadow, "deadline_ms": one.deadline_ms}
+    told: dict[str, Any] = {
+        "name": name,
+        "policy": one.policy,
+        "shadow": one.shadow,
+        "deadline_ms": one.deadline_ms,
+    }
+    if one.candidate:
+        told |= {"candidate": one.candidate, "share": one.share}
+        if promotion is not None and promotion.is_of(one):
+            told["promotion"] = {
+                "stage": promotion.stage,
+                "since": timestamp(promotion.since),
+                "stage_since": timestamp(promotion.stage_since),
+                "judged": timestamp(promotion.judged) if promotion.judged else None,
+                "told": promotion.told,
+            }
     return {**told, "refused": refused} if refused else told
 
 
@@ -50,12 +76,15 @@ def read_choice(document: Any) -> Chosen:
     try:
         return msgspec.convert(document, Chosen)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"a scheduler is {{policy, shadow, deadline_ms}}: {error}") from None
+        raise BadRequest(
+            f"a scheduler is {{policy, shadow, deadline_ms, candidate, share}}: {error}"
+        ) from None
 
 
 async def check_policies(choice: Chosen) -> None:
     """Load what is chosen, beside the event loop; `BadRequest` names the field that cannot decide."""
-    for field, policy in (("policy", choice.policy), ("shadow", choice.shadow)):
+    named = (("policy", choice.policy), ("shadow", choice.shadow), ("candidate", choice.candidate))
+    for field, policy in named:
         if not policy:
             continue
         try:

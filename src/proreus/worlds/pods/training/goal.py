@@ -33,6 +33,7 @@ from proreus.worlds.pods.policies.learned import linear_tensors
 from proreus.worlds.pods.policies.rules.columns import LINEAR, ORDERED
 from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
 from proreus.worlds.pods.scenarios import PodScenario
+from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.training.judge import compiled_workload
 
 START_RULE = "fgd"
@@ -62,7 +63,7 @@ class ESConfig:
     evaluate_every: int = 5
     """Generations between judgements."""
     measure: str = "gpu_allocation_peak"
-    """What to maximise."""
+    """What to improve: more of it, or less where less is better."""
     seed: int = 0
     """Of the search; the same seed gives the same result."""
 
@@ -150,11 +151,11 @@ def _usual_demand(scenarios: Sequence[PodScenario]) -> F64:
 
 
 def run_candidate(scenario: PodScenario, seed: int, scorer: LinearScorer | None, measure: str) -> float:
-    """One run in a worker process: a scorer, or the starting rule where it is None."""
+    """One run in a worker process: a scorer, or the starting rule where it is None; more is better."""
     policy: Any = make_policy(START_RULE)
     if scorer is not None:
         policy = RulePolicy(RuleOptions("candidate", LINEAR, ORDERED, linear=scorer))
     outcome = simulate(compiled_workload(scenario, seed), policy, scenario.options)
     if measure not in outcome.measures:
         raise UsageError(f"scenario {scenario.name} has no measure {measure!r}")
-    return outcome.measures[measure]
+    return outcome.measures[measure] * (-1.0 if MEASURES[measure].better == "lower" else 1.0)
