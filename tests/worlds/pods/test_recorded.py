@@ -122,13 +122,23 @@ def test_where_nothing_happened_one_line_says_so() -> None:
 
 def test_pods_drawn_anew_come_when_pods_came() -> None:
     was = replay(life("there", 0, 1, 2), *(life(f"p{n}", 10 + n, 20, 20, 20 + n) for n in range(30)), since=5)
-    one, other = drawn_anew(was.workload, 1), drawn_anew(was.workload, 2)
+    one, other = drawn_anew(was, 1), drawn_anew(was, 2)
     assert [pod.arrival for pod in one.pods] == [pod.arrival for pod in was.workload.pods]
     assert one != other
-    assert drawn_anew(was.workload, 1) == one
+    assert drawn_anew(was, 1) == one
     assert one.pods[0] == was.workload.pods[0], "who was there stays"
     known = {(pod.spec, pod.duration) for pod in was.workload.pods}
     assert {(pod.spec, pod.duration) for pod in one.pods} <= known
+
+
+def test_who_had_not_ended_is_drawn_with_the_length_of_one_that_lasted_longer() -> None:
+    ended = [life(f"e{n}", n, n, n, n + length) for n, length in enumerate((5, 30, 50))]
+    runs, service = life("runs", 80, 80, 80), life("service", 90, 90, 90, spec=LARGE)
+    was = replay(*ended, runs, service)
+    drawn = [pod for seed in range(1, 40) for pod in drawn_anew(was, seed).pods]
+    assert {pod.duration for pod in drawn if pod.spec is SMALL} == {5.0, 30.0, 50.0}
+    assert {pod.duration for pod in drawn if pod.spec is LARGE} == {math.inf}, "none of its kind ever ended"
+    assert was.workload.pods[3].duration == math.inf, "as recorded it stays"
 
 
 def test_a_replay_by_the_same_rules_is_played_to_the_end() -> None:

@@ -207,8 +207,8 @@ class FromEngine:
 
     def load(self, seed: int) -> Workload:
         """The recorded pods, or as many drawn from them."""
-        workload = self.replay().workload
-        return workload if seed == 0 else drawn_anew(workload, seed)
+        found = self.replay()
+        return found.workload if seed == 0 else drawn_anew(found, seed)
 
     def replay(self) -> Replay:
         """The recorded stretch."""

@@ -18,7 +18,7 @@ import numpy as np
 from proreus.model.cluster_trace import ClusterTrace, NodeTrace, PodTrace
 from proreus.model.errors import InputError
 from proreus.model.node import Node, Pace
-from proreus.model.pod import Pod
+from proreus.model.pod import Pod, PodSpec
 from proreus.model.workload import Workload
 
 
@@ -39,6 +39,8 @@ class Replay:
     their place as a pod of its own."""
     changed_nodes: int
     """Nodes that came, left, or were not the same all the time."""
+    lasted: tuple[float, ...]
+    """How long each pod ran, for those that had not ended: until the end."""
     unread: int
     """Damaged parts of the trace, and pods that could not be understood."""
 
@@ -81,12 +83,15 @@ def replayed(name: str, trace: ClusterTrace, since: float = 0.0, until: float = 
     latencies = [pod.running - pod.bound for pod in stay if pod.running is not None and pod.bound is not None]
     start = max(0.0, round(median(latencies), 3)) if latencies else 0.0
     names, known = Counter[str](), {node.name for node in nodes}
-    pods = []
+    rows = []
     for pod in stay:
         names[pod.name] += 1
         again = f"#{names[pod.name]}" if names[pod.name] > 1 else ""
-        pods.append(_pod(pod, pod.name + again, (begin, end), known))
-    pods.sort(key=lambda pod: pod.arrival)
+        found = _pod(pod, pod.name + again, (begin, end), known)
+        lasted = found.duration if math.isfinite(found.duration) else end - (pod.running or end)
+        rows.append((found, lasted))
+    rows.sort(key=lambda row: row[0].arrival)
+    pods = [pod for pod, _ in rows]
     workload = Workload(
         name, tuple(replace(node, pace=Pace(start_seconds=start)) for node in nodes), tuple(pods)
     )
@@ -98,26 +103,33 @@ def replayed(name: str, trace: ClusterTrace, since: float = 0.0, until: float = 
         len(seen) - len(stay),
         sum(pod.end in ("preempted", "evicted") and _ended_by(pod, end) for pod in stay),
         changed,
+        tuple(lasted for _, lasted in rows),
         trace.unread,
     )
 
 
-def drawn_anew(workload: Workload, seed: int) -> Workload:
+def drawn_anew(replay: Replay, seed: int) -> Workload:
     """The same moments of arrival, with what arrives drawn from what arrived: another day of this kind.
 
-    What was there from the beginning stays as it was.
+    What was there from the beginning stays as it was. A pod that had not ended, drawn for an earlier moment,
+    lasts as long as one of its kind that lasted longer than it had until then; where there is none it stays.
     """
     draw = np.random.default_rng(seed)
-    coming = [pod for pod in workload.pods if not pod.node]
-    drawn = iter(draw.integers(len(coming), size=len(coming)).tolist())
-    pods = []
-    for pod in workload.pods:
-        if pod.node:
-            pods.append(pod)
-            continue
-        like = coming[next(drawn)]
-        pods.append(replace(pod, spec=like.spec, duration=like.duration))
-    return replace(workload, pods=tuple(pods))
+    pods = replay.workload.pods
+    coming = [place for place, pod in enumerate(pods) if not pod.node]
+    lengths: dict[PodSpec, list[float]] = {}
+    for place in coming:
+        if math.isfinite(pods[place].duration):
+            lengths.setdefault(pods[place].spec, []).append(pods[place].duration)
+    found = list(pods)
+    for place in coming:
+        like = coming[int(draw.integers(len(coming)))]
+        spec, duration = pods[like].spec, pods[like].duration
+        if math.isinf(duration):
+            longer = [one for one in lengths.get(spec, ()) if one > replay.lasted[like]]
+            duration = longer[int(draw.integers(len(longer)))] if longer else math.inf
+        found[place] = replace(pods[place], spec=spec, duration=duration)
+    return replace(replay.workload, pods=tuple(found))
 
 
 def _ended_by(pod: PodTrace, when: float) -> bool:

@@ -23,7 +23,7 @@ def contest(trace: ClusterTrace, asked: Contest) -> Duel:
     policies = [make_policy(name, PolicyOptions(), 0) for name in (asked.policy, asked.candidate)]
     scores: list[list[_Score]] = []
     for draw in range(asked.draws):
-        work = compile_workload(found.workload if draw == 0 else drawn_anew(found.workload, draw))
+        work = compile_workload(found.workload if draw == 0 else drawn_anew(found, draw))
         scores.append([_score(work, policy.fresh(draw), horizon) for policy in policies])
     waits, evictions, unplaced = (
         tuple((mine[place], other[place]) for mine, other in scores) for place in range(3)
