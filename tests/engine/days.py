@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import random
+import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -204,7 +205,7 @@ async def _at_length(arguments: argparse.Namespace, folder: Path) -> dict[str, A
         better = str(train(folder / "day.db", folder / "run", arguments.generations))
         await living.put_up("kube", better)
         for _ in range(arguments.days):
-            second = await living.live()
+            await living.live()
             told.setdefault("candidate", []).append(_shown(await living.promotion()))
         third = await living.live()
         trace = await living.trace()
@@ -213,11 +214,10 @@ async def _at_length(arguments: argparse.Namespace, folder: Path) -> dict[str, A
         told["last day replayed (kube, candidate)"] = replayed(trace, "kube", better, third).waits[0]
         await living.put_up(better, "worst_fit")
         for _ in range(arguments.days):
-            second = await living.live()
+            await living.live()
             told.setdefault("worse candidate", []).append(_shown(await living.promotion()))
         trace = await living.trace()
         told["pods of the worse one"] = sum(pod.policy == "worst_fit" for pod in trace.pods)
-        del second
     return told
 
 
@@ -238,7 +238,7 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=20)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(play(_at_length(arguments, Path(folder))), indent=1))
+        sys.stdout.write(json.dumps(play(_at_length(arguments, Path(folder))), indent=1) + "\n")
 
 
 if __name__ == "__main__":

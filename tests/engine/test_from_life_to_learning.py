@@ -1,4 +1,4 @@
-"""The loop closes: a recorded day, a policy trained on it, shadowed, promoted, better; a worse one never is."""
+"""The loop closes: a day is recorded, a policy learns from it, is promoted and better; a worse one never."""
 
 from __future__ import annotations
 

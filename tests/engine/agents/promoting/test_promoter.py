@@ -1,4 +1,4 @@
-"""The state of candidates in the store: begun, judged, kept through a change of leader, written by one alone."""
+"""The state of candidates in the store: begun, judged, kept through changes of leader, written by one."""
 
 from __future__ import annotations
 
@@ -138,10 +138,21 @@ def a_trace(pods: int = 40) -> bytes:
     """One node with room for two, and pods that come faster than they go."""
     spec, node = PodSpec(Resources(cpu=1000)), Node("n", Resources(cpu=2000, memory=GIB, pods=10))
     entries = [
-        PodEntry(f"u{n}", f"p{n}", digest(spec), 100.0 + n, "default-scheduler", "", 100.5 + n, "n", "kube", "",
-                 101.0 + n, 104.0 + n, "succeeded")
+        PodEntry(
+            f"u{n}",
+            f"p{n}",
+            digest(spec),
+            100.0 + n,
+            "default-scheduler",
+            bound=100.5 + n,
+            node="n",
+            policy="kube",
+            running=101.0 + n,
+            ended=104.0 + n,
+            end="succeeded",
+        )
         for n in range(pods)
-    ]  # fmt: skip
+    ]
     return encode(Segment(1, 200.0, entries, [NodeEntry("n", 50.0, node)], {digest(spec): spec}))
 
 
