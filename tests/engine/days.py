@@ -116,8 +116,8 @@ def _pod(name: str, draw: random.Random) -> dict[str, Any]:
     """Parts of a GPU, whole ones, and all four of a node."""
     kind = draw.random()
     annotations = {
-        "proreus.io/duration": str(draw.choice((30, 60, 90, 120))),
-        "proreus.io/start-latency": "1",
+        "proreus.io/duration": str(draw.choice((15, 30, 45, 60))),
+        "proreus.io/start-latency": "0.5",
     }
     requests = {"cpu": "2", "memory": "1Gi"}
     if kind < 0.55:
@@ -233,7 +233,7 @@ def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--pods", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=5500.0)
+    parser.add_argument("--seconds", type=float, default=2750.0)
     parser.add_argument("--days", type=int, default=2)
     parser.add_argument("--generations", type=int, default=20)
     arguments = parser.parse_args()

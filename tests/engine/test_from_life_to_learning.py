@@ -13,7 +13,7 @@ from proreus.engine.agents.promoting.core import shorter_waits
 from tests.engine.agents.virtual_time import play
 from tests.engine.days import days, replayed, train, waits_of
 
-PODS, SECONDS = 360, 1960.0
+PODS, SECONDS = 300, 820.0
 
 
 def test_a_policy_learns_from_a_day_is_promoted_and_does_better(
