@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
-from proreus.cli.cluster.flags import Deciding, Machine, Nodes, Silence, check_prefix, check_together
+from proreus.cli.cluster.flags import (
+    Deciding,
+    Judging,
+    Machine,
+    Nodes,
+    Silence,
+    check_prefix,
+    check_together,
+)
 from proreus.cli.cluster.lock import only_one
 from proreus.cli.cluster.machine import machine_name
 from proreus.cli.cluster.place import make_state_dir, state_dir
@@ -50,6 +58,7 @@ class AgentArguments:
     nodes: Nodes = field(default_factory=Nodes)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
+    judging: Judging = field(default_factory=Judging)
     common: Common = field(default_factory=Common)
 
     def __post_init__(self) -> None:
@@ -87,7 +96,13 @@ def _usual_folder(name: str, store: str) -> Path:
 
 def _options(arguments: AgentArguments, name: str, folder: Path) -> EngineOptions:
     try:
-        from proreus.cli.cluster.options import Naming, deciding_options, node_options, patience_options
+        from proreus.cli.cluster.options import (
+            Naming,
+            deciding_options,
+            node_options,
+            patience_options,
+            promotion_options,
+        )
         from proreus.engine.running import EngineOptions
         from proreus.engine.store.opening import read_address
     except ModuleNotFoundError as error:
@@ -101,6 +116,7 @@ def _options(arguments: AgentArguments, name: str, folder: Path) -> EngineOption
         api=None,
         patience=patience_options(arguments.silence),
         joins=True,
+        promotion=promotion_options(arguments.judging),
     )
 
 

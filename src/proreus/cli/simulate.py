@@ -65,6 +65,8 @@ def run(words: Sequence[str]) -> int:
     console = new_console(common)
     with waiting(console, f"reading {scenario.name}"):
         work = scenario.load(common.seed)
+    if told := scenario.caution((common.seed,)):
+        console.print(f"note: {told}", soft_wrap=True)
     if arguments.export is not None and scenario.start(work, common.seed).outcome().export is None:
         raise UsageError(f"--export: the world {world.name!r} has nothing to export")
     if arguments.explain:

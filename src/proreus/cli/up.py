@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
-from proreus.cli.cluster.flags import Deciding, Machine, Nodes, Silence, check_together
+from proreus.cli.cluster.flags import Deciding, Judging, Machine, Nodes, Silence, check_together
 from proreus.cli.cluster.lock import only_one, only_one_up
 from proreus.cli.cluster.machine import machine_name
 from proreus.cli.cluster.place import (
@@ -86,6 +86,7 @@ class UpArguments:
     nodes: Nodes = field(default_factory=Nodes)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
+    judging: Judging = field(default_factory=Judging)
     security: Security = field(default_factory=Security)
     common: Common = field(default_factory=Common)
 
@@ -124,6 +125,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
             deciding_options,
             node_options,
             patience_options,
+            promotion_options,
         )
         from proreus.engine.running import EngineOptions
         from proreus.engine.store.opening import read_address
@@ -138,6 +140,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
         deciding=deciding_options(arguments.deciding, arguments.common.seed, folder.absolute() / "models"),
         api=api_options(arguments),
         patience=patience_options(arguments.silence),
+        promotion=promotion_options(arguments.judging),
     )
 
 
@@ -162,7 +165,9 @@ def _alone_on(store: str) -> AbstractContextManager[None]:
 
 
 def _store(arguments: UpArguments, folder: Path) -> str:
-    return arguments.store or f"sqlite:{folder.absolute() / 'cluster.db'}"
+    from proreus.engine.trace.reading import STORE_FILE
+
+    return arguments.store or f"sqlite:{folder.absolute() / STORE_FILE}"
 
 
 def _announce(arguments: UpArguments, folder: Path, engine: Engine, token: str) -> None:

@@ -7,8 +7,11 @@ is no command line: so its library is asked for when help is written, and not wh
 from __future__ import annotations
 
 
-def metavar(name: str) -> object:
-    """To annotate a field with: `data: Annotated[Path | None, metavar("DIR")] = None`."""
+def metavar(name: str, *, flag: str = "") -> object:
+    """To annotate a field with: `data: Annotated[Path | None, metavar("DIR")] = None`.
+
+    flag: what it is called where that is no name in Python, as `from`.
+    """
     import tyro
 
-    return tyro.conf.arg(metavar=name)
+    return tyro.conf.arg(metavar=name, name=flag or None)

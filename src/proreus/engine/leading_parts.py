@@ -11,9 +11,12 @@ from proreus.engine.agents.leading import Leader, Term
 from proreus.engine.agents.nodes.host import FOLLOWED as OF_NODES
 from proreus.engine.agents.nodes.host import NodeHost
 from proreus.engine.agents.nodes.lifecycle import Patience
+from proreus.engine.agents.promoting.promoter import Promoter, PromotionOptions
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.host import FOLLOWED as OF_TASKS
 from proreus.engine.agents.task.host import TaskHost
+from proreus.engine.agents.tracing.recorder import FOLLOWED as OF_TRACING
+from proreus.engine.agents.tracing.recorder import TraceRecorder
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.timers import Timers
 from proreus.engine.supervising import Part, supervise
@@ -22,7 +25,7 @@ LEASE_NAME = "proreus-controllers"
 
 
 class Controllers:
-    """Task agents, the nodes' lifecycle and the housekeeping, while this process leads.
+    """Task agents, the nodes' lifecycle, housekeeping, trace and promotions, while this process leads.
 
     Whoever comes to lead begins with informers of its own: what was heard before is of no use, for another
     process has acted on it. Everything is written on the fence of its term: a process that was halted and
@@ -30,9 +33,15 @@ class Controllers:
     """
 
     def __init__(
-        self, registry: Registry, timers: Timers, identity: str, patience: Patience | None = None
+        self,
+        registry: Registry,
+        timers: Timers,
+        identity: str,
+        patience: Patience | None = None,
+        promotion: PromotionOptions | None = None,
     ) -> None:
         self._registry, self._timers, self._patience = registry, timers, patience
+        self._promotion = promotion
         self._leader = Leader(registry, LEASE_NAME, identity)
 
     async def run(self) -> None:
@@ -76,13 +85,17 @@ class Controllers:
 
     def _parts(self, term: Term) -> Iterator[tuple[str, Part]]:
         registry, timers = self._registry, self._timers
-        kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING))
+        kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING, *OF_TRACING))
         informers = {kind: SharedInformer(registry, kind) for kind in kinds}
         tasks = TaskHost(registry, timers, informers, term)
         nodes = NodeHost(registry, timers, informers, self._patience, term)
         housekeeping = Housekeeping(registry, timers, informers, term=term)
+        recorder = TraceRecorder(registry, timers, informers, term)
+        promoter = Promoter(registry, timers, term, self._promotion)
         for kind, informer in informers.items():
             yield f"the informer of {kind.plural}", informer.run
         yield "the task agents", tasks.run
         yield "the nodes' lifecycle", nodes.run
         yield "the housekeeping", housekeeping.run
+        yield "the trace of pods", recorder.run
+        yield "the promotion of candidates", promoter.run

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from proreus.engine.agents.nodes.lifecycle import Patience
+from proreus.engine.agents.promoting.promoter import PromotionOptions
 from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
 from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 from proreus.engine.agents.scheduling.core import SchedulingOptions
@@ -58,6 +59,8 @@ class EngineOptions:
     """With nodes that fall silent."""
     joins: bool = False
     """Whether the store must have a cluster in it already."""
+    promotion: PromotionOptions = field(default_factory=PromotionOptions)
+    """Of candidates that are put up for a scheduler."""
 
 
 class Engine:
@@ -153,7 +156,9 @@ class Engine:
             scheduler.core.adopt(self._decider)
         self._refused = lambda: scheduler.core.schedulers.refused
         self._failing = scheduler.core.failing
-        controllers = Controllers(registry, timers, self._identity, self.options.patience)
+        controllers = Controllers(
+            registry, timers, self._identity, self.options.patience, self.options.promotion
+        )
         stack.push_async_callback(scheduler.resign)
         stack.push_async_callback(controllers.resign)
         return {"the scheduling agent": scheduler.run, "the controllers": controllers.run}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +106,22 @@ class Deciding:
             raise UsageError("--scheduler names no policy")
         if self.models is not None and not self.models.is_dir():
             raise UsageError(f"--models {self.models}: there is no such folder")
+
+
+@dataclass(frozen=True)
+class Judging:
+    """When a candidate for the place of a policy is judged by what happened since it was put up."""
+
+    judge_every: Annotated[float, tyro.conf.arg(metavar="SECONDS")] = 300.0
+    """Between two judgements."""
+    judge_pods: Annotated[int, tyro.conf.arg(metavar="PODS")] = 100
+    """So many must have come since then."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.judge_every < math.inf:
+            raise UsageError(f"--judge-every {self.judge_every:g}: at least a second")
+        if self.judge_pods < 1:
+            raise UsageError(f"--judge-pods {self.judge_pods}: at least one")
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proreus.cli.cluster.flags import Deciding, Machine, Nodes, Silence
+from proreus.cli.cluster.flags import Deciding, Judging, Machine, Nodes, Silence
 from proreus.cli.cluster.lock import Holder
 from proreus.cli.cluster.machine import machine_address
 from proreus.cli.cluster.tokens import own_tokens
 from proreus.engine.agents.nodes.lifecycle import Patience
+from proreus.engine.agents.promoting.core import GateOptions
+from proreus.engine.agents.promoting.promoter import PromotionOptions
 from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.api.identities import read_tokens
 from proreus.engine.api.options import ApiOptions
@@ -26,6 +28,8 @@ from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 if TYPE_CHECKING:
     from proreus.cli.up import UpArguments
     from proreus.engine.running import EngineOptions
+
+_CONTEST = "proreus.worlds.pods.training.contest:contest"
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,12 @@ def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) 
 def patience_options(silence: Silence) -> Patience:
     """How long nodes that fall silent are waited for."""
     return Patience(grace=silence.node_grace, toleration=silence.evict_after)
+
+
+def promotion_options(judging: Judging) -> PromotionOptions:
+    """How candidates are judged; the engine knows no simulator, so it is told who plays."""
+    gate = GateOptions(least_pods=judging.judge_pods)
+    return PromotionOptions(_CONTEST, judging.judge_every, gate)
 
 
 def api_options(arguments: UpArguments) -> ApiOptions:

@@ -74,13 +74,15 @@ class Registry:
     """See the module."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self._store, self._shelf = store, Shelf(store)
+        self.store = store
+        """For those who keep something else there than objects."""
+        self._shelf = Shelf(store)
         self._clock = clock
         self._admission = Admission(self._shelf, clock)
 
     def notes(self, topic: str) -> Notes:
         """What processes tell each other beside objects."""
-        return Notes(self._store, topic)
+        return Notes(self.store, topic)
 
     async def prepare(self) -> None:
         """The namespaces and priority classes that every cluster has."""

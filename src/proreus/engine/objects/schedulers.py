@@ -5,6 +5,7 @@ rule, `learned`, a checkpoint, a run, `file.py:Class`, `module:Class`), or a JSO
 
     default-scheduler: kube
     experiment: '{"policy": "runs/x", "shadow": "kube_plus", "deadline_ms": 20}'
+    careful: '{"policy": "kube", "candidate": "runs/x", "share": 0.2}'
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ class Chosen(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defau
     """Asked beside the policy; what it would have done is recorded and not done."""
     deadline_ms: Annotated[float, msgspec.Meta(gt=0, le=_MOST_MILLISECONDS)] = 100.0
     """For one decision, before the kube rules decide."""
+    candidate: Annotated[str, msgspec.Meta(max_length=_LONGEST)] = ""
+    """To take the policy's place by and by, if it does better: in the shadow, then for a share of the pods,
+    then for all."""
+    share: Annotated[float, msgspec.Meta(gt=0, le=0.5)] = 0.1
+    """Of the pods, for which a candidate decides before it decides for all."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,10 @@ Change = Callable[[dict[str, Any]], dict[str, Any] | None]
 _NAME_ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
 _ENDING_LENGTH, _LONGEST_BASE = 5, 58
 _MOST_NAMES_TRIED = 8
-_DISRUPTED = "DisruptionTarget"
+DISRUPTED = "DisruptionTarget"
+"""The condition of a pod that is taken for the sake of others."""
+PREEMPTED = "PreemptionByScheduler"
+"""Why, as Kubernetes puts it, where the scheduler makes room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +200,10 @@ def _disrupted(pod: dict[str, Any], why: Disruption, now: float) -> dict[str, An
     """The pod with the condition that tells why it is taken; the first reason stays."""
     status = pod.get("status") or {}
     standing = status.get("conditions") or []
-    if any(one.get("type") == _DISRUPTED for one in standing):
+    if any(one.get("type") == DISRUPTED for one in standing):
         return pod
     told = {
-        "type": _DISRUPTED,
+        "type": DISRUPTED,
         "status": "True",
         "reason": why.reason,
         "message": why.message,

@@ -73,10 +73,15 @@ WHERE c.place >= :place AND c.place < :end_place AND c.key >= :begin AND c.key <
 class Tables:
     """One connection to the file."""
 
-    def __init__(self, path: Path, *, busy_seconds: float) -> None:
+    def __init__(self, path: Path, *, busy_seconds: float, read_only: bool = False) -> None:
         self.path = path
         self._connection = sqlite3.connect(
-            path, timeout=busy_seconds, isolation_level=None, check_same_thread=False, cached_statements=64
+            f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}",
+            uri=True,
+            timeout=busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=64,
         )
         for setting in ("synchronous = FULL", "fullfsync = ON", "cache_size = -16384"):
             self.execute(f"PRAGMA {setting}")
@@ -95,18 +100,24 @@ class Tables:
         self.execute("PRAGMA journal_size_limit = 67108864")
         self.execute("BEGIN IMMEDIATE")  # two processes may open a new file at once
         (application,) = self.execute("PRAGMA application_id").fetchone()
-        (version,) = self.execute("PRAGMA user_version").fetchone()
         (tables,) = self.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if application == 0 and tables == 0:
             for statement in _SCHEMA.split(";\n"):
                 self.execute(statement)
             self.execute(f"PRAGMA application_id = {_APPLICATION}")
             self.execute(f"PRAGMA user_version = {_FORMAT}")
-        elif application != _APPLICATION:
-            raise Damaged(f"{self.path}: a SQLite file of something else, not a store")
-        elif version != _FORMAT:
-            raise Damaged(f"{self.path}: a store of format {version}; this version reads format {_FORMAT}")
+        else:
+            self.check_format()
         self.execute("COMMIT")
+
+    def check_format(self) -> None:
+        """Raise `Damaged` where the file holds something else than a store as it is kept here."""
+        (application,) = self.execute("PRAGMA application_id").fetchone()
+        (version,) = self.execute("PRAGMA user_version").fetchone()
+        if application != _APPLICATION:
+            raise Damaged(f"{self.path}: a SQLite file of something else, not a store")
+        if version != _FORMAT:
+            raise Damaged(f"{self.path}: a store of format {version}; this version reads format {_FORMAT}")
 
     def check(self) -> None:
         """Raise `Damaged` where the file's pages do not fit together."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, I64, Bool
 from proreus.model.experience import Experience
+from proreus.policies.gate import Difference, rule_on
 from proreus.worlds.pods.policies.vector.model import VectorModel
 
 _LARGEST_WEIGHT = 1e3
@@ -128,7 +129,8 @@ def judge(
     quiet = _without_the_loudest(replay)
     found, nothing = _compared(quiet, settings), _rounding(quiet)
     effective, low, high = found.effective, found.low, found.high
-    if not math.isfinite(found.difference) or not math.isfinite(found.worst) or math.isnan(low + high):
+    ruling = rule_on(Difference(found.difference, low, high), found.worst, nothing)
+    if ruling == "cannot be compared":
         reason = f"cannot be compared: the replay gives {found.difference:+.4g} a decision"
         return Verdict(False, reason, 0.0, -math.inf, math.inf, decisions, 0.0)
 
@@ -140,12 +142,11 @@ def judge(
         return verdict(False, f"the replay cannot judge it: {said}")
     interval = f"95 % interval {low:+.4g} to {high:+.4g}"
     said = f"{found.difference:+.4g} a decision, {interval}, {decisions} held-out decisions"
-    if found.difference < -nothing or low < found.worst - nothing:
-        why = "worse" if found.difference < -nothing else "too uncertain"
-        return verdict(False, f"{why}: {said}")
+    if ruling != "not worse":
+        return verdict(False, f"{ruling}: {said}")
     if _carried_by_one(replay):
         return verdict(False, f"carried by one report: {said}")
-    return verdict(True, f"not worse: {said}")
+    return verdict(True, f"{ruling}: {said}")
 
 
 def _replayed(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from proreus.contract.metavar import metavar
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.pods.scenarios import FileFormat, FromFiles, PodScenario, parse_scenario
+from proreus.worlds.pods.scenarios import FileFormat, FromEngine, FromFiles, PodScenario, parse_scenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.traces.generate import PRESETS
+from proreus.worlds.pods.traces.when import moment_of
 
 
 @dataclass(frozen=True)
@@ -22,14 +24,20 @@ class PodsFlags:
     """small (the default), medium, large, gpu: generated (gpu@1000: so many nodes); or a dataset."""
     data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
-    format: FileFormat | None = None
-    """Read your own files in this format, in place of a scenario."""
+    format: FileFormat | Literal["engine"] | None = None
+    """Read your own files in this format, in place of a scenario; engine: what a cluster recorded."""
     nodes: Annotated[Path | None, metavar("FILE")] = None
     """With --format: the nodes (openb, k8ssim, manifests)."""
     pods: Annotated[Path | None, metavar("FILE")] = None
     """With --format: the pods or jobs."""
     throughputs: Annotated[Path | None, metavar("FILE")] = None
     """With --format gavel: the measured throughputs."""
+    from_: Annotated[str, metavar("STORE", flag="from")] = ""
+    """With --format engine: the folder of a cluster (`proreus up --dir`), or the address of its store."""
+    since: Annotated[str, metavar("WHEN")] = ""
+    """With --format engine: from this moment on: 2026-11-16, 2026-11-16T08:00:00, or 7d, 24h, 90m ago."""
+    until: Annotated[str, metavar("WHEN")] = ""
+    """With --format engine: up to this moment."""
     drop_failures: bool | None = None
     """Drop a pod that no node can take now (default: as the scenario has it) and do not keep it waiting."""
 
@@ -49,11 +57,33 @@ class PodsFlags:
 
     def _files(self) -> PodScenario:
         assert self.format is not None, "checked by the caller"
+        if self.format == "engine":
+            return self._recorded()
+        self._only_with_engine()
         if self.pods is None:
             raise UsageError(f"--format {self.format} needs --pods FILE")
         return PodScenario(FromFiles(self.format, self.pods, self.nodes, self.throughputs), PodsOptions())
 
+    def _recorded(self) -> PodScenario:
+        if self.nodes or self.pods or self.throughputs:
+            raise UsageError("--format engine reads a cluster's store: --from STORE, and no files")
+        if not self.from_:
+            raise UsageError("--format engine needs --from STORE: a cluster's folder or its store's address")
+        now = time.time()
+        since = moment_of("--since", self.since, now) if self.since else 0.0
+        until = moment_of("--until", self.until, now) if self.until else now
+        if since >= until:
+            raise UsageError("--since is not before --until")
+        place = Path(self.from_).expanduser()
+        where = str(place.resolve()) if place.exists() else self.from_
+        return PodScenario(FromEngine(where, since, until), PodsOptions())
+
+    def _only_with_engine(self) -> None:
+        if self.from_ or self.since or self.until:
+            raise UsageError("--from, --since and --until go with --format engine")
+
     def _named(self, name: str) -> PodScenario:
+        self._only_with_engine()
         if self.nodes or self.pods or self.throughputs:
             raise UsageError("--nodes, --pods and --throughputs go with --format")
         # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.

@@ -6,15 +6,18 @@ to worker processes, so every source is a small picklable value that loads its w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, Protocol, assert_never
 
 from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.kube import manifests
-from proreus.model.errors import InputError, UsageError, unknown_name
+from proreus.model.cluster_trace import ClusterTrace
+from proreus.model.errors import InputError, UsageError, needs_extra, unknown_name
 from proreus.model.workload import Workload
 from proreus.reading.catalogue import folder_for, known
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
@@ -22,6 +25,7 @@ from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb
 from proreus.worlds.pods.traces.datasets import DATASETS, load
 from proreus.worlds.pods.traces.generate import PRESETS, generate
+from proreus.worlds.pods.traces.recorded import Replay, drawn_anew, replayed
 
 _MOST_NODES = 100_000
 FileFormat = Literal["openb", "k8ssim", "manifests", "alibaba2025", "gavel"]
@@ -181,6 +185,51 @@ class FromFiles:
 
 
 @dataclass(frozen=True)
+class FromEngine:
+    """What a cluster of the engine recorded of its pods and nodes.
+
+    Seed 0 is as recorded; other seeds draw other pods from those that came. How long it is followed is fixed
+    when it is named, so that all who load it see the same of a cluster that runs.
+    """
+
+    store: str
+    """The address of the store, or the cluster's folder."""
+    since: float
+    """Seconds since 1970; 0: from the beginning."""
+    until: float
+    reader: str = "proreus.engine.trace.reading:read_trace"
+    """Who reads stores is above the worlds, and is called by its name."""
+
+    @property
+    def name(self) -> str:
+        """The format and the name of the store."""
+        return f"engine:{PurePath(self.store).name}"
+
+    def load(self, seed: int) -> Workload:
+        """The recorded pods, or as many drawn from them."""
+        found = self.replay()
+        return found.workload if seed == 0 else drawn_anew(found, seed)
+
+    def replay(self) -> Replay:
+        """The recorded stretch."""
+        return _replay(self)
+
+
+@lru_cache(maxsize=8)
+def _replay(source: FromEngine) -> Replay:
+    module, _, name = source.reader.partition(":")
+    try:
+        read: Callable[[str], ClusterTrace] = getattr(import_module(module), name)
+    except ImportError as error:
+        raise UsageError(f"--format engine {needs_extra('engine')} ({error})") from error
+    try:
+        return replayed(source.name, read(source.store), source.since, source.until)
+    except InputError as error:
+        told = str(error)
+        raise InputError(told if source.store in told else f"{source.store}: {told}") from error
+
+
+@dataclass(frozen=True)
 class PodScenario:
     """A source of workloads and the rules they run under."""
 
@@ -215,7 +264,11 @@ class PodScenario:
 
     def caution(self, seeds: Sequence[int]) -> str:
         """Generated workloads, and experiments that draw the order of arrivals, are another for each seed;
-        files are the same. Those of openb, as recorded, are not the experiment that was published on them."""
+        files are the same. Those of openb, as recorded, are not the experiment that was published on them.
+        Of a cluster's own trace it is told what is replayed, and what of it could not be known."""
+        if isinstance(self.source, FromEngine):
+            drawn = "; seed 0 is as recorded, other seeds draw from its pods" if len(seeds) > 1 else ""
+            return f"{self.name}: {self.source.replay().told}{drawn}"
         if not isinstance(self.source, FromFiles):
             return ""
         told = f"{self.name}: the same pods for every seed"
@@ -237,7 +290,7 @@ class PodScenario:
 
     def to_json(self) -> dict[str, Any]:
         """The scenario with its options; paths are absolute, for a run may go on in another folder."""
-        if not isinstance(self.source, Generated | FromCatalogue | FromFiles):
+        if not isinstance(self.source, Generated | FromCatalogue | FromFiles | FromEngine):
             raise UsageError(f"the scenario {self.name} cannot be written down: {type(self.source).__name__}")
         kind = next(name for name, known in _KINDS.items() if isinstance(self.source, known))
         values = {
@@ -248,11 +301,12 @@ class PodScenario:
         return entry if self.part == "test" else {**entry, "part": self.part}
 
 
-_KINDS = {"generated": Generated, "catalogue": FromCatalogue, "files": FromFiles}
+_KINDS = {"generated": Generated, "catalogue": FromCatalogue, "files": FromFiles, "engine": FromEngine}
 _PATHS: Mapping[str, frozenset[str]] = {
     "generated": frozenset(),
     "catalogue": frozenset({"data"}),
     "files": frozenset({"pods", "nodes", "throughputs"}),
+    "engine": frozenset(),
 }
 
 

@@ -42,6 +42,7 @@ from proreus.engine.objects.kinds import (
 from proreus.engine.objects.kinds import (
     NAMESPACE as NAMESPACE_KIND,
 )
+from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_chosen
 from proreus.engine.store.protocol import Unchanged
@@ -181,10 +182,10 @@ class SchedulingAgent:
         metadata = event.object["metadata"]
         match event.kind:
             case "ConfigMap" if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
-                return set(read_chosen(event.object).chosen.values())
+                return {way for one in read_chosen(event.object).chosen.values() for way in ways(one)}
             case "Pod" if not event.object["spec"].get("nodeName"):
                 name = event.object["spec"].get("schedulerName") or DEFAULT_SCHEDULER
-                found = self.core.schedulers.named(name)
+                found = self.core.schedulers.for_pod(name, metadata.get("uid", ""))
                 return (found,) if isinstance(found, Chosen) else ()
             case _:
                 return ()

@@ -28,13 +28,11 @@ from proreus.engine.objects.errors import Fenced, NotFound, Refused, Unserviceab
 from proreus.engine.objects.kinds import EVENT, POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.objects.times import timestamp
-from proreus.engine.objects.wants import Disruption, Terms, Want
+from proreus.engine.objects.wants import PREEMPTED, Disruption, Terms, Want
 from proreus.engine.store.protocol import Unchanged
 
 _REPORTER = "proreus-scheduler"
-_PREEMPTED = Disruption(
-    "PreemptionByScheduler", f"{_REPORTER}: preempting to accommodate a higher priority pod"
-)
+_PREEMPTED = Disruption(PREEMPTED, f"{_REPORTER}: preempting to accommodate a higher priority pod")
 _MOST_TOLD = 100_000
 _ASK_AGAIN = 0.5
 _log = logging.getLogger(__name__)

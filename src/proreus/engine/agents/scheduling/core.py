@@ -49,6 +49,7 @@ from proreus.engine.agents.scheduling.values import (
 )
 from proreus.engine.agents.scheduling.watching import Watching
 from proreus.engine.objects.decisions import DECISION
+from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.schedulers import Chosen
 from proreus.model import decision as model
 from proreus.model.errors import ProreusError
@@ -102,16 +103,18 @@ class SchedulingCore(Watching):
     def refusal(self, chosen: Chosen) -> str:
         """Why that cannot decide; "": it can."""
         try:
-            self.decider(chosen)
+            for way in ways(chosen):
+                self.decider(way)
         except (ProreusError, ImportError) as error:
             return str(error)
         return ""
 
     def forget_unused(self) -> None:
         """Only who was chosen is kept; others are made again when a pod names them."""
-        used = {*self.schedulers.chosen.values(), self.schedulers.default}
-        for chosen in [one for one in self._deciders if one not in used]:
-            del self._deciders[chosen]
+        chosen = (*self.schedulers.chosen.values(), self.schedulers.default)
+        used = {way for one in chosen for way in ways(one)}
+        for unused in [one for one in self._deciders if one not in used]:
+            del self._deciders[unused]
 
     def fallbacks(self) -> Counter[str]:
         """How often the kube rules decided for another policy, by reason."""
@@ -157,7 +160,7 @@ class SchedulingCore(Watching):
             return self._to_wait(known, now, known.trouble)
         if not self.picture.has_nodes():
             return self._to_wait(known, now, "no nodes available to schedule pods")
-        chosen = self.schedulers.named(known.scheduler)
+        chosen = self.schedulers.for_pod(known.scheduler, known.ref.uid)
         assert chosen is not None, "others' pods are not queued"
         if isinstance(chosen, Untrained):
             return self._to_wait(known, now, chosen.told)

@@ -144,6 +144,18 @@ class TemplateReader:
         return Template(with_default_spread(spec, services, selector), owner, by_namespaces)
 
 
+def parts_that_matter(node: Object) -> bytes:
+    """What of a Node object says where pods may go; heartbeats change nothing of it."""
+    status = node.get("status") or {}
+    return _encode(
+        (
+            node["metadata"].get("labels"),
+            node.get("spec"),
+            *(status.get(part) for part in ("allocatable", "capacity", "images")),
+        )
+    )
+
+
 def _controller(metadata: Object) -> OwnerKey | None:
     """Who owns a pod, where its selector counts."""
     for owner in metadata.get("ownerReferences") or ():

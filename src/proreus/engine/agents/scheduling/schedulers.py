@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from proreus.engine.objects.promotions import Promotion, deciding
 from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen
 from proreus.policies.checkpoint import is_checkpoint
 from proreus.worlds.pods.policies.catalogue import POLICIES
@@ -46,6 +47,13 @@ class Schedulers:
     """A folder of checkpoints and training runs whose names stand for themselves."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with entries of the ConfigMap that do not count."""
+    promotions: Mapping[str, Promotion] = field(default_factory=dict)
+    """How far candidates have come."""
+
+    def for_pod(self, scheduler: str, uid: str) -> Chosen | Untrained | None:
+        """Who decides about that pod: the candidate, where it has come so far."""
+        found = self.named(scheduler)
+        return deciding(found, self.promotions.get(scheduler), uid) if isinstance(found, Chosen) else found
 
     def named(self, scheduler: str) -> Chosen | Untrained | None:
         """Who decides for that schedulerName; None: it is somebody else's."""

@@ -8,13 +8,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-import msgspec
 import numpy as np
 
 from proreus.engine.agents.scheduling.loads import Loads
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
-from proreus.engine.agents.scheduling.reading import Template, TemplateReader
+from proreus.engine.agents.scheduling.reading import Template, TemplateReader, parts_that_matter
 from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER, Schedulers
 from proreus.engine.agents.scheduling.telling import DEVICES, devices_mask
 from proreus.engine.agents.scheduling.values import (
@@ -27,6 +26,8 @@ from proreus.engine.agents.scheduling.values import (
     PodRef,
     Seen,
 )
+from proreus.engine.objects.promotions import NAME as PROMOTIONS
+from proreus.engine.objects.promotions import read_promotions
 from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_chosen
 from proreus.kube.spreading import SPREADING
 from proreus.model.errors import InputError
@@ -43,7 +44,6 @@ _MOST_COMPLAINTS = 16
 _KEPT = "this entry stays as it was until the engine starts anew"
 """What is in effect and written nowhere is known to this process alone."""
 _LEFT_OUT = "this entry does not count"
-_encode = msgspec.json.Encoder().encode
 
 
 class Watching(ABC):
@@ -198,14 +198,7 @@ class Watching(ABC):
     # Nodes and the rest.
 
     def _node_seen(self, obj: Object, now: float) -> None:
-        name, status = obj["metadata"]["name"], obj.get("status") or {}
-        parts = _encode(
-            (
-                obj["metadata"].get("labels"),
-                obj.get("spec"),
-                *(status.get(part) for part in ("allocatable", "capacity", "images")),
-            )
-        )
+        name, parts = obj["metadata"]["name"], parts_that_matter(obj)
         if self._nodes.get(name) == parts:
             return  # a heartbeat
         self._nodes[name] = parts
@@ -232,6 +225,8 @@ class Watching(ABC):
             case "ConfigMap":
                 if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
                     self._choose(obj, now)
+                elif (metadata["namespace"], metadata["name"]) == (NAMESPACE, PROMOTIONS):
+                    self.schedulers = replace(self.schedulers, promotions=read_promotions(obj))
             case _ if kind in SPREADING:
                 owner = self._reader.set_owner(kind, obj)
                 if owner is not None:
@@ -252,6 +247,8 @@ class Watching(ABC):
             case "ConfigMap":
                 if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
                     self._choose(None, now)
+                elif (metadata["namespace"], metadata["name"]) == (NAMESPACE, PROMOTIONS):
+                    self.schedulers = replace(self.schedulers, promotions={})
             case _ if kind in SPREADING:
                 self._reader.set_owner(kind, obj, gone=True)
 

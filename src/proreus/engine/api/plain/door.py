@@ -23,6 +23,7 @@ from proreus.engine.api.roles import Action, check
 from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import BadRequest, NotFound, TooManyRequests
+from proreus.engine.objects.promotions import Promotion
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.measures import Trends
@@ -130,17 +131,20 @@ class PlainDoor:
                 found = await self._chosen()
                 if name not in found:
                     raise NotFound(f"nothing was chosen for the scheduler {name[:80]!r}")
-                return Reply.of(self._with_troubles(name, found[name]))
+                promotions = await schedulers.promotions(self._registry)
+                return Reply.of(self._as_json(name, found[name], promotions))
 
     async def _chosen(self) -> dict[str, Chosen]:
         return {**self._defaults.schedulers, **await schedulers.chosen(self._registry)}
 
     async def _schedulers(self) -> list[dict[str, Any]]:
-        return [self._with_troubles(name, one) for name, one in (await self._chosen()).items()]
+        promotions = await schedulers.promotions(self._registry)
+        return [self._as_json(name, one, promotions) for name, one in (await self._chosen()).items()]
 
-    def _with_troubles(self, name: str, one: Chosen) -> dict[str, Any]:
+    def _as_json(self, name: str, one: Chosen, promotions: Mapping[str, Promotion]) -> dict[str, Any]:
         defaults = self._defaults
-        return schedulers.as_json(name, one, defaults.refused().get(name, ""), defaults.failing().get(name))
+        troubles = schedulers.Troubles(defaults.refused().get(name, ""), defaults.failing().get(name) or {})
+        return schedulers.as_json(name, one, troubles, promotions.get(name))
 
     async def _decisions(self, asked: Asked) -> Reply:
         limit = asked.number("limit")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -14,8 +15,11 @@ import msgspec
 from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.names import label_value_problem
+from proreus.engine.objects.promotions import NAME as PROMOTIONS
+from proreus.engine.objects.promotions import Promotion, read_promotions
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_entry
+from proreus.engine.objects.times import timestamp
 from proreus.model.errors import InputError, ProreusError
 from proreus.worlds.pods.policies.catalogue import make_policy
 
@@ -40,12 +44,48 @@ def _read(name: str, text: str) -> Chosen:
         return Chosen(text.strip())
 
 
+@dataclass(frozen=True)
+class Troubles:
+    """What is wrong with a choice."""
+
+    refused: str = ""
+    """Why it is not in effect."""
+    failing: Mapping[str, str] = field(default_factory=dict)
+    """What was wrong with the last answers of its policy and its shadow."""
+
+
+NO_TROUBLES = Troubles()
+
+
+async def promotions(registry: Registry) -> dict[str, Promotion]:
+    """How far candidates have come, by the name of the scheduler."""
+    try:
+        return read_promotions(await registry.get(CONFIG_MAP, NAMESPACE, PROMOTIONS))
+    except NotFound:
+        return {}
+
+
 def as_json(
-    name: str, one: Chosen, refused: str = "", failing: Mapping[str, str] | None = None
+    name: str, one: Chosen, troubles: Troubles = NO_TROUBLES, promotion: Promotion | None = None
 ) -> dict[str, Any]:
-    """For clients; refused: why it is not in effect; failing: what was wrong with its last answers."""
-    told = {"name": name, "policy": one.policy, "shadow": one.shadow, "deadline_ms": one.deadline_ms}
-    beside = {"refused": refused, "failing": dict(failing or {})}
+    """For clients."""
+    told: dict[str, Any] = {
+        "name": name,
+        "policy": one.policy,
+        "shadow": one.shadow,
+        "deadline_ms": one.deadline_ms,
+    }
+    if one.candidate:
+        told |= {"candidate": one.candidate, "share": one.share}
+        if promotion is not None and promotion.is_of(one):
+            told["promotion"] = {
+                "stage": promotion.stage,
+                "since": timestamp(promotion.since),
+                "stage_since": timestamp(promotion.stage_since),
+                "judged": timestamp(promotion.judged) if promotion.judged else None,
+                "told": promotion.told,
+            }
+    beside = {"refused": troubles.refused, "failing": dict(troubles.failing)}
     return {**told, **{key: value for key, value in beside.items() if value}}
 
 
@@ -54,20 +94,23 @@ def read_choice(document: Any) -> Chosen:
     try:
         return msgspec.convert(document, Chosen)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"a scheduler is {{policy, shadow, deadline_ms}}: {error}") from None
+        raise BadRequest(
+            f"a scheduler is {{policy, shadow, deadline_ms, candidate, share}}: {error}"
+        ) from None
 
 
 async def check_policies(choice: Chosen) -> None:
     """Load what is chosen, beside the event loop; `BadRequest` names the field that cannot decide."""
-    for field, policy in (("policy", choice.policy), ("shadow", choice.shadow)):
+    named = (("policy", choice.policy), ("shadow", choice.shadow), ("candidate", choice.candidate))
+    for part, policy in named:
         if not policy:
             continue
         try:
             await asyncio.wait_for(asyncio.to_thread(make_policy, policy), _LOADING_SECONDS)
         except TimeoutError:
-            raise BadRequest(f"{field}: has not been loaded for {_LOADING_SECONDS:g} s") from None
+            raise BadRequest(f"{part}: has not been loaded for {_LOADING_SECONDS:g} s") from None
         except (ProreusError, ImportError) as error:
-            raise BadRequest(f"{field}: {error}") from None
+            raise BadRequest(f"{part}: {error}") from None
 
 
 async def switch(registry: Registry, name: str, choice: Chosen | None) -> None:

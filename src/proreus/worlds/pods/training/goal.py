@@ -65,7 +65,7 @@ class ESConfig:
     evaluate_every: int = 5
     """Generations between judgements."""
     measure: str = "gpu_allocation_peak"
-    """What to make better."""
+    """What to improve: more of it, or less where less is better."""
     seed: int = 0
     """Of the search; the same seed gives the same result."""
 

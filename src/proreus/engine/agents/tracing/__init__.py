@@ -1,0 +1,1 @@
+"""Records what becomes of pods and nodes."""

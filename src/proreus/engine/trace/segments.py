@@ -1,0 +1,151 @@
+"""How the trace stands in the store: segments, each a compressed list of what became of some pods and nodes.
+
+An entry of a pod has everything that is known of it then, so that the last one of a pod says it all and one
+that is told twice changes nothing. A segment brings the specs that its pods refer to: older ones may be gone.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import msgspec
+
+from proreus.model.cluster_trace import ClusterTrace, End, NodeTrace, PodTrace
+from proreus.model.errors import InputError
+from proreus.model.node import Node
+from proreus.model.pod import PodSpec
+
+PREFIX = "/trace/segments/"
+VERSION = 1
+_MOST_BYTES = 64 << 20
+"""Of a segment when it is unpacked: far more than one ever has."""
+_DIGEST_BYTES = 8
+
+
+class PodEntry(msgspec.Struct, array_like=True):
+    """What is known of a pod so far; moments are seconds since 1970, 0: not yet."""
+
+    uid: str
+    name: str
+    spec: str
+    """The digest of its spec; "": its wishes could not be understood."""
+    created: float
+    scheduler: str = ""
+    owner: str = ""
+    bound: float = 0.0
+    node: str = ""
+    policy: str = ""
+    fallback: str = ""
+    running: float = 0.0
+    ended: float = 0.0
+    end: End = ""
+
+
+class NodeEntry(msgspec.Struct, array_like=True, frozen=True):
+    """A node from a moment on; None: it left."""
+
+    name: str
+    at: float
+    node: Node | None
+
+
+class Segment(msgspec.Struct):
+    """One part of the trace."""
+
+    through: int
+    """Everything up to this revision of the store is in this segment or in those before it."""
+    at: float
+    """When it was written."""
+    pods: list[PodEntry]
+    nodes: list[NodeEntry]
+    specs: dict[str, PodSpec]
+    version: int = VERSION
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Segment)
+
+
+def encode(segment: Segment) -> bytes:
+    """As it stands in the store."""
+    return zlib.compress(_encoder.encode(segment), 1)
+
+
+def decode(value: bytes) -> Segment:
+    """Back from `encode`; ValueError where it is damaged."""
+    try:
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(value, _MOST_BYTES)
+        found = _decoder.decode(text)
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ValueError(f"a damaged part of the trace: {error}") from error
+    if not unpacking.eof or found.version != VERSION:
+        raise ValueError(f"a part of the trace of version {found.version}, which is not known here")
+    return found
+
+
+def decode_all(values: Iterable[bytes]) -> tuple[list[Segment], int]:
+    """Those that can be read, and how many cannot: a damaged part costs what it had."""
+    found: list[Segment] = []
+    damaged = 0
+    for value in values:
+        try:
+            found.append(decode(value))
+        except ValueError:
+            damaged += 1
+    return found, damaged
+
+
+def digest(spec: PodSpec) -> str:
+    """The name of a spec within segments."""
+    return blake2b(_encoder.encode(spec), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def merged(segments: Iterable[Segment]) -> Segment:
+    """One segment that says what these say; of a pod the last entry counts."""
+    found = Segment(0, 0.0, [], [], {})
+    pods: dict[str, PodEntry] = {}
+    for one in segments:
+        found.through, found.at = max(found.through, one.through), max(found.at, one.at)
+        pods.update((entry.uid, entry) for entry in one.pods)
+        found.nodes += one.nodes
+        found.specs |= one.specs
+    found.pods = list(pods.values())
+    used = {entry.spec for entry in found.pods}
+    found.specs = {name: spec for name, spec in found.specs.items() if name in used}
+    return found
+
+
+def trace_of(segments: Iterable[Segment], unread: int = 0) -> ClusterTrace:
+    """What segments say, as a world replays it; an InputError where they say nothing."""
+    found = merged(segments)
+    if not found.nodes:
+        raise InputError("nothing has been recorded: no node was ever seen")
+    pods = [_pod(entry, found.specs[entry.spec]) for entry in found.pods if entry.spec in found.specs]
+    nodes = [NodeTrace(entry.name, entry.at, entry.node) for entry in found.nodes]
+    return ClusterTrace(
+        tuple(sorted(pods, key=lambda one: (one.created, one.uid))),
+        tuple(sorted(set(nodes), key=lambda one: (one.at, one.name, one.node is None))),
+        found.at,
+        unread + len(found.pods) - len(pods),
+    )
+
+
+def _pod(entry: PodEntry, spec: PodSpec) -> PodTrace:
+    return PodTrace(
+        entry.uid,
+        entry.name,
+        spec,
+        entry.created,
+        entry.scheduler,
+        entry.owner,
+        entry.bound or None,
+        entry.node,
+        entry.policy,
+        entry.fallback,
+        entry.running or None,
+        entry.ended or None,
+        entry.end,
+    )

@@ -1,0 +1,41 @@
+"""Whether a candidate may take the place of what decides now, from how the two compare on held-out work.
+
+The service asks it of a model that it learned online, the engine of a policy that somebody put up: what
+counts as worse is the same for both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Ruling = Literal["not worse", "worse", "too uncertain", "cannot be compared"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Candidate minus present, where more is better."""
+
+    mean: float
+    low: float
+    high: float
+    """The 95 % interval."""
+
+    @property
+    def words(self) -> str:
+        """With its interval."""
+        return f"{self.mean:+.4g}, 95 % interval {self.low:+.4g} to {self.high:+.4g}"
+
+
+def rule_on(found: Difference, worst: float = 0.0, nothing: float = 0.0) -> Ruling:
+    """What a difference means; only "not worse" may pass.
+
+    worst: how low (0 or less) the interval may reach; nothing: what a difference of nothing may come to by
+    rounding. What cannot be compared, NaN or infinite, never passes.
+    """
+    if not math.isfinite(found.mean) or not math.isfinite(worst) or math.isnan(found.low + found.high):
+        return "cannot be compared"
+    if found.mean < -nothing:
+        return "worse"
+    return "too uncertain" if found.low < worst - nothing else "not worse"
