@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -115,6 +116,12 @@ class Churn:
         else:
             await self._create("deployments", deployment(name, replicas))
 
+    async def emptied(self) -> None:
+        """Every workload is deleted."""
+        for kind, name in list(self.ledger.wanted):
+            if kind != "configmaps":
+                await self._delete(kind, name)
+
     async def _roll(self, name: str, image: str) -> None:
         if ("deployments", name) in self.ledger.wanted:
             changed = [{**_CONTAINER, "image": image}]
@@ -188,16 +195,18 @@ def job(name: str, completions: int) -> Object:
     }
 
 
-def pod(name: str) -> Object:
+def pod(name: str, cpu: str = "500m") -> Object:
     """One that nobody owns; it begins anew elsewhere where its node is lost."""
     template = _template({"bare": name}, {"proreus.io/reschedule": "true"})
+    template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
     metadata = {**template["metadata"], "name": name}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
 def _template(labels: dict[str, str], annotations: dict[str, str]) -> Object:
+    """Whoever gets it may change it."""
     annotations = {"proreus.io/stop-latency": "0.1", **annotations}
     return {
         "metadata": {"labels": labels, "annotations": annotations},
-        "spec": {"containers": [_CONTAINER], "terminationGracePeriodSeconds": 5},
+        "spec": {"containers": [copy.deepcopy(_CONTAINER)], "terminationGracePeriodSeconds": 5},
     }

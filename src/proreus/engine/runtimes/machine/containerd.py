@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import shutil
@@ -33,6 +34,7 @@ from proreus.engine.runtimes.machine.commands import run_command
 from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.cri.calls import CriCalls
 from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_config, sandbox_config
+from proreus.engine.runtimes.machine.keeper import put_aside
 from proreus.engine.runtimes.machine.kept import refuse_privileges
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.protocol import Executed, Image, Pod, RuntimeRefused
@@ -40,7 +42,7 @@ from proreus.model.errors import UsageError, WorkError
 
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
 _IMPORT_SECONDS = 600.0
-_ABSENT = (grpc.StatusCode.NOT_FOUND,)
+_log = logging.getLogger(__name__)
 
 
 class ContainerdBackend:
@@ -299,6 +301,8 @@ class ContainerdBackend:
                     await self._turn_logs_over()
             except grpc.aio.AioRpcError:
                 await asyncio.sleep(_LOOK_SECONDS)
+            except OSError as error:  # a full disk, or a log that went with its pod: go on looking
+                _log.warning("turning logs over: %s", error)
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _look(self) -> None:
@@ -315,14 +319,15 @@ class ContainerdBackend:
                 future.set_result(ended or gone)
 
     async def _turn_logs_over(self) -> None:
-        for id in self._waiting:
-            log = self._logs[id]
-            if not log.exists() or log.stat().st_size <= self._options.log_bytes:
-                continue
-            for number in range(self._options.log_files - 1, 0, -1):
-                older = log if number == 1 else log.with_name(f"{log.name}.{number - 1}")
-                if older.exists():
-                    older.replace(log.with_name(f"{log.name}.{number}"))
+        for id in list(self._waiting):
+            log = self._logs.get(id)
+            if log is None or not log.parent.exists():
+                continue  # its pod is being removed
+            if log.exists():
+                if log.stat().st_size <= self._options.log_bytes:
+                    continue
+                put_aside(str(log), self._options.log_files)
+            # One that is not there was put aside while containerd did not answer: it writes to the old one.
             await self._quietly("ReopenContainerLog", cri.ReopenContainerLogRequest(container_id=id))
 
     async def _look_at_images(self) -> None:
@@ -362,8 +367,8 @@ class ContainerdBackend:
 
 
 def _came_to_nothing(status: Any) -> bool:
-    """Whether it was never started: `launch` removes what could not be, so this is what an agent left that was
-    killed meanwhile. containerd then calls the start off, with a message for each moment that it may be at."""
+    """Whether it was never started: `launch` removes what could not be, so this is what an agent left that
+    was killed meanwhile. containerd then calls the start off, with a message for each moment of it."""
     return status.reason == "StartError" and not status.started_at
 
 
