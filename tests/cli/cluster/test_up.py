@@ -111,7 +111,9 @@ def test_a_store_that_is_no_store(tmp_path: Path, proreus: Proreus) -> None:
     (tmp_path / "text.db").write_text(
         "this is not a database, and it is long enough to be taken for one\n" * 20
     )
-    assert_refused(proreus("agent", "--quiet", "--name", "a", "--store", "sqlite:text.db"), 1, "text.db")
+    assert_refused(
+        proreus("agent", "--quiet", "--name", "a", "--dir", "a", "--store", "sqlite:text.db"), 1, "text.db"
+    )
 
 
 def test_models_that_are_nowhere(proreus: Proreus) -> None:
@@ -145,8 +147,10 @@ def test_what_ships_decides_by_its_name_and_what_must_be_trained_says_so(
 def test_a_second_machine_joins_with_agent(
     cluster: Cluster, ask: Callable[..., Ended], tmp_path: Path
 ) -> None:
-    words = ("agent", "--store", cluster.ready["store"], "--name", "rack", "--nodes", "2", "--quiet")
-    agent = subprocess.Popen(command(*words), env=environment(), stderr=subprocess.PIPE)
+    words = ("--store", cluster.ready["store"], "--dir", str(tmp_path / "rack"), "--name", "rack")
+    agent = subprocess.Popen(
+        command("agent", *words, "--nodes", "2", "--quiet"), env=environment(), stderr=subprocess.PIPE
+    )
     try:
         until(lambda: ask("get", "nodes", "rack-1", "rack-2").out.count(" Ready ") == 2, 60)
         chosen = "nodeSelector: {kubernetes.io/hostname: rack-2}"

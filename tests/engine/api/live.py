@@ -23,7 +23,7 @@ from proreus.engine.api.server import ApiServer
 from proreus.engine.objects.errors import Refused
 from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
-from proreus.engine.runtimes.protocol import Capacity
+from proreus.engine.runtimes.protocol import Capacity, NodeImages
 from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
@@ -55,7 +55,9 @@ class Live:
 
 
 @contextmanager
-def live(options: ApiOptions | None = None, *, agents: bool = False) -> Iterator[Live]:
+def live(
+    options: ApiOptions | None = None, *, agents: bool = False, images: NodeImages | None = None
+) -> Iterator[Live]:
     """An API over a store in memory; with agents, pods run."""
     told = options or ApiOptions()
     started: list[Live] = []
@@ -67,7 +69,8 @@ def live(options: ApiOptions | None = None, *, agents: bool = False) -> Iterator
         await registry.prepare()
         ending.append(asyncio.Event())
         tasks, host = _agents(registry) if agents else ([], None)
-        server = ApiServer(create_app(registry, told, Surroundings(logs=host, commands=host)), told)
+        around = Surroundings(logs=host, commands=host, images=images)
+        server = ApiServer(create_app(registry, told, around), told)
         await server.start()
         started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
         ready.set()

@@ -11,6 +11,7 @@ import pytest
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.opening import open_runtime
 from proreus.model.errors import UsageError
+from proreus.version import __version__
 
 
 def test_an_unknown_runtime_is_told_with_the_nearest_name(tmp_path: Path) -> None:
@@ -27,4 +28,4 @@ def test_auto_is_the_best_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyP
         await runtime.close()
         return runtime.capacity().info["containerRuntimeVersion"]
 
-    assert asyncio.run(scene()) == "process://"
+    assert asyncio.run(scene()) == f"process://{__version__}"

@@ -43,6 +43,22 @@ class Holder:
         return f"{self.on_this_machine()}-{started}"
 
 
+def held_by(folder: Path) -> int | None:
+    """The process that holds the folder; None where nobody does."""
+    try:
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        written = os.pread(handle, 32, 0).decode(errors="replace").strip()
+        return int(written) if written.isdigit() else None
+    finally:
+        os.close(handle)
+    return None
+
+
 @contextmanager
 def only_one(folder: Path) -> Iterator[Holder]:
     """Hold the folder as long as the block lasts; the system lets go when the process dies."""

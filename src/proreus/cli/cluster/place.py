@@ -77,9 +77,14 @@ def write_kubeconfig(path: Path, address: Address) -> None:
         "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
         "current-context": NAME,
     }
+    write_privately(path, yaml.safe_dump(content, sort_keys=False).encode())
+
+
+def write_privately(path: Path, content: bytes) -> None:
+    """A file that no other user may read at any moment."""
     before = os.umask(_PRIVATE)
     try:
-        write_atomically(path, yaml.safe_dump(content, sort_keys=False).encode())
+        write_atomically(path, content)
     finally:
         os.umask(before)
 

@@ -20,7 +20,7 @@ from proreus.engine.objects.errors import AlreadyExists, NotFound, Refused, Unse
 from proreus.engine.objects.kinds import LEASE, NODE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.wants import Change, Want
-from proreus.engine.runtimes.protocol import PodRuntime
+from proreus.engine.runtimes.protocol import Image, PodRuntime
 from proreus.engine.runtimes.timers import Timers
 
 RENEW_SECONDS = LEASE_SECONDS / 4
@@ -47,11 +47,16 @@ class Heartbeats:
         stands: Callable[[str], bool],
     ) -> None:
         self._registry, self._timers, self._nodes, self._stands = registry, timers, nodes, stands
+        self._images: dict[str, tuple[Image, ...]] = {}
+        """What the API was last told that each node holds."""
 
     async def register(self) -> None:
         """Every node stands in the API, well, with a lease; what stood there before is put right."""
         now = self._timers.wall()
-        made = [new_node(one.spec, one.runtime.capacity(), now) for one in self._nodes.values()]
+        made = [
+            new_node(one.spec, one.runtime.capacity(), self._look_at_images(name), now)
+            for name, one in self._nodes.items()
+        ]
         outcomes = await self._registry.create_many(NODE, made)
         stood = [name for name, outcome in zip(self._nodes, outcomes, strict=True) if _existed(outcome)]
         await self.put_right(stood)
@@ -65,7 +70,9 @@ class Heartbeats:
         beat = 0
         while True:
             await asyncio.sleep(RENEW_SECONDS / _BEATS)
-            await self._renew(names[beat::_BEATS])
+            due = names[beat::_BEATS]
+            await self._renew(due)
+            await self.put_right([name for name in due if self._images_changed(name)])
             beat = (beat + 1) % _BEATS
 
     async def put_right(self, names: Sequence[str]) -> list[str]:
@@ -96,13 +103,21 @@ class Heartbeats:
         return change
 
     def _well(self, name: str) -> Change:
-        housed, now = self._nodes[name], self._timers.wall()
+        housed, now, images = self._nodes[name], self._timers.wall(), self._look_at_images(name)
 
         def change(node: Object) -> Object:
-            status = node_status(node, housed.spec, housed.runtime.capacity(), housed.runtime.images(), now)
+            status = node_status(node, housed.spec, housed.runtime.capacity(), images, now)
             return {**node, "status": status}
 
         return change
+
+    def _look_at_images(self, name: str) -> tuple[Image, ...]:
+        """What it holds, of which the API is told now."""
+        images = self._images[name] = tuple(self._nodes[name].runtime.images())
+        return images
+
+    def _images_changed(self, name: str) -> bool:
+        return tuple(self._nodes[name].runtime.images()) != self._images.get(name, ())
 
 
 def _existed(outcome: dict[str, object] | Refused) -> bool:

@@ -138,8 +138,12 @@ class ResourceHost:
         """A node of ours that the API shows as lost is put right; one that was deleted stays away."""
         name = name_of(event.object)
         if name in self._nodes and event.type != "DELETED" and not looks_well(event.object):
-            self._unwell.add(name)
-            self._unwell_seen.set()
+            self.refresh(name)
+
+    def refresh(self, node: str) -> None:
+        """Have the API show a node of ours as it is now."""
+        self._unwell.add(node)
+        self._unwell_seen.set()
 
     async def _nurse(self) -> None:
         while True:

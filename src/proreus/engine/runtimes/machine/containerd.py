@@ -49,6 +49,7 @@ class ContainerdBackend:
     """See the module."""
 
     scheme = "containerd"
+    version = ""
 
     def __init__(self, options: MachineOptions) -> None:
         self._options = options
@@ -72,10 +73,11 @@ class ContainerdBackend:
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
         """Sandboxes and containers by the labels that were given to them."""
         try:
-            await self._cri.call("Version", cri.VersionRequest(), 10.0)
+            told = await self._cri.call("Version", cri.VersionRequest(), 10.0)
+            self.version = str(told.runtime_version)
         except grpc.aio.AioRpcError as error:
-            told = f"containerd does not answer at {self._options.socket}: {_details(error)}"
-            raise UsageError(told) from error
+            place = self._options.socket
+            raise UsageError(f"containerd does not answer at {place}: {_details(error)}") from error
         own = {OWN: self._options.own_name}
         for sandbox in (await self._list_sandboxes(own)).items:
             uid = sandbox.labels.get(UID, "")
@@ -258,10 +260,13 @@ class ContainerdBackend:
     async def remove_image(self, name: str) -> bool:
         """containerd keeps the files of containers that run."""
         spec = cri.ImageSpec(image=name)
-        there = (await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))).HasField("image")
-        await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
-        await self._look_at_images()
-        return bool(there)
+        try:
+            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
+            await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
+            await self._look_at_images()
+        except grpc.aio.AioRpcError as error:
+            raise WorkError(f"containerd: {_details(error)}") from error
+        return bool(status.HasField("image"))
 
     async def close(self) -> None:
         """Hang up; containerd and its containers go on."""
@@ -283,6 +288,7 @@ class ContainerdBackend:
                 told = f"Container image {spec.image!r} is not present with pull policy of Never"
                 raise LaunchRefused("ErrImageNeverPull", told)
             await self._cri.call("PullImage", cri.PullImageRequest(image=spec), _IMPORT_SECONDS)
+            await self._look_at_images()
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("ErrImagePull", _details(error)) from error
 
@@ -368,7 +374,8 @@ class ContainerdBackend:
 
 def _came_to_nothing(status: Any) -> bool:
     """Whether it was never started: `launch` removes what could not be, so this is what an agent left that
-    was killed meanwhile. containerd then calls the start off, with a message for each moment of it."""
+    was killed meanwhile. containerd then calls the start off, with a message for each moment that it may be
+    at."""
     return status.reason == "StartError" and not status.started_at
 
 
