@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.faults.churn import pod
 from tests.engine.faults.client import PATHS
 from tests.engine.faults.processes import up
 from tests.engine.faults.rig import SMALL, Rig, rigged
+from tests.engine.faults.workloads import SimulatedWork
 
 MINUTES, DAY = 300, 86_400
 JUMPS = (MINUTES, -MINUTES, DAY, -DAY, 0)
@@ -78,7 +78,7 @@ async def jump(folder: Path, store: tuple[str, ...], seed: int) -> Rig:
 
 async def _bound_though_the_clock_went_back(rig: Rig, clock: PutClock) -> None:
     """A pod that no node has room for backs off; it must not wait for the clock to catch up."""
-    code, made = await rig.client.ask("POST", PATHS["pods"], pod("bare-9-9", cpu="5800m"))
+    code, made = await rig.client.ask("POST", PATHS["pods"], SimulatedWork().pod("bare-9-9", cpu="5800m"))
     assert code == 201, made
     await asyncio.sleep(1.0)
     clock.put(-DAY)

@@ -42,6 +42,8 @@ from proreus.model.errors import UsageError, WorkError
 
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
 _IMPORT_SECONDS = 600.0
+_UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+"""Nobody knows whether it was done."""
 _log = logging.getLogger(__name__)
 
 
@@ -147,7 +149,7 @@ class ContainerdBackend:
         try:
             await self._cri.call("StartContainer", cri.StartContainerRequest(container_id=id))
         except grpc.aio.AioRpcError as error:
-            if error.code() == grpc.StatusCode.UNAVAILABLE:
+            if error.code() in _UNCLEAR:  # it may run: the next attempt looks, and begins nothing twice
                 raise LaunchRefused("RunContainerError", _details(error)) from error
             await self._remove(id)
             now = time.time()
@@ -180,8 +182,20 @@ class ContainerdBackend:
 
     async def stop(self, id: str, grace: float) -> None:
         """containerd does it, and kills after the grace."""
-        request = cri.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
-        self._task(self._quietly("StopContainer", request, grace + 60.0))
+        self._task(self._stop(id, time.monotonic() + grace))
+
+    async def _stop(self, id: str, by: float) -> None:
+        """Asked until it is done: a containerd that is killed meanwhile has forgotten it."""
+        while True:
+            grace = max(0.0, by - time.monotonic())
+            request = cri.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
+            try:
+                await self._cri.call("StopContainer", request, grace + 60.0)
+                return
+            except grpc.aio.AioRpcError as error:
+                if error.code() == grpc.StatusCode.NOT_FOUND:
+                    return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def discard(self, id: str) -> None:
         """The container and its log."""
