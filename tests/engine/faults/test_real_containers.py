@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +20,25 @@ from tests.engine.runtimes.conftest import found_busybox
 
 PATIENCE = 60.0
 _PROGRAMS = {"process": (), "runc": ("runc",), "containerd": ("containerd", "ctr", "runc")}
-RUNTIMES = tuple(_PROGRAMS)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_nothing_runs_twice_or_is_left_when_everything_is_killed(tmp_path: Path, runtime: str) -> None:
+@pytest.mark.parametrize(("runtime", "kills"), [("process", 3), ("runc", 3), ("containerd", 4)])
+def test_nothing_runs_twice_or_is_left_when_everything_is_killed(
+    tmp_path: Path, runtime: str, kills: int
+) -> None:
     found_busybox(*_PROGRAMS[runtime])
 
     async def main() -> None:
         async with real_cluster(tmp_path, runtime) as cluster:
-            found = await kill_everything(cluster, 4, seed=1)
+            found = await kill_everything(cluster, kills, seed=1)
             await cluster.end()
         assert found.broken == []
-        assert found.kills == 4 and found.containers > 3, found
+        assert found.kills == kills and found.containers > 3, found
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("runtime", ["process", "containerd"])  # runc has the same keepers as process
 def test_a_lack_of_memory_and_of_room_on_the_disk_are_told(tmp_path: Path, runtime: str) -> None:
     found_busybox(*_PROGRAMS[runtime])
 
@@ -50,8 +50,7 @@ def test_a_lack_of_memory_and_of_room_on_the_disk_are_told(tmp_path: Path, runti
             await gone(rig)
             await cluster.end()
 
-    with ExitStack() as stack:
-        disk = stack.enter_context(small_disk(tmp_path / "agent", "48m"))
+    with small_disk(tmp_path / "agent", "48m") as disk:
         asyncio.run(main(disk))
 
 
