@@ -67,8 +67,8 @@ def _of_pods(found: dict[str, list[Object]], ledger: Ledger) -> Iterator[str]:
     for one in found["deployments"]:
         name, spec = one["metadata"]["name"], one["spec"]
         pods = by_owner[one["metadata"]["uid"]]
-        image = spec["template"]["spec"]["containers"][0]["image"]
-        running = [pod for pod in pods if _runs(pod) and pod["spec"]["containers"][0]["image"] == image]
+        version = _version(spec["template"])
+        running = [pod for pod in pods if _runs(pod) and _version(pod) == version]
         if not len(running) == len(pods) == spec["replicas"]:
             places = [(pod["spec"].get("nodeName"), pod["status"]["phase"]) for pod in pods]
             yield f"deployment {name}: {len(running)} run of {places}, {spec['replicas']} are asked for"
@@ -80,6 +80,12 @@ def _of_pods(found: dict[str, list[Object]], ledger: Ledger) -> Iterator[str]:
         )
         if len(succeeded) != one["spec"]["completions"] or not done:
             yield f"job {one['metadata']['name']}: {len(succeeded)} of {one['spec']['completions']}, {done=}"
+
+
+def _version(pod: Object) -> Any:
+    """By what pods before and after a rollout differ."""
+    (container,) = pod["spec"]["containers"]
+    return container["image"], container.get("env")
 
 
 def _owner(obj: Object) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.engine.faults.client import PATHS, Client
 from tests.engine.faults.laws import Laws
+from tests.engine.faults.workloads import SimulatedWork, Work
 
 WORKERS = 4
 _MOST_JOBS, _MOST_PODS = 2, 3
@@ -54,6 +55,8 @@ class Churn:
 
     client: Client
     seed: int
+    work: Work = field(default_factory=SimulatedWork)
+    workers: int = WORKERS
     ledger: Ledger = field(default_factory=Ledger)
     pause: float = 0.05
     """Seconds between two requests of a worker, on average."""
@@ -63,7 +66,7 @@ class Churn:
     async def going_on(self) -> AsyncIterator[None]:
         """Changes are made while the block lasts; then each worker asks for something that fits."""
         self._going = True
-        workers = [asyncio.create_task(self._work(number)) for number in range(WORKERS)]
+        workers = [asyncio.create_task(self._work(number)) for number in range(self.workers)]
         try:
             yield
             self._going = False
@@ -71,7 +74,7 @@ class Churn:
         finally:
             for one in workers:
                 one.cancel()
-        for number in range(WORKERS):
+        for number in range(self.workers):
             await self.scaled_to(f"web-{number}", _FINAL_REPLICAS)
 
     async def _work(self, number: int) -> None:
@@ -85,21 +88,23 @@ class Churn:
     async def _one(self, number: int, step: int, draw: random.Random) -> None:
         jobs, pods = self._mine("jobs", f"sum-{number}-"), self._mine("pods", f"bare-{number}-")
         web = f"web-{number}"
-        match draw.choice(["scale", "scale", "image", "delete", "job", "pod", "pod", "note"]):
+        match draw.choice(self.work.operations):
             case "scale":
-                await self.scaled_to(web, draw.randrange(7))
-            case "image":
-                await self._roll(web, f"nginx:{step}")
+                await self.scaled_to(web, draw.randrange(self.work.most_replicas + 1))
+            case "roll":
+                await self._roll(web, step)
+            case "alone":  # never two of its pods at the same time
+                await self._roll_alone(f"alone-{number}", step)
             case "delete" if draw.random() < 0.2:
                 await self._delete("deployments", web)
             case "job" if len(jobs) >= _MOST_JOBS:
                 await self._delete("jobs", jobs[0])
             case "job":
-                await self._create("jobs", job(f"sum-{number}-{step}", 1 + draw.randrange(3)))
+                await self._create("jobs", self.work.job(f"sum-{number}-{step}", 1 + draw.randrange(3)))
             case "pod" if len(pods) >= _MOST_PODS:
                 await self._delete("pods", pods[0])
             case "pod":
-                await self._create("pods", pod(f"bare-{number}-{step}"))
+                await self._create("pods", self.work.pod(f"bare-{number}-{step}"))
             case "note":
                 await self._note(f"note-{number}", step)
             case _:
@@ -113,12 +118,26 @@ class Churn:
         if ("deployments", name) in self.ledger.wanted:
             await self._patch("deployments", name, {"spec": {"replicas": replicas}})
         else:
-            await self._create("deployments", deployment(name, replicas))
+            await self._create("deployments", self.work.deployment(name, replicas))
 
-    async def _roll(self, name: str, image: str) -> None:
+    async def emptied(self) -> None:
+        """Every workload is deleted."""
+        for kind, name in list(self.ledger.wanted):
+            if kind != "configmaps":
+                await self._delete(kind, name)
+
+    async def _roll(self, name: str, version: int) -> None:
         if ("deployments", name) in self.ledger.wanted:
-            changed = [{**_CONTAINER, "image": image}]
+            changed = [self.work.rolled(name, version)]
             await self._patch("deployments", name, {"spec": {"template": {"spec": {"containers": changed}}}})
+
+    async def _roll_alone(self, name: str, version: int) -> None:
+        if ("deployments", name) in self.ledger.wanted:
+            await self._roll(name, version)
+            return
+        made = self.work.deployment(name, 1)
+        made["spec"]["strategy"] = {"type": "Recreate"}
+        await self._create("deployments", made)
 
     async def _note(self, name: str, step: int) -> None:
         if ("configmaps", name) in self.ledger.wanted:
@@ -153,51 +172,3 @@ class Churn:
         self.ledger.writes += 1
         gone = self.ledger.wanted.pop((kind, name))
         self.ledger.deleted.add((kind, gone["metadata"]["uid"]))
-
-
-_CONTAINER: Object = {
-    "name": "main",
-    "image": "nginx:1",
-    "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}},
-}
-
-
-def deployment(name: str, replicas: int) -> Object:
-    """A service of pods that start at once."""
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": _template({"app": name}, {"proreus.io/start-latency": "0.1"}),
-        },
-    }
-
-
-def job(name: str, completions: int) -> Object:
-    """Work that ends by itself."""
-    template = _template({"job": name}, {"proreus.io/start-latency": "0.1", "proreus.io/duration": "0.4"})
-    template["spec"]["restartPolicy"] = "Never"
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"completions": completions, "parallelism": 2, "backoffLimit": 1000, "template": template},
-    }
-
-
-def pod(name: str) -> Object:
-    """One that nobody owns; it begins anew elsewhere where its node is lost."""
-    template = _template({"bare": name}, {"proreus.io/reschedule": "true"})
-    metadata = {**template["metadata"], "name": name}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-
-
-def _template(labels: dict[str, str], annotations: dict[str, str]) -> Object:
-    annotations = {"proreus.io/stop-latency": "0.1", **annotations}
-    return {
-        "metadata": {"labels": labels, "annotations": annotations},
-        "spec": {"containers": [_CONTAINER], "terminationGracePeriodSeconds": 5},
-    }

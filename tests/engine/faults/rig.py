@@ -10,6 +10,7 @@ from tests.engine.faults.asked_for import until_as_asked_for
 from tests.engine.faults.churn import Churn
 from tests.engine.faults.client import Client
 from tests.engine.faults.history import History
+from tests.engine.faults.workloads import SimulatedWork, Work
 
 SMALL = ("--nodes", "4", "--node-cpu", "6", "--node-memory", "8Gi")
 
@@ -38,10 +39,10 @@ class Rig:
 
 
 @asynccontextmanager
-async def rigged(*servers: str, seed: int) -> AsyncIterator[Rig]:
+async def rigged(*servers: str, seed: int, work: Work | None = None) -> AsyncIterator[Rig]:
     """A rig whose watches run as long as the block lasts."""
     client, watching = Client(servers), Client(servers)
-    rig = Rig(client, History(watching), Churn(client, seed))
+    rig = Rig(client, History(watching), Churn(client, seed, work or SimulatedWork()))
     try:
         async with rig.history.followed():
             yield rig

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.engine.faults.client import PATHS
 from tests.engine.faults.processes import up
 from tests.engine.faults.rig import SMALL, Rig, rigged
+from tests.engine.faults.small_disks import fill, small_disk
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("a disk of its own is mounted by root only")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def test_a_full_disk_refuses_writes_and_nothing_else(tmp_path: Path, small_disk: Path) -> None:
-    async def main() -> None:
-        engine, server = up(tmp_path / "up", "--store", f"sqlite:{small_disk / 'cluster.db'}", *SMALL)
+def test_a_full_disk_refuses_writes_and_nothing_else(tmp_path: Path) -> None:
+    async def main(disk: Path) -> None:
+        engine, server = up(tmp_path / "up", "--store", f"sqlite:{disk / 'cluster.db'}", *SMALL)
         await engine.start()
         try:
             async with rigged(server, seed=6) as rig:
                 async with rig.churn.going_on():
                     await asyncio.sleep(1.0)
-                    _fill(small_disk / "ballast")
+                    fill(disk / "ballast")
                     refusal = await _refused(rig)
                     assert refusal["kind"] == "Status" and refusal["reason"] == "ServiceUnavailable"
                     assert "no room" in refusal["message"], refusal
@@ -43,23 +28,15 @@ def test_a_full_disk_refuses_writes_and_nothing_else(tmp_path: Path, small_disk:
                         answer = await rig.client.once("GET", PATHS[kind])
                         assert answer is not None and answer.status_code == 200
                     await asyncio.sleep(1.0)
-                    (small_disk / "ballast").unlink()
+                    (disk / "ballast").unlink()
                 await rig.settled()
                 assert rig.client.met["503"] > 0
                 assert rig.broken() == []
         finally:
             engine.kill()
 
-    asyncio.run(main())
-
-
-def _fill(ballast: Path) -> None:
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"x" * 4096)
-        except OSError:
-            return  # full
+    with small_disk(tmp_path / "small") as disk:
+        asyncio.run(main(disk))
 
 
 async def _refused(rig: Rig) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import asyncio
 import time
 from pathlib import Path
 
-from tests.engine.faults.churn import deployment
 from tests.engine.faults.client import PATHS
 from tests.engine.faults.processes import agent, up
 from tests.engine.faults.rig import Rig, rigged
+from tests.engine.faults.workloads import SimulatedWork
 
 GRACE, EVICT_AFTER = 12.0, 2.0
 SIGNS = 10.0
@@ -28,7 +28,8 @@ def test_pods_of_a_killed_agent_move_within_the_stated_time(tmp_path: Path) -> N
         await rack.start()
         try:
             async with rigged(server, seed=5) as rig:
-                code, made = await rig.client.ask("POST", PATHS["deployments"], deployment("web-0", 8))
+                made = SimulatedWork().deployment("web-0", 8)
+                code, made = await rig.client.ask("POST", PATHS["deployments"], made)
                 assert code == 201
                 rig.churn.ledger.acknowledged("deployments", made)
                 await rig.settled()

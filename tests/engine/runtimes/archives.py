@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import platform
+import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -116,7 +117,16 @@ def busybox_layer(busybox: Path) -> bytes:
     )
 
 
-def busybox_archive(busybox: Path, path: Path, name: str = IMAGE) -> Path:
-    """An image of it."""
+def program_layer(program: Path) -> bytes:
+    """A program of this machine in /bin, and the libraries that it needs."""
+    told = subprocess.run(["ldd", str(program)], check=True, capture_output=True, text=True).stdout
+    needed = {Path(word) for word in told.split() if word.startswith("/")}
+    files = [(f"bin/{program.name}", program), *((str(one).lstrip("/"), one) for one in sorted(needed))]
+    return tar_of([(entry(name), file.read_bytes()) for name, file in files])
+
+
+def busybox_archive(busybox: Path, path: Path, name: str = IMAGE, *programs: Path) -> Path:
+    """An image of it, with other programs of this machine."""
     config = {"Cmd": ["/bin/sh", "-c", "echo from the image"], "Env": ["PATH=/bin", "IMAGE_SAYS=hello"]}
-    return Archive([busybox_layer(busybox)], config, name=name, compressed=True).write(path)
+    layers = [busybox_layer(busybox), *(program_layer(one) for one in programs)]
+    return Archive(layers, config, name=name, compressed=True).write(path)

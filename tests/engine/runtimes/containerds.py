@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -42,6 +43,12 @@ class Daemon:
         (folder / "config.toml").write_text(_CONFIG.format(folder=folder, pause=PAUSE))
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int:
+        """Of the daemon that runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Until it answers."""
         command = ["containerd", "--config", str(self.folder / "config.toml")]
@@ -63,11 +70,25 @@ class Daemon:
         address = ["--address", str(self.socket), "--namespace", "k8s.io"]
         return subprocess.run(["ctr", *address, *words], capture_output=True, check=True, text=True).stdout
 
+    def told(self, *words: str) -> list[str]:
+        """What containerd's own tool lists."""
+        return self.ctr_says(*words).split()
+
     def kill(self) -> None:
         """kill -9."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    def hang(self) -> None:
+        """It answers nobody, and nobody is told."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """After `hang`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """As an administrator does."""

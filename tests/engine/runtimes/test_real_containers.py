@@ -289,12 +289,21 @@ def test_a_flood_of_output_is_bounded_and_its_end_is_kept(real_place: Place) -> 
             written = sum(file.stat().st_size for file in real_place.root.rglob("*log*") if file.is_file())
             # containerd writes its logs itself; they are turned over once a second only.
             assert 0 < written <= (most if real_place.name != "containerd" else 2**22)
-            if real_place.name == "containerd":
-                return  # it was seen to lose lines of a flood while its log is turned over
+            if _containerd_dropped_output(real_place):
+                return
             assert await bench.text(uid, tail=1) == "line 19999 of very many lines\n"
             assert followed[-1] == b"line 19999 of very many lines\n"
 
     asyncio.run(scene())
+
+
+def _containerd_dropped_output(place: Place) -> bool:
+    """containerd 1.6 may close the pipe of a container that has ended before it has read it all."""
+    if place.name != "containerd":
+        return False
+    assert place.options is not None
+    told = place.options.socket.with_name("containerd.log").read_text(errors="replace")
+    return "Failed to pipe stdout of container" in told
 
 
 def test_a_line_without_end_is_read_as_one(real_place: Place) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import shutil
@@ -35,6 +36,7 @@ from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.cri.calls import CriCalls
 from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_config, sandbox_config
 from proreus.engine.runtimes.machine.cri.streams import Streams, open_session
+from proreus.engine.runtimes.machine.keeper import put_aside
 from proreus.engine.runtimes.machine.kept import refuse_privileges
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.protocol import (
@@ -50,7 +52,9 @@ from proreus.model.errors import UsageError, WorkError
 
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
 _IMPORT_SECONDS, _SHOW_SECONDS = 600.0, 30.0
-_ABSENT = (grpc.StatusCode.NOT_FOUND,)
+_UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+"""Nobody knows whether it was done."""
+_log = logging.getLogger(__name__)
 
 
 class ContainerdBackend:
@@ -155,7 +159,7 @@ class ContainerdBackend:
         try:
             await self._cri.call("StartContainer", cri.StartContainerRequest(container_id=id))
         except grpc.aio.AioRpcError as error:
-            if error.code() == grpc.StatusCode.UNAVAILABLE:
+            if error.code() in _UNCLEAR:  # it may run: the next attempt looks, and begins nothing twice
                 raise LaunchRefused("RunContainerError", _details(error)) from error
             await self._remove(id)
             now = time.time()
@@ -188,8 +192,20 @@ class ContainerdBackend:
 
     async def stop(self, id: str, grace: float) -> None:
         """containerd does it, and kills after the grace."""
-        request = cri.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
-        self._task(self._quietly("StopContainer", request, grace + 60.0))
+        self._task(self._stop(id, time.monotonic() + grace))
+
+    async def _stop(self, id: str, by: float) -> None:
+        """Asked until it is done: a containerd that is killed meanwhile has forgotten it."""
+        while True:
+            grace = max(0.0, by - time.monotonic())
+            request = cri.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
+            try:
+                await self._cri.call("StopContainer", request, grace + 60.0)
+                return
+            except grpc.aio.AioRpcError as error:
+                if error.code() == grpc.StatusCode.NOT_FOUND:
+                    return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def discard(self, id: str) -> None:
         """The container and its log."""
@@ -358,6 +374,8 @@ class ContainerdBackend:
                     await self._turn_logs_over()
             except grpc.aio.AioRpcError:
                 await asyncio.sleep(_LOOK_SECONDS)
+            except OSError as error:  # a full disk, or a log that went with its pod: go on looking
+                _log.warning("turning logs over: %s", error)
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _look(self) -> None:
@@ -374,14 +392,15 @@ class ContainerdBackend:
                 future.set_result(ended or gone)
 
     async def _turn_logs_over(self) -> None:
-        for id in self._waiting:
-            log = self._logs[id]
-            if not log.exists() or log.stat().st_size <= self._options.log_bytes:
-                continue
-            for number in range(self._options.log_files - 1, 0, -1):
-                older = log if number == 1 else log.with_name(f"{log.name}.{number - 1}")
-                if older.exists():
-                    older.replace(log.with_name(f"{log.name}.{number}"))
+        for id in list(self._waiting):
+            log = self._logs.get(id)
+            if log is None or not log.parent.exists():
+                continue  # its pod is being removed
+            if log.exists():
+                if log.stat().st_size <= self._options.log_bytes:
+                    continue
+                put_aside(str(log), self._options.log_files)
+            # One that is not there was put aside while containerd did not answer: it writes to the old one.
             await self._quietly("ReopenContainerLog", cri.ReopenContainerLogRequest(container_id=id))
 
     async def _look_at_images(self) -> None:

@@ -80,13 +80,18 @@ class Log:
 
     def _turn_over(self) -> None:
         os.close(self._fd)
-        for number in range(self._files - 1, 0, -1):
-            older = self._path if number == 1 else f"{self._path}.{number - 1}"
-            if os.path.exists(older):  # noqa: PTH110 - paths are strings here, for the start's sake
-                os.replace(older, f"{self._path}.{number}")  # noqa: PTH105
-        if self._files == 1:
-            os.unlink(self._path)  # noqa: PTH108
+        put_aside(self._path, self._files)
         self._open()
+
+
+def put_aside(log: str, files: int) -> None:
+    """A log that is full becomes LOG.1, that one LOG.2 and so on; of so many files in all the oldest goes."""
+    for number in range(files - 1, 0, -1):
+        older = log if number == 1 else f"{log}.{number - 1}"
+        if os.path.exists(older):  # noqa: PTH110 - paths are strings here, for the start's sake
+            os.replace(older, f"{log}.{number}")  # noqa: PTH105
+    if files == 1:
+        os.unlink(log)  # noqa: PTH108
 
 
 def _head(stream: str) -> bytes:
