@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,8 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 from tests.cli.processes import PROC, members, started, wait_for, workers
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
 from tests.cli.train_cases import DDQN, EVOLUTION, PPO, fitness, weights
-from tests.inline_pool import InlinePool
 
 needs_proc = pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes in /proc")
-
-
-@pytest.fixture
-def workers_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evolutions in this process need no workers."""
-    monkeypatch.setattr("proreus.learning.task.pool_of", lambda *_, **__: nullcontext(InlinePool()))
 
 
 def ended(process: subprocess.Popen[bytes]) -> Ended:
