@@ -34,8 +34,9 @@ up: $(ENGINE) ## set up, run a cluster of simulated nodes with an API and a stat
 demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML report
 	$(BIN)/proreus demo
 
+# Work is stolen, not dealt out: the tests of a file stay together, so what they share is made once.
 test: $(FULL) ## set up, run the whole test suite (slow golden runs apart)
-	$(BIN)/python -m pytest -n 2 -m 'not golden' tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not golden' tests
 
 golden: $(FULL) ## reproduce the published figures on real traces (set PROREUS_DATA)
 	$(BIN)/python -m pytest -m golden tests
