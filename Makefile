@@ -39,7 +39,7 @@ test: $(FULL) ## set up, run the whole test suite (slow golden runs apart)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not golden' tests
 
 golden: $(FULL) ## reproduce the published figures on real traces (set PROREUS_DATA)
-	$(BIN)/python -m pytest -m golden tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m golden tests
 
 check: $(FULL) ## lint, types, import contracts
 	$(BIN)/ruff check .
