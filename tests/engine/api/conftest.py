@@ -36,7 +36,7 @@ class Kubectl:
         self._environment = {"HOME": str(home), "KUBECONFIG": str(home / "config"), "PATH": "/usr/bin:/bin"}
         (home / "config").write_text(_CONFIG.format(url=url))
 
-    def __call__(self, *arguments: str, text: str = "", fails: bool = False, timeout: float = 30) -> str:
+    def __call__(self, *arguments: str, text: str = "", fails: bool = False, timeout: float = 120) -> str:
         done = subprocess.run(
             [self._program, *arguments],
             input=text,
