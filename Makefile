@@ -34,11 +34,12 @@ up: $(ENGINE) ## set up, run a cluster on this machine with an API and a status 
 demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML report
 	$(BIN)/proreus demo
 
+# Work is stolen, not dealt out: the tests of a file stay together, so what they share is made once.
 test: $(FULL) ## set up, run the whole test suite (slow golden runs apart)
-	$(BIN)/python -m pytest -n 2 -m 'not golden' tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not golden' tests
 
 golden: $(FULL) ## reproduce the published figures on real traces (set PROREUS_DATA)
-	$(BIN)/python -m pytest -m golden tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m golden tests
 
 check: $(FULL) ## lint, types, import contracts
 	$(BIN)/ruff check .

@@ -25,7 +25,7 @@ settings.load_profile("proreus")
 os.environ["XDG_DATA_HOME"] = str(Path(__file__).parent / "no-such-folder")
 
 _HALVES = ("pods", "others")
-pytest_plugins = ("tests.trace_fixtures",)
+pytest_plugins = ("tests.inline_pool", "tests.trace_fixtures")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -53,6 +53,12 @@ def deaf_workers(group: int) -> list[bool]:
     return found
 
 
+def cpu_seconds(process: int) -> float:
+    """What it has computed so far; waiting for a processor is not counted."""
+    fields = (PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def wait_for(reached: Callable[[], bool], seconds: float = 60.0) -> None:
     """Until it is so, or the time is up."""
     deadline = time.monotonic() + seconds

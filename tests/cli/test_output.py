@@ -60,9 +60,10 @@ def test_output_of_few_signs(encoding: str, sign: bytes, tmp_path: Path) -> None
     ended = run_process(*words, cwd=tmp_path, **few)
     assert (ended.code, ended.err) == (0, "")
     assert sign in ended.out.encode(encoding)
-    watched = run_process(
-        *SIMULATE, "--watch", "9", cwd=tmp_path, PYTHONIOENCODING=encoding, encoding=encoding
-    )
+
+
+def test_a_drawing_and_help_of_few_signs(tmp_path: Path) -> None:
+    watched = run_process(*SIMULATE, "--watch", "9", cwd=tmp_path, PYTHONIOENCODING="ascii", encoding="ascii")
     assert watched.code == 0 and "####" in watched.out
     assert run_process("compare", "--help", cwd=tmp_path, PYTHONIOENCODING="ascii").code == 0
 

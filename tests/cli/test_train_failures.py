@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,13 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 from tests.cli.processes import PROC, members, started, wait_for, workers
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
 from tests.cli.train_cases import DDQN, EVOLUTION, PPO, fitness, weights
-from tests.inline_pool import InlinePool
 
 needs_proc = pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes in /proc")
 
 
-@pytest.fixture
-def workers_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evolutions in this process need no workers."""
-    monkeypatch.setattr("proreus.learning.task.pool_of", lambda *_, **__: nullcontext(InlinePool()))
-
-
 def ended(process: subprocess.Popen[bytes]) -> Ended:
     """A process that shall be over soon."""
-    err = process.communicate(timeout=60)[1].decode()
+    err = process.communicate(timeout=120)[1].decode()
     return Ended(process.returncode, "", err)
 
 
@@ -46,7 +38,7 @@ def test_a_killed_worker_ends_an_evolution_that_then_goes_on(proreus: Proreus, t
         wait_for(lambda: journal.exists() and journal.read_text().count("\n") >= 3)
         os.kill(workers(process.pid)[0], signal.SIGKILL)
         assert_refused(ended(process), 1, "a worker process died", "go on with --resume out")
-        wait_for(lambda: not members(process.pid), 10)
+        wait_for(lambda: not members(process.pid))
         assert members(process.pid) == []
     before = fitness(tmp_path / "out")
     assert 2 <= len(before) < 20
@@ -64,7 +56,7 @@ def test_a_killed_worker_ends_a_comparison(tmp_path: Path) -> None:
         wait_for(lambda: len(workers(process.pid)) == 2)
         os.kill(workers(process.pid)[0], signal.SIGKILL)
         assert_refused(ended(process), 1, "a worker process died after", "try fewer processes")
-        wait_for(lambda: not members(process.pid), 10)
+        wait_for(lambda: not members(process.pid))
         assert members(process.pid) == []
 
 

@@ -134,5 +134,5 @@ def test_an_interrupted_run_goes_on_to_the_same_end(proreus: Proreus, tmp_path: 
 
 
 def _ended(process: subprocess.Popen[bytes]) -> Ended:
-    err = process.communicate(timeout=60)[1].decode()
+    err = process.communicate(timeout=120)[1].decode()
     return Ended(process.returncode, "", err)

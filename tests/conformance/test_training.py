@@ -96,6 +96,7 @@ register("toy", TOY)
 CASES = [Case(name, algorithm) for name in registered() for algorithm in world(name).learners]
 del WORLDS["toy"]
 every_learner = pytest.mark.parametrize("case", CASES, ids=str)
+pytestmark = pytest.mark.usefixtures("workers_here")
 
 
 @pytest.fixture(scope="module")

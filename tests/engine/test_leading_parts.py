@@ -52,7 +52,7 @@ def test_one_that_wakes_when_another_leads_writes_nothing(
         controllers = Controllers(registry, LoopTimers(), "first")
         task = asyncio.create_task(controllers.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await registry.create(kind, workload())
                 await store.reached.wait()
                 await registry.edit(

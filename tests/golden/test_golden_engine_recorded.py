@@ -40,7 +40,7 @@ ABSENT = frozenset({"volumes-0000", "labelnumbers-0000"})
 """Recordings about volume claims, which the engine does not keep, and of labels that no API server takes."""
 DEVICE_CLAIMS = "no new claims to deallocate, "
 """What the real scheduler adds of a plugin that the engine has not."""
-PATIENCE = 30.0
+PATIENCE = 60.0
 Line = Mapping[str, Any]
 Object = dict[str, Any]
 

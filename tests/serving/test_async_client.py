@@ -114,7 +114,7 @@ def test_a_service_that_says_nothing_is_given_up_in_time() -> None:
                 await client.predict(STATE)
             return asyncio.get_running_loop().time() - began
 
-    assert 0.2 <= asyncio.run(ask()) < 3.0
+    assert 0.2 <= asyncio.run(ask()) < 30.0
 
 
 def test_a_closed_client_connects_anew(doors: Doors) -> None:

@@ -183,13 +183,11 @@ def test_a_slow_model_leaves_it_to_the_rule_within_the_deadline() -> None:
     model = Scripted()
     service = new_service(model, deadline_seconds=0.05)
     model.seconds = 0.5
-    for _ in range(4):
-        begin = time.perf_counter()
-        answer = service.predict(Question(STATE), "test")
-        # The first one is caught by waiting; later ones by knowing.
-        if answer.decided_by == "rule":
-            assert time.perf_counter() - begin < 0.4
-    assert answer.decided_by == "rule"
+    service.predict(Question(STATE), "test")  # from this one on it is known that the model may be slow
+    model.seconds = 60.0
+    begin = time.monotonic()
+    assert [service.predict(Question(STATE), "test").decided_by for _ in range(3)] == ["rule"] * 3
+    assert time.monotonic() - begin < 30.0, "nobody waited for the model"
     assert service.measurements.counted("proreus_fallbacks", reason="deadline") >= 3
 
 
@@ -199,7 +197,7 @@ def test_a_model_that_is_fast_again_decides_again() -> None:
     while service.predict(Question(STATE), "test").decided_by == "model":
         pass
     model.seconds = 0.0
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while service.predict(Question(STATE), "test").decided_by == "rule":
         assert time.monotonic() < deadline
         time.sleep(0.005)

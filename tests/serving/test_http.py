@@ -42,17 +42,19 @@ async def call(app: HttpApp) -> tuple[int, dict[str, Any]]:
 
 
 def test_more_at_once_than_allowed_are_told_to_come_again() -> None:
-    go_on = threading.Event()
+    go_on, begun = threading.Event(), threading.Semaphore(0)
 
     def wait(request: Request) -> Reply:
-        assert go_on.wait(20)
+        begun.release()
+        assert go_on.wait(60)
         return Reply(b"{}")
 
     app = new_app(wait, concurrency=2)
 
     async def crowd() -> list[int]:
         first = [asyncio.ensure_future(call(app)) for _ in range(2)]
-        await asyncio.sleep(0.05)
+        for _ in first:
+            assert await asyncio.to_thread(begun.acquire, timeout=60)
         late = await call(app)
         go_on.set()
         return [late[0], *[(await task)[0] for task in first], (await call(app))[0]]

@@ -169,7 +169,7 @@ def test_a_version_that_is_promoted_in_the_store_is_followed_and_a_damaged_one_i
     (tmp_path / "store" / "fresh" / str(third) / "weights.safetensors").write_bytes(b"nothing")
     with RestClient(f"http://127.0.0.1:{service.rest}") as client:
         store.promote("fresh", second)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while client.health().model_version != second and time.monotonic() < deadline:
             time.sleep(0.05)
         assert client.predict(np.zeros(6)).model_version == second

@@ -224,7 +224,9 @@ def test_a_client_goes_on_where_the_service_has_forgotten(doors: Doors) -> None:
 
 
 def test_a_question_in_a_session_costs_no_description(doors: Doors) -> None:
-    """A thousand nodes: changes must be far quicker than describing all of them again."""
+    """A thousand nodes: changes must be far less work than describing all of them again.
+
+    The service is of this process, so its processor time tells, however busy the machine is."""
     room: dict[str, str | int | float] = {"cpu": 4, "memory": "8Gi", "pods": 110}
     nodes = [NodeWire(f"n{k}", room) for k in range(1_000)]
     pod = PodWire("web", {"cpu": "1"})
@@ -232,14 +234,14 @@ def test_a_question_in_a_session_costs_no_description(doors: Doors) -> None:
         kept = KeptCluster(client, lambda: (nodes, []))
         kept.decide(pod)
         kept.decide(pod)
-        begin = time.perf_counter()
+        begin = time.process_time()
         for k in range(10):
             kept.note(AddPod(PodWire(f"p{k}", {"cpu": "1"}), f"n{k}"))
             kept.decide(pod)
-        told = time.perf_counter() - begin
-        begin = time.perf_counter()
+        told = time.process_time() - begin
+        begin = time.process_time()
         client.decide(DecideRequest(pod, nodes, explain=False))
-        described = time.perf_counter() - begin
+        described = time.process_time() - begin
     assert told / 10 < described
 
 

@@ -17,8 +17,9 @@ from proreus.worlds.pods.policies.vector.model import VectorModel, checkpoint_of
 from tests.serving.door_cases import DIMENSIONS, Doors, open_doors, serving_options
 
 CLIENTS = 64
-SECONDS = 4.0
-PATIENT = ClientOptions(timeout=30.0)
+LEAST_HEARD, LEAST_REPORTED = 1_000, 200
+PATIENCE = 120.0
+PATIENT = ClientOptions(timeout=PATIENCE)
 
 
 class Crowd:
@@ -60,6 +61,12 @@ class Crowd:
                 told = client.update(states, ([a.action for a in answers], rewards, [False] * 31 + [True]))
                 self.reported += told.logged
 
+    def has_seen_enough(self, rounds: int) -> bool:
+        """Whether it was answered often, by more than one version, while something was learned."""
+        versions = {answer.model_version for _, answer in tuple(self.heard)}
+        enough = len(self.heard) >= LEAST_HEARD and self.reported >= LEAST_REPORTED
+        return rounds > 0 and enough and len(versions) > 1
+
     def promote(self) -> None:
         with RestClient(self.doors.url, PATIENT) as client:
             while not self.stop.is_set():
@@ -71,9 +78,11 @@ class Crowd:
 def test_no_request_fails_and_every_answer_is_what_its_version_answers(tmp_path: Path) -> None:
     learning = Learning(
         "proreus.worlds.pods.training.vector.recorded_ppo:improve",
-        OnlineSettings(batch_size=256, poll_seconds=0.05),
+        OnlineSettings(batch_size=256, poll_seconds=0.05, niceness=0),
     )
-    doors = open_doors(serving_options(tmp_path, learning=learning))
+    # A busy machine must not leave answers to the rule: whose they are is what is looked at.
+    options = serving_options(tmp_path, learning=learning, service={"deadline_seconds": PATIENCE})
+    doors = open_doors(options)
     try:
         _drive(doors)
     finally:
@@ -87,13 +96,12 @@ def _drive(doors: Doors) -> None:
     threads = [crowd.run(crowd.report, number) for number in range(2)]
     learner = doors.running._learning
     assert learner is not None
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while learner.status().state == "starting" and time.monotonic() < deadline:
         time.sleep(0.05)
     threads += [crowd.run(crowd.ask, number) for number in range(CLIENTS)]
     threads.append(crowd.run(crowd.promote))
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until or (learner.status().rounds == 0 and time.monotonic() < deadline):
+    while not crowd.has_seen_enough(learner.status().rounds) and time.monotonic() < deadline:
         time.sleep(0.05)
     crowd.stop.set()
     for thread in threads:
@@ -101,7 +109,7 @@ def _drive(doors: Doors) -> None:
     assert crowd.failures == []
     assert learner.status().rounds > 0, learner.status()
     assert learner.status().failure == ""
-    assert len(crowd.heard) > 500 and crowd.reported > 200
+    assert len(crowd.heard) >= LEAST_HEARD and crowd.reported >= LEAST_REPORTED
     _check(doors, crowd.heard)
 
 

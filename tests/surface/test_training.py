@@ -32,6 +32,8 @@ from tests.surface.run_folders import (
     weights_of,
 )
 
+pytestmark = pytest.mark.usefixtures("workers_here")
+
 
 @pytest.mark.parametrize("training", TRAININGS, ids=lambda each: each.name)
 def test_a_training_leaves_what_it_left(training: Training, proreus: Proreus, tmp_path: Path) -> None:

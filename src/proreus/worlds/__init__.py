@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
@@ -81,8 +82,13 @@ WORLDS: dict[str, Registered] = {
 
 def registered() -> dict[str, Registered]:
     """Those of the package, of the program and of installed packages, by name."""
-    offered = {entry.name: Registered(entry.value) for entry in entry_points(group=GROUP)}
-    return {**WORLDS, **{name: found for name, found in offered.items() if name not in WORLDS}}
+    return WORLDS | {name: found for name, found in _offered().items() if name not in WORLDS}
+
+
+@lru_cache(maxsize=1)
+def _offered() -> Mapping[str, Registered]:
+    """By installed packages: their metadata, all of it, is read once a process."""
+    return {entry.name: Registered(entry.value) for entry in entry_points(group=GROUP)}
 
 
 HEARERS: list[Callable[[], None]] = []

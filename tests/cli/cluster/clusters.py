@@ -62,7 +62,7 @@ def started(folder: Path, *words: str) -> Iterator[Cluster]:
             process.communicate()
 
 
-def until(reached: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(reached: Callable[[], bool], seconds: float = 90.0) -> None:
     """Until it is so; an error where the time is up."""
     deadline = time.monotonic() + seconds
     while not reached():

@@ -42,7 +42,7 @@ class Kubectl:
         text: str = "",
         fails: bool = False,
         may_fail: bool = False,
-        timeout: float = 30,
+        timeout: float = 120,
     ) -> str:
         done = self.run(*arguments, given=text.encode(), timeout=timeout)
         told = (done.stdout + done.stderr).decode()
@@ -50,7 +50,7 @@ class Kubectl:
         return told
 
     def run(
-        self, *arguments: str, given: bytes = b"", timeout: float = 30
+        self, *arguments: str, given: bytes = b"", timeout: float = 120
     ) -> subprocess.CompletedProcess[bytes]:
         """A command to its end, however that is."""
         return subprocess.run(

@@ -58,7 +58,7 @@ class Live:
 
     def client(self, **headers: str) -> httpx.Client:
         """Talks to it."""
-        return httpx.Client(base_url=self.url, headers=headers, timeout=10.0)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60.0)
 
 
 @contextmanager

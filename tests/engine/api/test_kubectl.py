@@ -54,7 +54,7 @@ def _deployment(name: str, image: str = "nginx:1", replicas: int = 2) -> str:
 def pod(kubectl: Kubectl, name: str) -> Iterator[str]:
     """A pod that runs."""
     kubectl("apply", "-f", "-", text=_pod(name))
-    kubectl("wait", "pod", name, "--for=condition=Ready", "--timeout=20s")
+    kubectl("wait", "pod", name, "--for=condition=Ready", "--timeout=90s")
     yield name
     kubectl("delete", "pod", name, "--ignore-not-found", "--grace-period=0", "--force", "--wait=false")
 
@@ -63,7 +63,7 @@ def pod(kubectl: Kubectl, name: str) -> Iterator[str]:
 def deployment(kubectl: Kubectl, name: str) -> Iterator[str]:
     """A Deployment that is rolled out."""
     kubectl("apply", "-f", "-", text=_deployment(name))
-    kubectl("rollout", "status", f"deployment/{name}", "--timeout=20s")
+    kubectl("rollout", "status", f"deployment/{name}", "--timeout=90s")
     yield name
     kubectl("delete", "deployment", name, "--ignore-not-found", "--wait=false")
 
@@ -177,14 +177,14 @@ def test_create_makes_objects_of_every_sort(kubectl: Kubectl, name: str) -> None
     kubectl("create", "-n", name, "deployment", "d", "--image=nginx")
     kubectl("create", "-n", name, "job", "j", "--image=busybox", "--", "true")
     assert kubectl("get", "-n", name, "secret", "s", "-o", "jsonpath={.data.a}") == "Yg=="
-    kubectl("wait", "-n", name, "job/j", "--for=condition=complete", "--timeout=20s")
-    kubectl("delete", "namespace", name, "--timeout=30s")
+    kubectl("wait", "-n", name, "job/j", "--for=condition=complete", "--timeout=90s")
+    kubectl("delete", "namespace", name, "--timeout=90s")
     assert "NotFound" in kubectl("get", "namespace", name, fails=True)
 
 
 def test_scale_changes_the_number(kubectl: Kubectl, deployment: str) -> None:
     assert "scaled" in kubectl("scale", "deployment", deployment, "--replicas=3")
-    kubectl("rollout", "status", f"deployment/{deployment}", "--timeout=20s")
+    kubectl("rollout", "status", f"deployment/{deployment}", "--timeout=90s")
     pods = kubectl(
         "get", "pods", "-l", f"app={deployment}", "-o", "name", "--field-selector=status.phase=Running"
     )
@@ -195,46 +195,46 @@ def test_rollout_goes_on_back_and_pauses(kubectl: Kubectl, deployment: str) -> N
     what = f"deployment/{deployment}"
     image = ("get", what, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
     kubectl("set", "image", what, "c=nginx:2")
-    assert "successfully rolled out" in kubectl("rollout", "status", what, "--timeout=20s")
+    assert "successfully rolled out" in kubectl("rollout", "status", what, "--timeout=90s")
     assert "2" in kubectl("rollout", "history", what)
     kubectl("rollout", "undo", what)
-    kubectl("rollout", "status", what, "--timeout=20s")
+    kubectl("rollout", "status", what, "--timeout=90s")
     assert kubectl(*image) == "nginx:1"
     kubectl("rollout", "pause", what)
     assert kubectl("get", what, "-o", "jsonpath={.spec.paused}") == "true"
     kubectl("rollout", "resume", what)
     kubectl("rollout", "restart", what)
-    kubectl("rollout", "status", what, "--timeout=20s")
+    kubectl("rollout", "status", what, "--timeout=90s")
 
 
 def test_cordon_and_drain_empty_a_node(kubectl: Kubectl, deployment: str) -> None:
     try:
         assert "cordoned" in kubectl("cordon", "node-2")
         assert "SchedulingDisabled" in kubectl("get", "node", "node-2")
-        told = kubectl("drain", "node-2", "--ignore-daemonsets", "--force", "--timeout=20s")
+        told = kubectl("drain", "node-2", "--ignore-daemonsets", "--force", "--timeout=90s")
         assert "drained" in told or "evicted" in told
-        kubectl("rollout", "status", f"deployment/{deployment}", "--timeout=20s")
+        kubectl("rollout", "status", f"deployment/{deployment}", "--timeout=90s")
         assert "No resources" in kubectl("get", "pods", "-A", "--field-selector=spec.nodeName=node-2")
     finally:
         assert "uncordoned" in kubectl("uncordon", "node-2")
 
 
 def test_delete_waits_until_it_is_gone(kubectl: Kubectl, pod: str) -> None:
-    assert "deleted" in kubectl("delete", "pod", pod, "--timeout=20s")
+    assert "deleted" in kubectl("delete", "pod", pod, "--timeout=90s")
     assert "NotFound" in kubectl("get", "pod", pod, fails=True)
 
 
 def test_delete_takes_what_is_owned_along(kubectl: Kubectl, deployment: str) -> None:
-    kubectl("delete", "deployment", deployment, "--cascade=foreground", "--timeout=20s")
+    kubectl("delete", "deployment", deployment, "--cascade=foreground", "--timeout=90s")
     assert "No resources" in kubectl("get", "replicasets,pods", "-l", f"app={deployment}")
 
 
 def test_wait_for_a_condition_and_for_the_end(kubectl: Kubectl, pod: str) -> None:
-    assert "condition met" in kubectl("wait", "pod", pod, "--for=condition=Ready", "--timeout=5s")
-    waiting = kubectl.start("wait", "pod", pod, "--for=delete", "--timeout=20s")
+    assert "condition met" in kubectl("wait", "pod", pod, "--for=condition=Ready", "--timeout=90s")
+    waiting = kubectl.start("wait", "pod", pod, "--for=delete", "--timeout=90s")
     time.sleep(1.0)  # older kubectl do not wait for what has gone already
     kubectl("delete", "pod", pod, "--wait=false")
-    told, _ = waiting.communicate(timeout=20)
+    told, _ = waiting.communicate(timeout=90)
     assert (waiting.returncode, "condition met" in told) == (0, True), told
 
 

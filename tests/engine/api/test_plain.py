@@ -173,7 +173,7 @@ def test_a_command_is_run_in_a_pod(cluster: Live) -> None:
         client.post("/api/v1/namespaces/default/pods", json=_pod("commanded"))
         path = "/v1/namespaces/default/pods/commanded/exec"
         answer = client.post(path, json={"command": ["echo", "hello"]})
-        for _ in range(100):
+        for _ in range(1_000):
             if answer.status_code == 200:
                 break
             time.sleep(0.05)

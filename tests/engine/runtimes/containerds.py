@@ -54,7 +54,7 @@ class Daemon:
         command = ["containerd", "--config", str(self.folder / "config.toml")]
         with (self.folder / "containerd.log").open("ab") as log:
             process = self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while self.ctr("version", check=False):
             told = (self.folder / "containerd.log").read_text()[-2000:]
             assert process.poll() is None and time.monotonic() < end, told

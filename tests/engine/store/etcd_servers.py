@@ -110,7 +110,7 @@ class Cluster:
 
     def leader(self) -> Member:
         """The member that leads now."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             for member in self.members:
                 if member.process is None:
@@ -145,7 +145,7 @@ def etcd_cluster(
 
 
 def _await_health(member: Member) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         with contextlib.suppress(OSError):
             if _ask(member, "/health")["health"] == "true":

@@ -25,6 +25,8 @@ from tests.engine.store.stores import opened, watching
 
 _WRITERS = 32
 _HISTORY = StoreOptions(history=2000)  # small, so that compaction is killed, too
+_MOST_WRITES = 1_000
+"""Of one life: it ends after a number that is drawn, not after a time; a busy machine writes little in it."""
 
 
 @dataclass
@@ -63,12 +65,12 @@ def kill_a_writer(path: Path, rng: random.Random) -> dict[int, int]:
     )
     assert child.stdout is not None
     with child:
-        told = os.read(child.stdout.fileno(), 1 << 20)
+        told, wanted = os.read(child.stdout.fileno(), 1 << 20), rng.randrange(1, _MOST_WRITES)
         os.set_blocking(child.stdout.fileno(), False)
-        until = time.monotonic() + rng.random() * 0.12
-        while time.monotonic() < until:  # a full pipe would stop it
+        while told.count(b"\n") < wanted and child.poll() is None:  # a full pipe would stop it
             told += _read(child.stdout.fileno())
             time.sleep(0.001)
+        time.sleep(rng.random() * 0.005)  # into whatever comes next
         child.send_signal(signal.SIGKILL)
         child.wait()
         while more := _read(child.stdout.fileno()):

@@ -42,7 +42,7 @@ async def put(store: Store, key: str, value: bytes = b"", lease: int = 0) -> int
 async def changes(store: Store, prefix: str, after: int, count: int) -> list[Change]:
     """The first changes of a watch."""
     found: list[Change] = []
-    async with asyncio.timeout(10), aclosing(watching(store, prefix, after)) as batches:
+    async with asyncio.timeout(60), aclosing(watching(store, prefix, after)) as batches:
         if count:
             async for batch in batches:
                 found += batch.changes

@@ -86,7 +86,7 @@ def test_the_leader_is_killed_under_load_and_nothing_acknowledged_is_lost(three:
         others = [member for member in three.members if member is not leader]
         # The leader first: the connection is lost with it.
         endpoints = tuple(member.endpoint for member in (leader, *others))
-        options = StoreOptions(timeout=15)
+        options = StoreOptions(timeout=60)
         async with opened(lambda: EtcdStore.open(EtcdAddress(endpoints, root="/leader/"), options)) as store:
             start = (await store.list("")).revision
             stop, batches = asyncio.Event(), list[Batch]()
@@ -103,7 +103,7 @@ def test_the_leader_is_killed_under_load_and_nothing_acknowledged_is_lost(three:
             acknowledged = dict(zip(keys, await asyncio.gather(*counting), strict=True))
             assert all(acknowledged.values())
             last = await put(store, "n/last")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not batches or batches[-1].revision < last:
                     await asyncio.sleep(0.05)
             watch.cancel()
@@ -160,7 +160,7 @@ def test_the_member_that_is_asked_hangs(three: Cluster) -> None:
                 async with asyncio.timeout(4):
                     assert await store.get("a") is not None
                 revision = await put(store, "a", b"2")
-                async with asyncio.timeout(15):
+                async with asyncio.timeout(60):
                     while not any(batch.changes for batch in heard):
                         await asyncio.sleep(0.1)
                 assert [change.revision for batch in heard for change in batch.changes] == [revision]
@@ -185,7 +185,7 @@ def test_without_a_quorum_the_store_is_unavailable_and_comes_back(three: Cluster
             for use in (store.get("a"), put(store, "a", b"lost"), store.list("")):
                 with pytest.raises(Unavailable):
                     await use
-            assert time.monotonic() - begun < 3 * 1.5 + 3
+            assert time.monotonic() - begun < 45  # three times 1.5 s where the machine is not busy
             await asyncio.to_thread(three.start, *gone)
             while True:
                 try:
@@ -245,7 +245,7 @@ def test_a_dead_endpoint_before_a_live_one(three: Cluster) -> None:
         begun = time.monotonic()
         async with opened(lambda: EtcdStore.open(EtcdAddress(endpoints, root="/dead/"))) as store:
             assert await put(store, "a") > 0
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 30
 
     asyncio.run(story())
 

@@ -133,7 +133,7 @@ def test_both_serve_the_same_one_learns_and_the_other_takes_over(
         # One process learns from what was reported to both.
         wait_for(lambda: side.learned("") == 3 and side.learned("2") == 3, 150)
         assert len(processes_of(services[0].process.pid)) > len(processes_of(services[1].process.pid))
-        wait_for(same_version(clients, store), 20)
+        wait_for(same_version(clients, store), 60)
         # It is killed while reports come in at both.
         stop = threading.Event()
 
@@ -152,7 +152,7 @@ def test_both_serve_the_same_one_learns_and_the_other_takes_over(
         services[0].process.kill()
         services[0].process.wait(30)
         killed_at = side.rounds()
-        wait_for(lambda: not processes_of(services[0].process.pid), 10)  # its learner is gone too
+        wait_for(lambda: not processes_of(services[0].process.pid), 60)  # its learner is gone too
         wait_for(lambda: side.rounds() > killed_at, 60)  # the other one learns now
         stop.set()
         for thread in threads:
@@ -165,8 +165,8 @@ def test_both_serve_the_same_one_learns_and_the_other_takes_over(
         stack.callback(clients[0].close)
         side.report(clients[0])
         before = side.learned("")
-        wait_for(lambda: side.learned("") >= before, 20)
-        wait_for(same_version(clients, store), 20)
+        wait_for(lambda: side.learned("") >= before, 60)
+        wait_for(same_version(clients, store), 60)
         assert log_names(side.experience) == ["", "2"]
         assert set(side.acknowledged) <= side.logged()
         assert [service.end() for service in (again, services[1])] == [0, 0]
@@ -194,5 +194,5 @@ def test_a_service_told_to_end_right_after_its_start_ends_soon_and_cleanly(
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0 and b"Traceback" not in errors
-    assert time.monotonic() - begin < 15.0
-    wait_for(lambda: not processes_of(process.pid), 5)
+    assert time.monotonic() - begin < 45.0
+    wait_for(lambda: not processes_of(process.pid))

@@ -115,7 +115,7 @@ def test_large_reports_of_one_client_leave_room_for_others(attacked: Attacked) -
         stop.set()
         for thread in threads:
             thread.join()
-    assert took < 5.0
+    assert took < 30.0
     assert set(statuses) <= {200, 429}
 
 

@@ -62,7 +62,7 @@ def test_calls_without_a_message_end() -> None:
         with pytest.raises(grpc.RpcError) as caught:
             next(call)
         assert caught.value.code() is grpc.StatusCode.CANCELLED
-        assert 0.3 < time.monotonic() - begin < 10
+        assert 0.3 < time.monotonic() - begin < 40
     door.stop(0.0)
 
 

@@ -172,4 +172,4 @@ def test_a_thousand_connects_at_once_are_answered_soon(attacked: Attacked) -> No
             plain.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         for plain in crowd:
             assert plain.recv(4096).startswith(b"HTTP/1.1 200")
-        assert time.monotonic() - began < (2.0 if FULL else 10.0)
+        assert time.monotonic() - began < (2.0 if FULL else 30.0)

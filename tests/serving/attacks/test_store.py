@@ -139,7 +139,7 @@ def test_the_watcher_comes_back_after_whatever_it_met(
         time.sleep(0.7)
     third = store.add("vector", checkpoint_of(fresh_scorer(2), "none"), "")
     store.promote("vector", third)
-    wait_for(lambda: service.version == third, 10)
+    wait_for(lambda: service.version == third)
     versions.stop()
 
 
@@ -250,7 +250,7 @@ def test_the_learner_ends_with_the_service_in_the_middle_of_a_round(tmp_path: Pa
     assert not _is_dead(learner)
     service.kill()
     service.wait(30)
-    wait_for(lambda: _is_dead(learner), 10)
+    wait_for(lambda: _is_dead(learner))
 
 
 def _is_dead(process: int) -> bool:

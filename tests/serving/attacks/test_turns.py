@@ -28,7 +28,7 @@ class Gate:
 
 def settled(turns: Turns, gate: Gate, count: int) -> list[str]:
     """What has begun, once so many have."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while len(gate.began) < count and time.monotonic() < until:
         time.sleep(0.005)
     time.sleep(0.02)

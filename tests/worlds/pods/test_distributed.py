@@ -18,6 +18,7 @@ from proreus.worlds.pods.policies.scorer import initial_parameters, new_scorer_s
 from proreus.worlds.pods.training.distributed import LaneHost, Share
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.rollout import new_rollout, shared_out, sum_of
+from tests.cli.runner import environment
 from tests.learning.learning_cases import bits, gpu_world, small_world
 
 LANES, STEPS = 5, 12
@@ -106,6 +107,11 @@ assert not [name for name in sys.modules if name.split(".")[0] == "ray"]
 print("fine")
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout.endswith("fine\n"), done.stderr

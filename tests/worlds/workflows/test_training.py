@@ -128,6 +128,7 @@ def test_lanes_are_runs_of_the_world() -> None:
         ("ppo", {"steps": 64, "lanes": 2, "rollout_steps": 16, "validation_runs": 1, "hidden": 8}),
     ],
 )
+@pytest.mark.usefixtures("workers_here")
 def test_python_trains_and_plays_what_was_learned(
     algo: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -54,7 +54,7 @@ async def running(*agents: SchedulingAgent) -> AsyncIterator[list[asyncio.Task[N
         await asyncio.wait(tasks)
 
 
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not await holds():
             await asyncio.sleep(0.01)
@@ -109,11 +109,11 @@ def test_a_clock_that_is_put_back_lets_nobody_wait_for_it(monkeypatch: pytest.Mo
         agent = SchedulingAgent(registry, options, lambda: time.time() + jump[0])
         async with running(agent):
             await registry.create(POD, fresh(pod("web")))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not agent.core.counts["not done"]:
                     await asyncio.sleep(0.01)
             jump[0] = -3600.0
-            await until(lambda: _bound(registry, 1), 5.0)
+            await until(lambda: _bound(registry, 1))
 
     asyncio.run(play())
 
@@ -418,7 +418,7 @@ def test_an_informer_ends_when_told_to_also_amid_a_resync() -> None:
         again = asyncio.create_task(informer.resync())
         await asyncio.sleep(0)
         task.cancel()
-        done, _ = await asyncio.wait([task], timeout=2.0)
+        done, _ = await asyncio.wait([task], timeout=60.0)
         assert done and task.cancelled()
         again.cancel()
         await asyncio.wait([again])

@@ -35,6 +35,9 @@ from proreus.worlds.pods.policies.learned import PRETRAINED
 from proreus.worlds.pods.world import WORLD
 from tests.engine.agents.scheduling.objects import Object, node, on, pod
 
+PATIENT_MS = 10_000.0
+"""A deadline that even a busy machine keeps."""
+
 
 class Slow:
     """Takes longer than anybody waits."""
@@ -92,7 +95,7 @@ class Waiting:
 
 
 def core_with(
-    *nodes: Object, policy: str = "kube", shadow: str = "", deadline_ms: float = 100.0
+    *nodes: Object, policy: str = "kube", shadow: str = "", deadline_ms: float = PATIENT_MS
 ) -> SchedulingCore:
     core = SchedulingCore(SchedulingOptions(default=Chosen(policy, shadow, deadline_ms)))
     for one in nodes:
@@ -263,7 +266,8 @@ def test_budgets_choose_the_victims() -> None:
 )
 def test_the_kube_rules_decide_where_a_policy_does_not(policy: str, reason: str) -> None:
     name = f"tests.engine.agents.scheduling.test_core:{policy}"
-    core = core_with(node("one"), node("two", "16"), policy=name, deadline_ms=20.0)
+    deadline = 20.0 if reason == "deadline" else PATIENT_MS
+    core = core_with(node("one"), node("two", "16"), policy=name, deadline_ms=deadline)
     see(core, pod("web"))
     found = bound(core.cycle(1.0))
     assert found.node == "two"
