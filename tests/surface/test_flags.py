@@ -13,7 +13,7 @@ from tests.cli.runner import Proreus
 from tests.surface.help_text import promises
 from tests.surface.pinning import assert_pinned
 
-LEARNING = ("simulate", "compare", "train", "curve", "serve", "bench", "models", "data", "demo")
+LEARNING = ("simulate", "compare", "train", "tune", "curve", "serve", "bench", "models", "data", "demo")
 CLUSTER = ("up", "agent", "apply", "get", "describe", "logs", "exec", "delete", "drain", "cordon", "uncordon")
 VERBS = (*LEARNING, *CLUSTER)
 WORLDS = ("pods", "vms", "rebalance", "workflows", "functions", "inference")
@@ -30,6 +30,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *product(("simulate", "compare", "train"), WORLDS),
     *(("train", world, "--algo", name) for world, names in LEARNERS.items() for name in names),
     *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live", *WORLDS[3:])),
+    ("tune", "pods"),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all", "scaler")),
     *product(("data",), ("list", "fetch", "clean")),

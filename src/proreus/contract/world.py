@@ -183,6 +183,9 @@ class World:
     """Algorithm -> "module:LEARNER"; imported when asked for. The first one is the default."""
     trains_on: tuple[str, ...] = ()
     """Scenarios that training uses where none are named."""
+    specialist: str = ""
+    """"module:SPECIALIST" that `tune` trains (`learning.specialist.Specialist`); "": none. Its flags then
+    have `drawing(given)`: work like that which was given, another for every seed."""
     bench: str = ""
     """"module:function" that yields its speed claims."""
     examples: Mapping[str, str] = field(default_factory=dict)

@@ -9,9 +9,17 @@ from typing import Annotated
 from proreus.contract.metavar import metavar
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.pods.scenarios import FileFormat, FromFiles, PodScenario, parse_scenario
+from proreus.worlds.pods.scenarios import FileFormat, FromFiles, PodScenario, Resampled, parse_scenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.traces.generate import PRESETS
+
+_FORMATS: dict[str, FileFormat] = {
+    ".yaml": "manifests",
+    ".yml": "manifests",
+    ".json": "manifests",
+    ".csv": "openb",
+}
+"""What a file is read as where --format says nothing."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,19 @@ class PodsFlags:
             return scenario
         return replace(scenario, options=replace(scenario.options, drop_failures=self.drop_failures))
 
+    def drawing(self, given: str) -> PodScenario:
+        """Work that is another for every seed: a scenario by name, or a file of pods, or a folder with one
+        and a file of nodes; of files, pods are drawn until the nodes are full."""
+        path = Path(given)
+        if not path.exists() and self.format is None and path.suffix not in _FORMATS:
+            return self.chosen(given)
+        pods, nodes = _files_in(path, self.nodes) if path.is_dir() else (path, self.nodes)
+        kind = self.format or _FORMATS.get(pods.suffix)
+        if kind is None:
+            raise UsageError(f"--from {given}: say with --format what it is")
+        files = FromFiles(kind, pods, nodes, self.throughputs)
+        return PodScenario(Resampled(files), PodsOptions(drop_failures=True))
+
     def _files(self) -> PodScenario:
         assert self.format is not None, "checked by the caller"
         if self.pods is None:
@@ -59,3 +80,16 @@ class PodsFlags:
         # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
         needed = self.data is not None or name.partition("@")[0] not in PRESETS
         return parse_scenario(name, data_dir(self.data) if needed else None)
+
+
+def _files_in(folder: Path, nodes: Path | None) -> tuple[Path, Path | None]:
+    """(file of pods, file of nodes): the one with "node" in its name is that of nodes."""
+    found = sorted(file for file in folder.iterdir() if file.suffix in _FORMATS)
+    named = [file for file in found if "node" in file.name]
+    others = [file for file in found if file not in named]
+    if len(others) != 1 or (nodes is None and len(named) > 1):
+        raise UsageError(
+            f"--from {folder}: a folder holds one file of pods and one with 'node' in its name, and this one "
+            f"{', '.join(file.name for file in found) or 'none that can be read'}"
+        )
+    return others[0], nodes or next(iter(named), None)

@@ -22,6 +22,7 @@ from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb
 from proreus.worlds.pods.traces.datasets import DATASETS, load
 from proreus.worlds.pods.traces.generate import PRESETS, generate
+from proreus.worlds.pods.traces.resample import filling, part_of
 
 _MOST_NODES = 100_000
 FileFormat = Literal["openb", "k8ssim", "manifests", "alibaba2025", "gavel"]
@@ -181,6 +182,27 @@ class FromFiles:
 
 
 @dataclass(frozen=True)
+class Resampled:
+    """Work like that of files, drawn anew for every seed from a part of it, until the nodes are full."""
+
+    files: FromFiles
+    part: Part = "test"
+
+    @property
+    def name(self) -> str:
+        """That of the files."""
+        return self.files.name
+
+    def load(self, seed: int) -> Workload:
+        """Pods of the part, drawn with that seed."""
+        found = self.files.load(0)
+        try:
+            return filling(found.nodes, part_of(found.pods, self.part), seed)
+        except InputError as error:
+            raise InputError(str(error), file=self.files.pods) from error
+
+
+@dataclass(frozen=True)
 class PodScenario:
     """A source of workloads and the rules they run under."""
 
@@ -210,8 +232,9 @@ class PodScenario:
         return PodsWorld(work, self.options)
 
     def of_part(self, part: Part) -> PodScenario:
-        """The same with the seeds of another part."""
-        return replace(self, part=part)
+        """The same with the seeds of another part, and with its pods where they are of one."""
+        source = replace(self.source, part=part) if isinstance(self.source, Resampled) else self.source
+        return replace(self, source=source, part=part)
 
     def caution(self, seeds: Sequence[int]) -> str:
         """Generated workloads, and experiments that draw the order of arrivals, are another for each seed;

@@ -53,6 +53,7 @@ WORLD = World(
         "ddqn": "proreus.worlds.pods.training.torch_learners:DDQN",
     },
     trains_on=("gpu",),
+    specialist="proreus.worlds.pods.training.specialist:SPECIALIST",
     bench="proreus.worlds.pods.bench:bench_pods",
     examples={
         "simulate": "proreus simulate pods --scenario small --policy kube --explain app-003-4",
