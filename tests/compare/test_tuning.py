@@ -47,7 +47,12 @@ def test_what_is_ahead_of_every_rule_is_handed_out() -> None:
 def test_what_is_behind_what_ships_is_not() -> None:
     found = judged({"fgd": 90.0, "learned": 92.0, CANDIDATE: 91.0})
     assert headline(found, wish()) == "use learned"
-    assert "What was trained is no better than that" in page(found, wish(), 60.0)
+    assert "What was trained is not ahead of that by more than chance" in page(found, wish(), 60.0)
+
+
+def test_what_cannot_be_told_from_what_ships_is_not_either() -> None:
+    found = judged({"fgd": 90.0, "learned": 92.0, CANDIDATE: 92.01})
+    assert found.is_ahead(CANDIDATE) and found.advice == "learned"
 
 
 def test_a_lead_that_may_be_chance_is_none() -> None:

@@ -76,13 +76,15 @@ class Judged:
 
     @property
     def advice(self) -> str:
-        """What to use: the candidate or `learned` where they are significantly ahead of the best rule."""
-        worthy = [name for name in (CANDIDATE, LEARNED) if self.is_ahead(name)]
-        return min(worthy, key=list(self.means).index, default=self.best_rule)
+        """What to use: what is significantly ahead of the best rule, and of what ships and is so, too."""
+        shipped = self.is_ahead(LEARNED)
+        if self.is_ahead(CANDIDATE) and (not shipped or self.is_ahead(CANDIDATE, LEARNED)):
+            return CANDIDATE
+        return LEARNED if shipped else self.best_rule
 
-    def is_ahead(self, name: str) -> bool:
-        """Whether it is better than the best rule, and that not by chance."""
-        found = self.gain(name)
+    def is_ahead(self, name: str, over: str = "") -> bool:
+        """Whether it is better than `over`, the best rule where nothing is named, and that not by chance."""
+        found = self.gain(name, over)
         return found is not None and found.significant and found.estimate.mean > 0
 
     def gain(self, name: str, over: str = "") -> Difference | None:
@@ -205,7 +207,7 @@ def _gains(judged: Judged) -> list[str]:
     if advice == CANDIDATE and (over := judged.gain(advice, LEARNED)) is not None:
         lines.append(f"Against `{LEARNED}`, which ships: {_signed_interval(over.estimate)} {unit}.")
     if judged.trained and advice != CANDIDATE:
-        lines.append("What was trained is no better than that: use what ships.")
+        lines.append("What was trained is not ahead of that by more than chance: use what ships.")
     return lines
 
 

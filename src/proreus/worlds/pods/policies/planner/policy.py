@@ -12,8 +12,9 @@ from proreus.kernels.arrays import F64
 from proreus.model.decision import Decision, Place
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.policies.explaining import explained
+from proreus.worlds.pods.policies.planner.futures import begin_future, play_on
 from proreus.worlds.pods.policies.planner.plan import Effort, Plan
-from proreus.worlds.pods.policies.planner.room import LEVEL, best_room, loss, shares_device
+from proreus.worlds.pods.policies.planner.room import LEVEL, LEVELS, best_room, loss, shares_device
 from proreus.worlds.pods.policies.rules.choose import NOWHERE
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.state.columns import State
@@ -41,11 +42,20 @@ class PlannerPolicy:
         if self._bound is None or self._bound[0] is not observation.state:
             random = np.random.default_rng(self.seed)
             self._bound = (observation.state, Plan(self.effort, random, self.clock))
+            self._compile(observation)
         plan = self._bound[1]
         if observation.cluster.nodes.gpu_count.any():
             plan.see(observation)
             plan.think(observation, self.base.rule_for(observation.compiled, observation.state), since)
         return plan
+
+    def _compile(self, observation: PodObservation) -> None:
+        """Play a future in which nothing comes: compiled at the first decision, which whoever has a deadline
+        asks for before it counts, and not at the first plan."""
+        cluster, state, scratch = observation.cluster, observation.state, observation.scratch
+        rule = self.base.rule_for(observation.compiled, state)
+        play_on(cluster, scratch, begin_future(cluster, state, rule, np.zeros(0, dtype=np.int64)), 0)
+        best_room(cluster, state, scratch, rule, (observation.pod_class, np.zeros(LEVELS)))
 
     def decide(self, observation: PodObservation) -> Decision:
         """The device that costs least in the end; where none is shared, or nothing is known, the base's."""
