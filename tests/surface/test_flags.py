@@ -13,7 +13,10 @@ from tests.cli.runner import Proreus
 from tests.surface.help_text import promises
 from tests.surface.pinning import assert_pinned
 
-LEARNING = ("simulate", "compare", "train", "combine", "curve", "serve", "bench", "models", "data", "demo")
+LEARNING = (
+    *("simulate", "compare", "train", "tune", "combine", "curve", "serve", "bench", "models", "data"),
+    "demo",
+)
 RUNNING = ("up", "down", "agent")
 ASKING = (
     *("apply", "get", "describe", "top", "logs", "exec", "images", "delete", "drain", "cordon"),
@@ -34,6 +37,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *product(("simulate", "compare", "train"), WORLDS),
     *(("train", world, "--algo", name) for world, names in LEARNERS.items() for name in names),
     *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live", *WORLDS[3:])),
+    ("tune", "pods"),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all", "scaler")),
     *product(("data",), ("list", "fetch", "clean")),

@@ -13,10 +13,10 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -159,3 +159,13 @@ def _one_line(said: str) -> str:
     first = next((place for place, line in enumerate(told) if line), 0)
     last = next((place for place, line in enumerate(told) if place > first and not line), len(told))
     return " ".join(told[first:last]) or "the command could not be read"
+
+
+def without(kind: type[Any], hidden: Mapping[str, Any]) -> type[Any]:
+    """The same dataclass, some of its fields no flags."""
+    if not hidden:
+        return kind
+    suppressed = [
+        (name, Annotated[Any, tyro.conf.Suppress], field(default=value)) for name, value in hidden.items()
+    ]
+    return make_dataclass(kind.__name__, suppressed, bases=(kind,), frozen=True)

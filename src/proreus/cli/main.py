@@ -30,6 +30,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "learn a policy, judged on held-out seeds",
         "proreus train pods --algo es --scenarios gpu --out runs/x",
     ),
+    "tune": (
+        "proreus.cli.tune",
+        "train a policy for your own work, and say whether it is worth having",
+        "proreus tune pods --from jobs.csv --nodes nodes.csv --minutes 10",
+    ),
     "combine": (
         "proreus.cli.combine",
         "make one policy of specialists, which adapts to the demand",

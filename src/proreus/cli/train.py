@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from proreus.cli.arguments import parse_named, prepare
+from proreus.cli.arguments import parse_named, prepare, without
 from proreus.cli.compare import scenario_names
 from proreus.cli.output import Output, new_console, write_json
 from proreus.cli.training import interrupt_noted, interrupted_and_saved, kept_work_named, shown
@@ -145,7 +145,7 @@ def _workload(world: World, settings: set[str]) -> Any:
         scenario = ""  # --scenarios has them
     elif scenario:
         scenario = world.lessons[0]
-    kind = _without(world.flags, {name: getattr(usual, name) for name in hidden})
+    kind = without(world.flags, {name: getattr(usual, name) for name in hidden})
     return kind(**{**vars(usual), "scenario": scenario})
 
 
@@ -154,18 +154,8 @@ def _configs(learner: Learner) -> dict[str, Any]:
     found = {}
     for name, config in zip(("settings", "lessons"), learner.configs, strict=False):
         hidden = {"threads": 0} if hasattr(config, "threads") else {}
-        found[name] = _without(type(config), hidden)(**vars(config))
+        found[name] = without(type(config), hidden)(**vars(config))
     return found
-
-
-def _without(kind: type[Any], hidden: Mapping[str, Any]) -> type[Any]:
-    """The same dataclass, some of its fields no flags."""
-    if not hidden:
-        return kind
-    suppressed = [
-        (name, Annotated[Any, tyro.conf.Suppress], field(default=value)) for name, value in hidden.items()
-    ]
-    return make_dataclass(kind.__name__, suppressed, bases=(kind,), frozen=True)
 
 
 def _current(word: str, settings: set[str]) -> str:

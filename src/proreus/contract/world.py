@@ -185,6 +185,9 @@ class World:
     """Scenarios that training uses where none are named."""
     combine: str = ""
     """"module:function" that makes one checkpoint of several runs, for `proreus combine`."""
+    specialist: str = ""
+    """"module:SPECIALIST" that `tune` trains (`learning.specialist.Specialist`); "": none. Its flags then
+    have `drawing(given)`: work like that which was given, another for every seed."""
     bench: str = ""
     """"module:function" that yields its speed claims."""
     examples: Mapping[str, str] = field(default_factory=dict)

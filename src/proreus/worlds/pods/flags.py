@@ -10,10 +10,25 @@ from typing import Annotated, Literal
 from proreus.contract.metavar import metavar
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.pods.scenarios import FileFormat, FromEngine, FromFiles, PodScenario, parse_scenario
+from proreus.worlds.pods.scenarios import (
+    FileFormat,
+    FromEngine,
+    FromFiles,
+    PodScenario,
+    Resampled,
+    parse_scenario,
+)
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.traces.generate import PRESETS
 from proreus.worlds.pods.traces.when import moment_of
+
+_FORMATS: dict[str, FileFormat] = {
+    ".yaml": "manifests",
+    ".yml": "manifests",
+    ".json": "manifests",
+    ".csv": "openb",
+}
+"""What a file is read as where --format says nothing."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +70,33 @@ class PodsFlags:
             return scenario
         return replace(scenario, options=replace(scenario.options, drop_failures=self.drop_failures))
 
+    def drawing(self, given: str) -> PodScenario:
+        """Work that is another for every seed: a scenario by name, or a file of pods, or a folder with one
+        and a file of nodes, or what a cluster recorded; of these, pods are drawn until the nodes are full."""
+        if self.format == "engine":
+            recorded = replace(self, from_=given)._recorded()
+            return PodScenario(Resampled(recorded), PodsOptions(drop_failures=True))
+        self._only_with_engine()
+        path = Path(given)
+        if not path.exists() and self.format is None and path.suffix not in _FORMATS:
+            return self.chosen(given)
+        pods, nodes = _files_in(path, self.nodes) if path.is_dir() else (path, self.nodes)
+        kind = self.format or _FORMATS.get(pods.suffix)
+        if kind is None:
+            raise UsageError(f"--from {given}: say with --format what it is")
+        files = FromFiles(kind, pods, nodes, self.throughputs)
+        return PodScenario(Resampled(files), PodsOptions(drop_failures=True))
+
     def _files(self) -> PodScenario:
         assert self.format is not None, "checked by the caller"
         if self.format == "engine":
-            return self._recorded()
+            return PodScenario(self._recorded(), PodsOptions())
         self._only_with_engine()
         if self.pods is None:
             raise UsageError(f"--format {self.format} needs --pods FILE")
         return PodScenario(FromFiles(self.format, self.pods, self.nodes, self.throughputs), PodsOptions())
 
-    def _recorded(self) -> PodScenario:
+    def _recorded(self) -> FromEngine:
         if self.nodes or self.pods or self.throughputs:
             raise UsageError("--format engine reads a cluster's store: --from STORE, and no files")
         if not self.from_:
@@ -76,7 +108,7 @@ class PodsFlags:
             raise UsageError("--since is not before --until")
         place = Path(self.from_).expanduser()
         where = str(place.resolve()) if place.exists() else self.from_
-        return PodScenario(FromEngine(where, since, until), PodsOptions())
+        return FromEngine(where, since, until)
 
     def _only_with_engine(self) -> None:
         if self.from_ or self.since or self.until:
@@ -89,3 +121,16 @@ class PodsFlags:
         # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
         needed = self.data is not None or name.partition("@")[0] not in PRESETS
         return parse_scenario(name, data_dir(self.data) if needed else None)
+
+
+def _files_in(folder: Path, nodes: Path | None) -> tuple[Path, Path | None]:
+    """(file of pods, file of nodes): the one with "node" in its name is that of nodes."""
+    found = sorted(file for file in folder.iterdir() if file.suffix in _FORMATS)
+    named = [file for file in found if "node" in file.name]
+    others = [file for file in found if file not in named]
+    if len(others) != 1 or (nodes is None and len(named) > 1):
+        raise UsageError(
+            f"--from {folder}: a folder holds one file of pods and one with 'node' in its name, and this one "
+            f"{', '.join(file.name for file in found) or 'none that can be read'}"
+        )
+    return others[0], nodes or next(iter(named), None)

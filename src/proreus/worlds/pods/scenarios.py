@@ -26,6 +26,7 @@ from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb
 from proreus.worlds.pods.traces.datasets import DATASETS, load
 from proreus.worlds.pods.traces.generate import PRESETS, generate
 from proreus.worlds.pods.traces.recorded import Replay, drawn_anew, replayed
+from proreus.worlds.pods.traces.resample import filling, part_of
 
 _MOST_NODES = 100_000
 FileFormat = Literal["openb", "k8ssim", "manifests", "alibaba2025", "gavel"]
@@ -230,6 +231,28 @@ def _replay(source: FromEngine) -> Replay:
 
 
 @dataclass(frozen=True)
+class Resampled:
+    """Work like that of files, drawn anew for every seed from a part of it, until the nodes are full."""
+
+    files: FromFiles | FromEngine
+    part: Part = "test"
+
+    @property
+    def name(self) -> str:
+        """That of the files."""
+        return self.files.name
+
+    def load(self, seed: int) -> Workload:
+        """Pods of the part, drawn with that seed."""
+        found = self.files.load(0)
+        try:
+            return filling(found.nodes, part_of(found.pods, self.part), seed)
+        except InputError as error:
+            where = Path(self.files.store) if isinstance(self.files, FromEngine) else self.files.pods
+            raise InputError(str(error), file=where) from error
+
+
+@dataclass(frozen=True)
 class PodScenario:
     """A source of workloads and the rules they run under."""
 
@@ -259,8 +282,9 @@ class PodScenario:
         return PodsWorld(work, self.options)
 
     def of_part(self, part: Part) -> PodScenario:
-        """The same with the seeds of another part."""
-        return replace(self, part=part)
+        """The same with the seeds of another part, and with its pods where they are of one."""
+        source = replace(self.source, part=part) if isinstance(self.source, Resampled) else self.source
+        return replace(self, source=source, part=part)
 
     def caution(self, seeds: Sequence[int]) -> str:
         """Generated workloads, and experiments that draw the order of arrivals, are another for each seed;

@@ -54,6 +54,7 @@ WORLD = World(
     },
     trains_on=("gpu",),
     combine="proreus.worlds.pods.training.combining:combine",
+    specialist="proreus.worlds.pods.training.specialist:SPECIALIST",
     bench="proreus.worlds.pods.bench:bench_pods",
     examples={
         "simulate": "proreus simulate pods --scenario small --policy kube --explain app-003-4",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import assert_never, cast
 
@@ -28,6 +28,8 @@ from proreus.worlds.pods.state.open_warming import warm_up_open
 
 _LONGEST_REST = 4096
 """Decisions for which a policy that was too slow again and again is not asked."""
+_SHARE_TO_THINK = 0.2
+"""Of the deadline: what a policy that plans may use of it, so that it is asked at once and never late."""
 _WARM_UP_SECONDS = 30.0
 """For a policy from elsewhere, which may do whatever it likes."""
 _LONGEST_LINE = 300
@@ -80,7 +82,11 @@ class Asked:
     _doubts: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.policy = make_policy(self.name, self.options, self.seed)
+        options = self.options
+        if options.deadline == 0 and self.deadline < math.inf:
+            # One that plans stops by itself, in time for its answer to count.
+            options = replace(options, deadline=_SHARE_TO_THINK * self.deadline * 1e3)
+        self.policy = make_policy(self.name, options, self.seed)
         # Asked once: to look through a class for methods takes longer than to decide.
         self._bids, self._doubts = isinstance(self.policy, Bids), isinstance(self.policy, Doubts)
 

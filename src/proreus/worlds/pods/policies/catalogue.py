@@ -15,6 +15,8 @@ from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.policies.adaptive import adaptive_scorer, read_wishes
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.learned import PRETRAINED, linear_scorer, q_policy, scorer_parameters
+from proreus.worlds.pods.policies.planner.plan import Effort
+from proreus.worlds.pods.policies.planner.policy import PlannerPolicy
 from proreus.worlds.pods.policies.rules.columns import (
     BEST_FIT,
     BINPACK,
@@ -49,6 +51,9 @@ _STRATEGIES = {
     "MostAllocated": MOST_ALLOCATED,
     "RequestedToCapacityRatio": REQUESTED_TO_CAPACITY,
 }
+_MOST_FUTURES = 10_000
+_PLANS_WITH = "learned"
+"""The policy that plays a planner's futures, where none is named."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,11 @@ class PolicyOptions:
     objective: str = ""
     """Policies that adapt: what counts, as gpu_allocation=3,pods_placed=1; by default what they were trained
     for first."""
+    futures: int = 16
+    """planner: how many futures a plan rests on."""
+    deadline: float = 0.0
+    """planner: milliseconds a decision may take, best with what is known by then; 0: as long as the futures
+    need, and the same seed gives the same result."""
 
     def __post_init__(self) -> None:
         read_wishes(self.objective)
@@ -87,6 +97,10 @@ class PolicyOptions:
             raise UsageError(f"--load-sensitivity {self.load_sensitivity} is not a number above 0")
         if not 0 <= self.load_margin < math.inf:
             raise UsageError(f"--load-margin {self.load_margin} is not a number from 0 on")
+        if not 1 <= self.futures <= _MOST_FUTURES:
+            raise UsageError(f"--futures {self.futures} is outside 1..{_MOST_FUTURES:,}")
+        if not 0 <= self.deadline < math.inf:
+            raise UsageError(f"--deadline {self.deadline} is not a number of milliseconds from 0 on")
 
 
 Maker = Callable[[str, PolicyOptions, int], PodPolicy]
@@ -128,6 +142,16 @@ def _kube(plus: bool) -> Maker:
         )
 
     return make
+
+
+def _planner(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
+    wanted = name.partition("@")[2] or _PLANS_WITH
+    base = make_policy(wanted, options, seed)
+    if not isinstance(base, RulePolicy) or base.options.kind == KUBE:
+        raise UsageError(
+            f"policy {name!r}: futures are played by a packing rule or a checkpoint of es, not by {wanted!r}"
+        )
+    return PlannerPolicy(name, base, Effort(options.futures, options.deadline), seed)
 
 
 def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: PolicyOptions, seed: int) -> PodPolicy:
@@ -176,6 +200,11 @@ POLICIES = Catalogue(
         ),
         "kube": Rule("kube-scheduler's filters, scores, sampling, ties, preemption", _kube(plus=False)),
         "kube_plus": Rule("kube, aware of GPUs, network, disk and measured load", _kube(plus=True)),
+        "planner": Rule(
+            "learned, corrected by futures that it plays; planner@fgd: with that rule",
+            _planner,
+            takes="a policy",
+        ),
     },
     main=("kube", "best_fit", "fgd"),
     kinds={

@@ -100,13 +100,21 @@ def as_scorer(vector: F64, usual: F64) -> LinearScorer:
 class PodsGoal:
     """Runs weight vectors on workers and compares them with the starting rule."""
 
-    def __init__(self, config: ESConfig, scenarios: Sequence[PodScenario], pool: Executor) -> None:
+    def __init__(
+        self,
+        config: ESConfig,
+        scenarios: Sequence[PodScenario],
+        pool: Executor,
+        start: F64 | None = None,
+    ) -> None:
+        """start: the weights to search from; None: those of the starting rule."""
         self._pool, self._config = pool, config
         self._train = [scenario.of_part("train") for scenario in scenarios]
         self._valid = [scenario.of_part("valid") for scenario in scenarios]
         self._usual = _usual_demand(self._train)
         self._rule: dict[Cell, float] = {}
-        self.start = starting_point(config, compiled_workload(self._train[0], 0))
+        first = compiled_workload(self._train[0], 0)
+        self.start = starting_point(config, first) if start is None else start
 
     def draw(self, random: np.random.Generator) -> list[int]:
         """A training seed for each scenario."""

@@ -1,0 +1,80 @@
+"""`proreus tune WORLD --from WORK`: a policy trained for your own work, handed out where it is better."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from proreus.cli.arguments import Common, parse_named, prepare, without
+from proreus.cli.output import new_console, write_json
+from proreus.cli.worlds import world_in
+from proreus.compare.tuning import CANDIDATE, REPORT, Wish, as_json, headline, tune
+from proreus.contract.world import World
+from proreus.model.errors import UsageError
+from proreus.workers.processes import Workers
+from proreus.worlds import registered
+from proreus.worlds import world as world_of
+
+
+@dataclass(frozen=True)
+class TuneArguments:
+    """Flags of `proreus tune`."""
+
+    work: Annotated[str, tyro.conf.arg(name="from", metavar="WORK")] = ""
+    """Your work: a file of pods (manifests, or a format that --format names), a folder with one and a file of
+    nodes, with --format engine a cluster's folder or store, or a scenario by name. Of a file, the first three fifths train and the last fifth judges."""
+    minutes: float = 10.0
+    """How long all of it may take."""
+    seeds: int = 10
+    """Draws of the held-out part that policies are judged on."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/tuned")
+    """Where the report goes, and the checkpoint where it is worth having."""
+    processes: int = 0
+    """Workers on this machine; 0: one per core."""
+    common: Common = field(default_factory=Common)
+
+
+def run(words: Sequence[str]) -> int:
+    """Train, judge, tell."""
+    world = world_in(words)
+    arguments = _parsed(world, words)
+    prepare(arguments.common)
+    if not world.specialist:
+        able = ", ".join(name for name in registered() if world_of(name).specialist)
+        raise UsageError(f"tune: nothing can be trained for you in the world {world.name!r}, but in {able}")
+    if not arguments.work:
+        raise UsageError("--from: name your work, a file, a folder or a scenario")
+    console = new_console(arguments.common)
+    wish = Wish(
+        scenario=arguments.workload.drawing(arguments.work),
+        minutes=arguments.minutes,
+        seeds=arguments.seeds,
+        folder=arguments.out,
+        workers=Workers(arguments.processes),
+        seed=arguments.common.seed,
+    )
+    judged = tune(world, wish, lambda line: console.print(line, soft_wrap=True))
+    if judged.advice != CANDIDATE:  # what is no better is not handed out
+        shutil.rmtree(wish.folder / CANDIDATE, ignore_errors=True)
+    console.print(f"{headline(judged, wish)}\nreport: {wish.folder / REPORT}", soft_wrap=True)
+    write_json(arguments.common, as_json(judged, wish))
+    return 0
+
+
+def _parsed(world: World, words: Sequence[str]) -> Any:
+    own = {"from_": ""} if hasattr(world.flags, "from_") else {}  # --from is the work here
+    flags = without(world.flags, own)
+    more: list[tuple[str, Any, Any]] = [("workload", flags, field(default_factory=flags))]
+    kind = make_dataclass("Tune", more, bases=(TuneArguments,), frozen=True)
+    description = (
+        "Judges every rule on the end of your work, trains a policy on its beginning, and hands it out only "
+        "where it is significantly better.\n\n"
+        f"Example: proreus tune {world.name} --from jobs.csv --nodes nodes.csv --minutes 10"
+    )
+    found: tuple[str, Any] = parse_named(kind, "tune", ("world", list(registered())), words, description)
+    return found[1]
