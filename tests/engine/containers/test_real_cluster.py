@@ -25,6 +25,7 @@ from tests.engine.runtimes.conftest import found_busybox
 from tests.engine.runtimes.containerds import Daemon, containerd
 from tests.engine.store.etcd_servers import etcd_cluster
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "engine" / "web.yaml"
 MEMORY, CPU = 48 << 20, 200
 """Bytes, and thousandths of a core."""
 MANIFEST = f"""
@@ -138,6 +139,8 @@ def test_three_containers_run_under_their_limits_come_back_and_leave_nothing(
     made = set_up.site
     assert made.cluster is not None and made.cluster.ready["runtime"] == set_up.runtime
     token = _only_who_has_the_token_is_answered(made)
+    if set_up.runtime == "process":
+        _the_example_serves_without_an_image(made)
     _import(set_up, tmp_path)
     (tmp_path / "web.yaml").write_text(MANIFEST)
     made.run("apply", "-f", str(tmp_path / "web.yaml"))
@@ -167,6 +170,18 @@ def _only_who_has_the_token_is_answered(made: Site) -> str:
     with httpx.stream("GET", f"{api}/v1/events", headers={"authorization": f"Bearer {token}"}) as answer:
         assert answer.status_code == 200  # as the status page asks that was opened with #token=
     return token
+
+
+def _the_example_serves_without_an_image(made: Site) -> None:
+    """What a new user with one machine and nothing else sees."""
+    made.run("apply", "-f", str(EXAMPLE))
+    until(lambda: len(made.running("web")) == 3, lambda: made.run("get", "events"))
+    until(lambda: "Serving HTTP on 127.0.0.1 port" in made.run("logs", "deployment/web"))
+    address = made.run("logs", "deployment/web").partition("(")[2].partition(")")[0]
+    assert httpx.get(address).status_code == 200
+    until(lambda: '"GET / HTTP/1.1" 200' in made.run("logs", "deployment/web"))
+    made.run("delete", "-f", str(EXAMPLE))
+    until(lambda: made.pods("web") == [])
 
 
 def _import(set_up: SetUp, folder: Path) -> None:
