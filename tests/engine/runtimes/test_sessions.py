@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.engine.runtimes.benches import PATIENCE, Bench, Place, container, las
 Scene = Callable[[Bench, str], Awaitable[None]]
 
 
-def _in_a_pod(place: Place, scene: Scene, script: str = "sleep 300", **fields: object) -> None:
+def _in_a_pod(place: Place, scene: Scene, script: str = "sleep 300", **fields: Any) -> None:
     async def play() -> None:
         async with place.bench() as bench:
             pod = pod_of(container(script, **fields), annotations=lasting("300"))
