@@ -31,7 +31,7 @@ class Client:
             self._http = httpx.Client(
                 base_url=address.server,
                 headers=headers,
-                verify=_trust(address),
+                verify=trust(address),
                 trust_env=False,  # the cluster is asked where it is, never through a proxy
             )
         except httpx.InvalidURL as error:
@@ -73,7 +73,7 @@ class Client:
                 ),
             )
         if answer.status_code >= 400:
-            raise _refused(answer.status_code, answer.text)
+            raise refused(answer.status_code, answer.text)
         if answer.headers.get("content-type", "").startswith(JSON):
             content = answer.json()
         else:
@@ -97,7 +97,7 @@ class Client:
         ):
             if answer.status_code >= 400:
                 answer.read()
-                raise _refused(answer.status_code, answer.text)
+                raise refused(answer.status_code, answer.text)
             yield answer
 
     def watch(self, path: str, params: Mapping[str, str], *, accept: str = JSON) -> Iterator[dict[str, Any]]:
@@ -129,7 +129,8 @@ class Client:
             raise Unreachable(_not_heard(self.address.server, error)) from None
 
 
-def _trust(address: Address) -> ssl.SSLContext | bool:
+def trust(address: Address) -> ssl.SSLContext | bool:
+    """Which certificates of the server's are believed; False where it needs none."""
     if not address.server.startswith("https:"):
         return False  # there is no TLS and so nothing to verify
     if address.authority:
@@ -170,7 +171,8 @@ def _lines(answer: httpx.Response) -> Iterator[bytes]:
             raise Unreachable(f"the cluster sent a line of more than {_LONGEST_LINE >> 20} MiB")
 
 
-def _refused(code: int, text: str) -> Refused:
+def refused(code: int, text: str) -> Refused:
+    """What an answer of this code says."""
     try:
         status = json.loads(text)
         message, reason = str(status["message"]), str(status.get("reason", ""))
