@@ -27,7 +27,8 @@ class TuneArguments:
 
     work: Annotated[str, tyro.conf.arg(name="from", metavar="WORK")] = ""
     """Your work: a file of pods (manifests, or a format that --format names), a folder with one and a file of
-    nodes, with --format engine a cluster's folder or store, or a scenario by name. Of a file, the first three fifths train and the last fifth judges."""
+    nodes, with --format engine a cluster's folder or store, or a scenario by name. Of files and stores, the
+    first three fifths train and the last fifth judges."""
     minutes: float = 10.0
     """How long all of it may take."""
     seeds: int = 10

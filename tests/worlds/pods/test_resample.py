@@ -13,7 +13,7 @@ from proreus.model.node import Node
 from proreus.model.pod import GpuRequest, Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.worlds.pods.flags import PodsFlags
-from proreus.worlds.pods.scenarios import Resampled
+from proreus.worlds.pods.scenarios import FromFiles, Resampled
 from proreus.worlds.pods.traces.resample import LOAD, filling, part_of
 
 NODES = tuple(Node(f"n{n}", Resources(cpu=8_000, memory=GIB, pods=110), 2, "T4") for n in range(4))
@@ -63,6 +63,7 @@ def test_a_folder_holds_pods_and_nodes(tmp_path: Path) -> None:
     scenario = PodsFlags().drawing(str(tmp_path))
     assert isinstance(scenario.source, Resampled)
     files = scenario.source.files
+    assert isinstance(files, FromFiles)
     assert (files.format, files.pods.name, files.nodes) == ("openb", "jobs.csv", tmp_path / "my_nodes.csv")
     assert scenario.of_part("train").source == Resampled(files, "train")
     (tmp_path / "more.csv").touch()
