@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from proreus.engine.agents.resource import heartbeats
+from proreus.engine.agents.resource.heartbeats import Housed
+from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
 from proreus.engine.agents.resource.measuring import Load
-from proreus.engine.agents.resource.nodes import new_lease, renewed_lease
+from proreus.engine.agents.resource.nodes import NodeSpec, new_lease, renewed_lease
+from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
 from proreus.engine.agents.scheduling.loads import SILENT_SECONDS, UNMEASURED_SECONDS, Loads, read_load
 from proreus.engine.agents.scheduling.values import Bind, Gone, Seen
+from proreus.engine.agents.shared import SharedInformer
+from proreus.engine.objects.kinds import POD
+from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.runtimes.protocol import Capacity
+from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
+from proreus.engine.runtimes.timers import LoopTimers
+from proreus.engine.store.memory import MemoryStore
 from proreus.worlds.pods.encoding.pair import MEASURED_LOAD, PAIR_FEATURES, cluster_scale, encode_pair
 from proreus.worlds.pods.state.open_values import MeasuredLoad
 from tests.engine.agents.scheduling.objects import Object, node, on, pod
@@ -80,6 +93,57 @@ def test_a_silent_nodes_load_is_not_used(busy: str, idle: str) -> None:
     core.handle(Seen("Lease", lease(busy, 3800, later)), later)
     core.handle(Seen("Lease", lease(idle, 100, later)), later)
     assert chosen(core, "again", later) == idle
+
+
+@pytest.mark.parametrize(("busy", "idle"), [("a", "b"), ("b", "a")])
+def test_in_a_running_engine_what_nodes_measure_decides(
+    busy: str, idle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the pods' use over leases in the store to the binding."""
+    monkeypatch.setattr(heartbeats, "RENEW_SECONDS", 0.2)
+    room = Capacity(*[{"cpu": "4", "memory": "8Gi", "pods": "110"}] * 2)
+
+    async def play() -> None:
+        registry, timers = Registry(MemoryStore()), LoopTimers()
+        await registry.prepare()
+        informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
+        nodes = [Housed(NodeSpec(name, "10.0.0.1"), SimulatedRuntime(room, timers)) for name in ("a", "b")]
+        options = AgentOptions(SchedulingOptions(default=Chosen("kube_plus")), identity="x")
+        agent = SchedulingAgent(registry, options)
+        parts = [*informers.values(), ResourceHost(registry, timers, nodes, informers), agent]
+        tasks = [asyncio.create_task(part.run()) for part in parts]
+        try:
+            for name, cpu in ((busy, "3800m"), (idle, "100m")):
+                quick = {"proreus.io/use-cpu": cpu, "proreus.io/start-latency": "0"}
+                obj = pod(f"on-{name}", annotations=quick)
+                del obj["metadata"]["uid"]
+                await registry.create(POD, {**obj, "spec": {**obj["spec"], "nodeName": name}})
+            await _until(lambda: _known(agent, busy, 3800.0) and _known(agent, idle, 100.0))
+            new = pod("new", "500m")
+            del new["metadata"]["uid"]
+            await registry.create(POD, new)
+            async with asyncio.timeout(60):
+                while not (bound := await registry.get(POD, "default", "new"))["spec"].get("nodeName"):
+                    await asyncio.sleep(0.01)
+            assert bound["spec"]["nodeName"] == idle
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(play())
+
+
+def _known(agent: SchedulingAgent, name: str, least: float) -> bool:
+    """Whether its load is what was measured, its pod's request on top as long as that is new."""
+    there = name in agent.core.picture.cluster.node_names()
+    return there and load_of(agent.core, name)[0] in (least, least + 1000.0)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.02)
 
 
 def test_what_is_found_on_beginning_may_be_long_past() -> None:

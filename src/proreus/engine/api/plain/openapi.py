@@ -107,16 +107,13 @@ def document() -> dict[str, Any]:
     figures["get"]["responses"]["200"]["content"]["text/plain"] = {"schema": _TEXT}
     use = {"type": "object"}
     of_use = [
-        {"name": "labelSelector", "in": "query", "schema": _TEXT},
         {"name": "sort", "in": "query", "schema": {"type": "string", "enum": ["cpu", "memory", "name"]}},
         {"name": "limit", "in": "query", "schema": number},
         {"name": "points", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 1440}},
         {"name": "trend", "in": "query", "schema": {"type": "string", "enum": ["recent", "day"]}},
     ]
-    of_pods = [
-        {"name": "namespace", "in": "query", "schema": _TEXT},
-        {"name": "fieldSelector", "in": "query", "schema": _TEXT},
-    ]
+    of_pods = [{"name": "namespace", "in": "query", "schema": _TEXT}]
+    selected = "selectors as in Kubernetes' lists"
     events = "Server-sent events: status, nodes, decisions."
     return {
         "openapi": "3.0.3",
@@ -178,8 +175,12 @@ def document() -> dict[str, Any]:
                 "The last decisions, newest first.", _list_of("decisions", decision), limit
             ),
             "/v1/metrics": figures,
-            "/v1/use/nodes": _reading("What nodes use, and used.", _list_of("nodes", use), *of_use),
-            "/v1/use/pods": _reading("What pods use, and used.", _list_of("pods", use), *of_use, *of_pods),
+            "/v1/use/nodes": _reading(
+                f"What nodes use, and used; {selected}.", _list_of("nodes", use), *of_use
+            ),
+            "/v1/use/pods": _reading(
+                f"What pods use, and used; {selected}.", _list_of("pods", use), *of_use, *of_pods
+            ),
             "/v1/events": {
                 "get": {"summary": events, "responses": _answer(events, _TEXT, "text/event-stream")}
             },

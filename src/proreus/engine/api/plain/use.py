@@ -16,7 +16,7 @@ from proreus.engine.objects.selectors import selection
 from proreus.engine.runtimes.measures import Trend, Trends
 from proreus.model.resources import CPU, MEMORY
 
-_MOST_POINTS = 1440
+_MOST_ROWS, _MOST_POINTS = 1000, 1440
 _ENDED = ("Succeeded", "Failed")
 _SORTS = ("cpu", "memory", "name")
 
@@ -93,7 +93,7 @@ def thinned(values: Sequence[int], points: int) -> list[int]:
     return [round(sum(group) / len(group)) for group in reversed(groups)]
 
 
-def _read(asked: Asked) -> tuple[str, int | None, int, bool]:
+def _read(asked: Asked) -> tuple[str, int, int, bool]:
     """How rows are sorted, how many there are, how many numbers of the past, and whether of a day."""
     sort = asked.query.get("sort", "name")
     if sort not in _SORTS:
@@ -104,7 +104,8 @@ def _read(asked: Asked) -> tuple[str, int | None, int, bool]:
     points = asked.number("points") or 0
     if points > _MOST_POINTS:
         raise BadRequest(f"points: at most {_MOST_POINTS}")
-    return sort, asked.number("limit") or None, points, trend == "day"
+    limit = min(asked.number("limit") or _MOST_ROWS, _MOST_ROWS)
+    return sort, limit, points, trend == "day"
 
 
 def _order(sort: str, cpu: int, memory: int, of: Mapping[str, Any]) -> tuple[int, str, str]:

@@ -98,8 +98,7 @@ class NodeMeter:
             self._before = (now, counted)
         known = self._rates
         memory = used_memory(Path("/proc/meminfo").read_text())
-        disk = shutil.disk_usage(self._root).used
-        return NodeUse(known.cpu, memory, disk, known.read, known.written, known.traffic)
+        return NodeUse(known.cpu, memory, _disk_used(self._root), known.read, known.written, known.traffic)
 
     def _count(self) -> Counted:
         cpu = busy_ticks(Path("/proc/stat").read_text(), self._cores)
@@ -131,6 +130,14 @@ def _disks() -> Iterator[str]:
     except OSError:  # a sandbox that hides them
         return
     yield from (name for name in names if not name.startswith(_NO_DISKS))
+
+
+def _disk_used(root: Path) -> int:
+    """0 where the folder is gone: the node has other troubles then, and tells of them."""
+    try:
+        return shutil.disk_usage(root).used
+    except OSError:
+        return 0
 
 
 def _text(path: str) -> str:
