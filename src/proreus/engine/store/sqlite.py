@@ -37,7 +37,7 @@ from proreus.engine.store.protocol import (
     Unchanged,
 )
 from proreus.engine.store.sqlite_errors import in_protocol_words
-from proreus.engine.store.sqlite_file import make_private
+from proreus.engine.store.sqlite_file import make_private, tell_if_public
 from proreus.engine.store.sqlite_tables import Tables
 
 T = TypeVar("T")
@@ -126,6 +126,7 @@ class SQLiteStore:
         except BaseException:
             self._tables.close()
             raise
+        tell_if_public(self._path)
         self._reader = self._new_reader()
         self._feed = Feed(self._revision, self._options.held)
 
