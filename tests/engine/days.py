@@ -17,12 +17,12 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from proreus.cli.main import main as proreus
-from proreus.engine.agents.promoting.core import Evidence, GateOptions
+from proreus.engine.agents.promoting.core import Evidence, GateOptions, shorter_waits
 from proreus.engine.agents.promoting.promoter import PromotionOptions
 from proreus.engine.agents.promoting.weighing import Case, weigh
 from proreus.engine.agents.resource.heartbeats import Housed
@@ -211,7 +211,9 @@ async def _at_length(arguments: argparse.Namespace, folder: Path) -> dict[str, A
         trace = await living.trace()
         told["mean wait, day under kube"] = _mean(waits_of(trace, *first))
         told["mean wait, last day"] = _mean(waits_of(trace, *third))
-        told["last day replayed (kube, candidate)"] = replayed(trace, "kube", better, third).waits[0]
+        again = replayed(trace, "kube", better, third)
+        told["last day replayed (kube, candidate)"] = again.waits[0]
+        told["part of the wait that the candidate saves there"] = asdict(shorter_waits(again))
         await living.put_up(better, "worst_fit")
         for _ in range(arguments.days):
             await living.live()

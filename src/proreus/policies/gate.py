@@ -22,11 +22,6 @@ class Difference:
     high: float
     """The 95 % interval."""
 
-    @property
-    def words(self) -> str:
-        """With its interval."""
-        return f"{self.mean:+.4g}, 95 % interval {self.low:+.4g} to {self.high:+.4g}"
-
 
 def rule_on(found: Difference, worst: float = 0.0, nothing: float = 0.0) -> Ruling:
     """What a difference means; only "not worse" may pass.

@@ -35,6 +35,9 @@ def test_schedulers_are_switched_in_their_config_map() -> None:
         assert client.get("/v1/schedulers/mine").json() == {"name": "mine", **chosen}
         stored = client.get("/api/v1/namespaces/kube-system/configmaps/proreus-schedulers").json()
         assert json.loads(stored["data"]["mine"]) == chosen
+        put_up = {**chosen, "candidate": "best_fit", "share": 0.2}
+        assert client.put("/v1/schedulers/mine", json=put_up).json() == {"name": "mine", **put_up}
+        assert client.put("/v1/schedulers/mine", json={**put_up, "share": 0.6}).status_code == 400
         assert client.put("/v1/schedulers/mine", json={"policy": ""}).status_code == 400
         assert client.put("/v1/schedulers/mine", json={"rule": "kube"}).status_code == 400
         assert client.delete("/v1/schedulers/mine").status_code == 200
@@ -52,6 +55,7 @@ def test_a_policy_that_cannot_decide_is_refused_and_its_field_named(tmp_path: Pa
         ("policy", {"policy": f"{tmp_path}/torn.py:Torn"}),
         ("policy", {"policy": f"{tmp_path}/mine.py:Other"}),
         ("shadow", {"policy": "kube", "shadow": "nonsense"}),
+        ("candidate", {"policy": "kube", "candidate": "nonsense"}),
     ]
     with live() as door, door.client() as client:
         for field, choice in wrong:

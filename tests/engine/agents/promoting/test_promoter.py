@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
 
 from proreus.engine.agents.leading import Term
 from proreus.engine.agents.promoting.core import Evidence, GateOptions, Live, begun
@@ -18,6 +21,7 @@ from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.protocol import Put, Unchanged
 from proreus.engine.trace.segments import NodeEntry, PodEntry, Segment, digest, encode
 from proreus.model.contest import Duel
+from proreus.model.errors import UsageError, WorkError
 from proreus.model.node import Node
 from proreus.model.pod import PodSpec
 from proreus.model.resources import GIB, Resources
@@ -178,6 +182,35 @@ def test_a_trace_is_weighed_by_replay_and_by_life() -> None:
 def test_where_nothing_was_recorded_since_then_nothing_is_found() -> None:
     assert weigh([a_trace()], a_case(since=195.0)).replay.pods == 0
     assert weigh([], a_case()).replay.pods == 0
+
+
+def test_a_candidate_that_cannot_be_judged_stays_and_is_tried_again_in_its_time() -> None:
+    class Failing(Bench):
+        async def weigh(self, values: Sequence[bytes], case: Case) -> Evidence:
+            await super().weigh(values, case)
+            raise UsageError("no such checkpoint")
+
+    async def main() -> None:
+        bench, registry = Failing(), await a_registry()
+        async with bench.leading(registry):
+            await schedulers.switch(registry, "default-scheduler", CHOSEN)
+            await asyncio.sleep(200)
+        assert len(bench.cases) == 3
+        found = (await schedulers.promotions(registry))["default-scheduler"]
+        assert (found.stage, found.told) == ("shadow", "could not be judged: no such checkpoint")
+
+    play(main())
+
+
+def test_a_replay_that_does_not_end_is_ended() -> None:
+    async def main() -> None:
+        async with weighing_apart(most=0.5) as ask:
+            endless = replace(a_case(), play="tests.engine.agents.promoting.endless:contest")
+            for _ in range(2):
+                with pytest.raises(WorkError, match="has not ended"):
+                    await ask([a_trace()], endless)
+
+    asyncio.run(main())
 
 
 def test_the_weighing_is_done_in_another_process() -> None:

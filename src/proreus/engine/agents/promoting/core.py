@@ -26,6 +26,7 @@ _LEAST_WAIT = 1.0
 _LEAST_EVICTIONS = 0.01
 """A pod."""
 _NEXT: Mapping[Stage, Stage] = {"shadow": "share", "share": "all", "all": "all"}
+_LONGEST_WHY = 500
 _BY_THE_POLICY = ("", "nominated")
 
 
@@ -97,6 +98,11 @@ def judged(promotion: Promotion, evidence: Evidence, now: float, options: GateOp
     )
 
 
+def not_judged(promotion: Promotion, why: str, now: float) -> Promotion:
+    """Where nothing could be found out it stays where it is, until the next judgement."""
+    return msgspec.structs.replace(promotion, told=f"could not be judged: {why[:_LONGEST_WHY]}", judged=now)
+
+
 def _verdict(stage: Stage, evidence: Evidence, options: GateOptions) -> tuple[Stage, str]:
     if stage == "refused":
         return stage, "refused before"
@@ -110,14 +116,11 @@ def _verdict(stage: Stage, evidence: Evidence, options: GateOptions) -> tuple[St
         return stage, f"{replay.pods} pods came since then, {options.least_pods} are needed to judge by"
     waits, evictions = shorter_waits(replay), _less(replay.evictions, _LEAST_EVICTIONS)
     mine, other = (math.fsum(side) / len(side) for side in zip(*replay.waits, strict=True))
-    said = (
-        f"the mean wait is shorter by {waits.words} of it ({other:.3g} s, not {mine:.3g} s) "
-        f"in a replay of {replay.pods} pods"
-    )
+    said = f"mean wait {other:.3g} s, not {mine:.3g} s ({_part(waits)}), in a replay of {replay.pods} pods"
     if waits.high < 0.0:
         return "refused", f"worse: {said}"
     if evictions.high < 0.0:
-        return "refused", f"worse: evictions are fewer by {evictions.words} of them; {said}"
+        return "refused", f"worse: more evictions ({_part(evictions)}); {said}"
     ruling = rule_on(waits)
     if ruling != "not worse" or waits.low <= 0.0:
         return stage, f"{ruling if ruling != 'not worse' else 'no difference'}: {said}"
@@ -132,15 +135,22 @@ def shorter_waits(replay: Duel) -> Difference:
     return _less(replay.waits, _LEAST_WAIT)
 
 
+def _part(less: Difference) -> str:
+    """A difference from `_less` in words, as a change of what there is."""
+    mean, low, high = (f"{-100 * one:+.0f} %" for one in (less.mean, less.high, less.low))
+    return f"{mean} of the larger, 95 % interval {low} to {high}"
+
+
 def _worse_in_life(live: Live, options: GateOptions) -> str:
     if min(len(live.share), len(live.rest)) < options.least_each:
         return ""
     difference = _means_apart(live.rest, live.share)
     if difference.high >= 0.0:
         return ""
+    mine, others = (math.fsum(arm) / len(arm) for arm in (live.share, live.rest))
     return (
-        f"worse: {len(live.share)} pods of the share waited shorter by {difference.words} s "
-        f"than {len(live.rest)} others"
+        f"worse: {len(live.share)} pods of the share waited {mine:.3g} s on average, {len(live.rest)} others "
+        f"{others:.3g} s (longer by {-difference.high:.3g} to {-difference.low:.3g} s)"
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.engine.agents.leading import Term
-from proreus.engine.agents.promoting.core import GateOptions, begun, judged
+from proreus.engine.agents.promoting.core import GateOptions, begun, judged, not_judged
 from proreus.engine.agents.promoting.weighing import Case, Weigh, weighing_apart
 from proreus.engine.objects.errors import Fenced, NotFound, Refused
 from proreus.engine.objects.kinds import CONFIG_MAP
@@ -97,10 +98,10 @@ class Promoter:
         case = Case(name, chosen, promotion, self._timers.wall(), self._options.play)
         try:
             evidence = await weigh([entry.value for entry in entries], case)
-        except (ProreusError, ImportError) as error:
+            after = judged(promotion, evidence, case.now, self._options.gate)
+        except (ProreusError, ImportError, BrokenExecutor) as error:
             _log.warning("judging %s: %s", chosen.candidate, error)
-            return
-        after = judged(promotion, evidence, case.now, self._options.gate)
+            after = not_judged(promotion, str(error), case.now)
         if after.stage != promotion.stage:
             _log.info("%s: %s is at %s: %s", name, chosen.candidate, after.stage, after.told)
         await self._write({**read_promotions(await self._config_map(NAME)), name: after})

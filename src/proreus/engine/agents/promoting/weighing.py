@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import Executor
-from contextlib import ExitStack, asynccontextmanager
+from concurrent.futures import BrokenExecutor, Executor
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -16,12 +18,13 @@ from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.trace.segments import decode_all, trace_of
 from proreus.model.cluster_trace import ClusterTrace
 from proreus.model.contest import Contest, Duel
-from proreus.model.errors import InputError, UsageError
+from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.workers.processes import worker_pool
 
 Play = Callable[[ClusterTrace, Contest], Duel]
 _MOST_PODS = 5_000
 """That a replay has: the newest of them."""
+_MOST_SECONDS = 600.0
 _NICER = 5
 """Than the engine: deciding comes first."""
 
@@ -71,16 +74,44 @@ def _player(dotted: str) -> Play:
     return found
 
 
+def _settle_in() -> None:
+    """In the process that weighs: let others go first, and end with the engine, however that ends."""
+    os.nice(_NICER)
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "called in a worker"
+
+    def outlive_nobody() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=outlive_nobody, daemon=True).start()
+
+
 @asynccontextmanager
-async def weighing_apart() -> AsyncIterator[Weigh]:
-    """A process for it, started when it is first needed; who is cancelled in the block ends it at once."""
-    with ExitStack() as stack:
-        pools: list[Executor] = []
+async def weighing_apart(most: float = _MOST_SECONDS) -> AsyncIterator[Weigh]:
+    """A process for it, started when it is first needed; who is cancelled in the block ends it at once.
+
+    most: seconds for one case; a candidate is code that may do whatever it likes.
+    """
+    async with AsyncExitStack() as stack:
+        pools: list[tuple[Executor, ExitStack]] = []
 
         async def ask(values: Sequence[bytes], case: Case) -> Evidence:
             if not pools:
-                pools.append(await asyncio.to_thread(stack.enter_context, worker_pool(1)))
-                await asyncio.wrap_future(pools[0].submit(os.nice, _NICER))
-            return await asyncio.wrap_future(pools[0].submit(weigh, list(values), case))
+                own = stack.enter_context(ExitStack())
+                pools.append((await asyncio.to_thread(own.enter_context, worker_pool(1)), own))
+                await asyncio.wrap_future(pools[0][0].submit(_settle_in))
+            pool, own = pools[0]
+            try:
+                async with asyncio.timeout(most):
+                    return await asyncio.wrap_future(pool.submit(weigh, list(values), case))
+            except (TimeoutError, BrokenExecutor) as error:
+                pools.clear()
+                own.__exit__(
+                    type(error), error, error.__traceback__
+                )  # ends the process; the next has its own
+                if isinstance(error, BrokenExecutor):
+                    raise
+                raise WorkError(f"the replay has not ended for {most:g} s") from None
 
         yield ask

@@ -13,6 +13,8 @@ _SCHEDULER: dict[str, Any] = {
         "policy": {"type": "string", "minLength": 1, "maxLength": 1024},
         "shadow": {"type": "string", "maxLength": 1024},
         "deadline_ms": {"type": "number", "exclusiveMinimum": True, "minimum": 0, "maximum": 10000},
+        "candidate": {"type": "string", "maxLength": 1024},
+        "share": {"type": "number", "exclusiveMinimum": True, "minimum": 0, "maximum": 0.5},
     },
     "additionalProperties": False,
 }
@@ -26,7 +28,13 @@ _FAILING: dict[str, Any] = {"type": "object", "properties": {"policy": _TEXT, "s
 _NAMED: dict[str, Any] = {
     "type": "object",
     "required": ["name", "policy", "shadow", "deadline_ms"],
-    "properties": {**_SCHEDULER["properties"], "name": _TEXT, "refused": _TEXT, "failing": _FAILING},
+    "properties": {
+        **_SCHEDULER["properties"],
+        "name": _TEXT,
+        "refused": _TEXT,
+        "failing": _FAILING,
+        "promotion": {"type": "object", "properties": {"stage": _TEXT, "told": _TEXT}},
+    },
 }
 
 
