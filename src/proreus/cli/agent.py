@@ -16,7 +16,7 @@ from proreus.cli.cluster.flags import Deciding, Machine, Nodes, Silence, check_p
 from proreus.cli.cluster.lock import only_one
 from proreus.cli.cluster.machine import machine_name
 from proreus.cli.cluster.place import make_state_dir, state_dir
-from proreus.cli.cluster.saying import nodes_in_words, nodes_told, running_on
+from proreus.cli.cluster.saying import nodes_in_words, nodes_told, running_on, say_left_behind
 from proreus.cli.cluster.starting import run_until_told, say
 from proreus.cli.output import new_console, write_json
 from proreus.cli.serve import told_to_end
@@ -100,11 +100,13 @@ def _options(arguments: AgentArguments, name: str, folder: Path) -> EngineOption
         deciding=(deciding_options(arguments.deciding, arguments.common.seed) if arguments.standby else None),
         api=None,
         patience=patience_options(arguments.silence),
+        joins=True,
     )
 
 
 def _announce(arguments: AgentArguments, name: str, engine: Engine) -> None:
     ready: dict[str, Any] = {"pid": os.getpid(), "store": arguments.store, "name": name, **nodes_told(engine)}
+    say_left_behind(arguments.common, engine)
     console = new_console(arguments.common)
     console.print(f"joined {nodes_in_words(engine)}", highlight=False, soft_wrap=True)
     write_json(arguments.common, ready)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.cluster.flags import Deciding, Machine, Nodes, Silence, check_together
-from proreus.cli.cluster.lock import only_one
+from proreus.cli.cluster.lock import only_one, only_one_up
 from proreus.cli.cluster.machine import machine_name
 from proreus.cli.cluster.place import (
     Address,
@@ -21,7 +22,13 @@ from proreus.cli.cluster.place import (
     state_dir,
     write_kubeconfig,
 )
-from proreus.cli.cluster.saying import first_commands, nodes_in_words, nodes_told, running_on
+from proreus.cli.cluster.saying import (
+    first_commands,
+    nodes_in_words,
+    nodes_told,
+    running_on,
+    say_left_behind,
+)
 from proreus.cli.cluster.starting import run_until_told, say
 from proreus.cli.cluster.tokens import admin_token
 from proreus.cli.output import new_console, write_json
@@ -95,11 +102,12 @@ def run(words: Sequence[str]) -> int:
     folder = state_dir(arguments.dir)
     with told_to_end() as ending:
         options = _options(arguments, folder)
-        with only_one(make_state_dir(folder)) as holder:
+        with only_one(make_state_dir(folder)) as holder, _alone_on(options.store):
             from proreus.cli.cluster.options import identity_of, secured
 
             options, own = secured(replace(options, identity=identity_of(options.store, holder)), folder)
             tokens = arguments.security.token_file or own
+            _tell_of_containers(arguments, folder)
             say(arguments.common, "starting (the first start compiles for a minute)")
             ended = run_until_told(
                 ending, options, lambda engine: _announce(arguments, folder, engine, admin_token(tokens))
@@ -133,6 +141,26 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     )
 
 
+def _tell_of_containers(arguments: UpArguments, folder: Path) -> None:
+    """Real ones of an earlier start, which simulated nodes do not look after."""
+    from proreus.cli.cluster.options import machine_options
+    from proreus.engine.runtimes.opening import standing_runtime
+
+    if arguments.nodes.nodes is not None and standing_runtime(machine_options(folder, None).root):
+        say(
+            arguments.common,
+            "containers of this machine may run on, with nobody to look after them: `proreus down` stops "
+            "them, `proreus up` without --nodes takes them up",
+        )
+
+
+def _alone_on(store: str) -> AbstractContextManager[None]:
+    from proreus.engine.store.opening import InFile, read_address
+
+    found = read_address(store)
+    return only_one_up(found.path) if isinstance(found, InFile) else nullcontext()
+
+
 def _store(arguments: UpArguments, folder: Path) -> str:
     return arguments.store or f"sqlite:{folder.absolute() / 'cluster.db'}"
 
@@ -152,6 +180,7 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, token: str) 
         **nodes_told(engine),
     }
     where = "" if arguments.dir is None else f" --dir {arguments.dir}"
+    say_left_behind(arguments.common, engine)
     own = "" if arguments.security.token_file is not None or not token else f"#token={token}"
     console = new_console(arguments.common)
     for line in (

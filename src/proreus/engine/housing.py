@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from proreus.engine.agents.resource.addresses import allot, node_address, pod_network
 from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.nodes import NodeSpec
 from proreus.engine.objects.registry import Registry
@@ -26,8 +27,6 @@ _INFO = {
     "kernelVersion": "simulated",
     "osImage": "simulated",
 }
-_SUBNETS = 250
-"""Nodes of one number in the second place of an address."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,8 @@ class SimulatedNodes:
     amounts: Mapping[str, str]
     """What each has, by the names of Kubernetes."""
     seed: int = 0
+    pool: str = "node-"
+    """Nodes of one pool keep their addresses, and those of another have others."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ async def open_nodes(
     """Their runtimes, until the stack is closed; raises `UsageError` where this machine cannot be a node."""
     match nodes:
         case SimulatedNodes():
-            return OpenNodes(tuple(_simulated(nodes, timers)))
+            first = await allot(registry, nodes.pool, len(nodes.names)) if nodes.names else 0
+            return OpenNodes(tuple(_simulated(nodes, timers, first)))
         case MachineNode(name, options, runtime):
             opened = await open_runtime(runtime, replace(options, references=RegistryReferences(registry)))
             stack.push_async_callback(opened.close)
@@ -75,12 +77,11 @@ async def open_nodes(
             assert_never(nodes)
 
 
-def _simulated(nodes: SimulatedNodes, timers: Timers) -> list[Housed]:
+def _simulated(nodes: SimulatedNodes, timers: Timers, first: int) -> list[Housed]:
     capacity = Capacity(dict(nodes.amounts), dict(nodes.amounts), _INFO)
     habits = Habits(seed=nodes.seed)
     found = []
-    for place, name in enumerate(nodes.names):
-        high, low = divmod(place, _SUBNETS)
-        runtime = SimulatedRuntime(capacity, timers, habits, f"10.{high + 1}.{low}")
-        found.append(Housed(NodeSpec(name, f"10.0.{high}.{low + 1}"), runtime))
+    for number, name in enumerate(nodes.names, start=first):
+        runtime = SimulatedRuntime(capacity, timers, habits, pod_network(number))
+        found.append(Housed(NodeSpec(name, node_address(number)), runtime))
     return found

@@ -26,14 +26,17 @@ from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.server import ApiServer
 from proreus.engine.housing import MachineNode, SimulatedNodes, open_nodes
 from proreus.engine.leading_parts import Controllers
+from proreus.engine.objects.kinds import NAMESPACE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.machine.holding import MachineImages
 from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.engine.runtimes.timers import LoopTimers, Timers
-from proreus.engine.store.opening import open_store
+from proreus.engine.store.opening import InFile, open_store, read_address
+from proreus.engine.store.protocol import Store
 from proreus.engine.supervising import Part, supervise
 from proreus.listening.sockets import listen
+from proreus.model.errors import UsageError
 from proreus.web import page_headers, status_page
 
 
@@ -53,6 +56,8 @@ class EngineOptions:
     left. "": made anew."""
     patience: Patience = field(default_factory=Patience)
     """With nodes that fall silent."""
+    joins: bool = False
+    """Whether the store must have a cluster in it already."""
 
 
 class Engine:
@@ -64,6 +69,8 @@ class Engine:
         """Where the API listens, once it does."""
         self.machine: MachineRuntime | None = None
         """What runs the pods of this machine, once it does; None where nodes are simulated."""
+        self.left_behind: tuple[str, ...] = ()
+        """Nodes that the same process ran when it was last started, and now does not."""
         self._identity = options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._decider: Decider | None = None
         self._refused: Callable[[], Mapping[str, str]] = dict
@@ -96,15 +103,20 @@ class Engine:
     async def run(self, ending: asyncio.Event, ready: Callable[[Engine], None]) -> None:
         """Open everything, say so, and close it again when told to end."""
         async with AsyncExitStack() as stack:
-            store = await open_store(self.options.store)
+            store = await self._open_store()
             stack.push_async_callback(store.close)
             registry = Registry(store)
+            if self.options.joins:
+                await self._check_cluster(registry)
             await registry.prepare()
             timers = LoopTimers()
             informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
             nodes = await open_nodes(self.options.nodes, registry, timers, stack)
             self.machine = nodes.machine
-            host = ResourceHost(registry, timers, nodes.housed, informers)
+            host = ResourceHost(registry, timers, nodes.housed, informers, self._identity)
+            stack.push_async_callback(host.release)
+            await host.claim()
+            self.left_behind = tuple(await host.left_behind())
             parts: dict[str, Part] = {
                 f"the informer of {kind.plural}": informer.run for kind, informer in informers.items()
             }
@@ -115,6 +127,21 @@ class Engine:
                 await self._open_api(registry, host, stack, self.options.api)
             ready(self)
             await supervise(parts, ending)
+
+    async def _open_store(self) -> Store:
+        match read_address(self.options.store):
+            case InFile(path) if self.options.joins and not path.exists():
+                raise self._no_cluster()
+            case _:
+                return await open_store(self.options.store)
+
+    async def _check_cluster(self, registry: Registry) -> None:
+        if not (await registry.list(NAMESPACE, limit=1)).items:
+            raise self._no_cluster()
+
+    def _no_cluster(self) -> UsageError:
+        store = self.options.store
+        return UsageError(f"--store {store}: no cluster is in it; is that the one of its `proreus up`?")
 
     def _deciding(
         self, registry: Registry, timers: Timers, stack: AsyncExitStack, options: SchedulingOptions

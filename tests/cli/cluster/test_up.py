@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import stat
@@ -12,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from proreus.engine.store.opening import open_store
 from tests.cli.cluster.clusters import Cluster, started, until
 from tests.cli.cluster.conftest import WEB
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
@@ -96,6 +98,31 @@ def test_a_used_port_and_a_used_folder_are_one_line(cluster: Cluster, proreus: P
     assert_refused(ended, 1, f"127.0.0.1:{port}", "Address already in use")
     ended = proreus("up", "--quiet", "--dir", str(cluster.folder), "--port", "0")
     assert_refused(ended, 1, "a cluster runs here already", str(cluster.process.pid), "--dir")
+
+
+def test_what_runs_already_is_not_run_a_second_time(
+    cluster: Cluster, proreus: Proreus, tmp_path: Path
+) -> None:
+    store = cluster.ready["store"]
+    (tmp_path / "link.db").symlink_to(store.removeprefix("sqlite:"))
+    for address in (store, f"sqlite:{tmp_path / 'link.db'}"):
+        ended = proreus("up", "--quiet", "--dir", "other", "--port", "0", "--nodes", "1", "--store", address)
+        assert_refused(ended, 1, "in another folder runs on this store", str(cluster.process.pid))
+    agent = ("agent", "--quiet", "--dir", "agent", "--nodes", "1")
+    ended = proreus(*agent, "--name", "node", "--store", store)
+    assert_refused(ended, 1, "another process", "runs the node node-1", "wait")
+
+
+async def an_empty_store(path: Path) -> None:
+    await (await open_store(f"sqlite:{path}")).close()
+
+
+def test_an_agent_of_no_cluster_is_told_and_makes_none(proreus: Proreus, tmp_path: Path) -> None:
+    agent = ("agent", "--quiet", "--dir", "agent", "--nodes", "1", "--name", "a")
+    assert_refused(proreus(*agent, "--store", "sqlite:typo.db"), 2, "sqlite:typo.db: no cluster is in it")
+    assert not (tmp_path / "typo.db").exists()
+    asyncio.run(an_empty_store(tmp_path / "empty.db"))
+    assert_refused(proreus(*agent, "--store", "sqlite:empty.db"), 2, "no cluster is in it")
 
 
 def test_a_home_that_cannot_be_written(

@@ -65,12 +65,10 @@ class Daemon:
         address = ["--address", str(self.socket), "--namespace", "k8s.io"]
         return subprocess.run(["ctr", *address, *words], capture_output=True, check=check).returncode
 
-    def told(self, *words: str) -> list[str]:
-        """What containerd's own tool lists."""
+    def ctr_says(self, *words: str) -> str:
+        """What containerd's own tool prints."""
         address = ["--address", str(self.socket), "--namespace", "k8s.io"]
-        return (
-            subprocess.run(["ctr", *address, *words], capture_output=True, check=True).stdout.decode().split()
-        )
+        return subprocess.run(["ctr", *address, *words], capture_output=True, check=True, text=True).stdout
 
     def kill(self) -> None:
         """kill -9."""

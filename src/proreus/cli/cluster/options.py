@@ -44,7 +44,7 @@ def node_options(machine: Machine, nodes: Nodes, naming: Naming) -> SimulatedNod
     """The nodes that this process runs."""
     if nodes.nodes is not None:
         names = tuple(f"{naming.prefix}{place + 1}" for place in range(nodes.nodes))
-        return SimulatedNodes(names, nodes.amounts(), naming.seed)
+        return SimulatedNodes(names, nodes.amounts(), naming.seed, naming.prefix)
     options = replace(
         machine_options(naming.folder, machine.socket),
         host_paths=machine.allow_host_path,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from proreus.cli.cluster.starting import say
+from proreus.cli.output import Output
+
 if TYPE_CHECKING:
     from proreus.engine.running import Engine
 
+_MOST_NAMES = 10
 EXAMPLE = "proreus apply -f examples/engine/web.yaml"
 
 
@@ -45,3 +49,18 @@ def running_on(engine: Engine) -> str:
         return ""
     one = "1 container goes" if count == 1 else f"{count} containers go"
     return f"; {one} on running (`proreus down` stops them)"
+
+
+def say_left_behind(output: Output, engine: Engine) -> None:
+    """Nodes that the last start had and this one has not: nobody would wonder about them otherwise."""
+    names = engine.left_behind
+    if names:
+        patience = engine.options.patience
+        seconds = patience.grace + patience.toleration
+        listed = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
+        one, they = ("node is", "it") if len(names) == 1 else ("nodes are", "them")
+        say(
+            output,
+            f"{len(names)} {one} left behind, for nothing runs {they} now: {listed}; pods there go elsewhere "
+            f"after {seconds:g} s, `proreus delete node NAME` forgets a node",
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,10 +34,23 @@ def check_runtime(name: str, options: MachineOptions) -> None:
         raise unknown_name("runtime", name, NAMES)
     if sys.platform != "linux":
         raise UsageError("only a Linux machine can be a node; --nodes N simulates some")
-    if name == "containerd" and not options.socket.is_socket():
-        raise UsageError(f"there is no containerd at {options.socket}")
+    if name == "containerd":
+        _check_socket(options.socket)
     if name == "runc":
         find_runc()
+
+
+def _check_socket(socket: Path) -> None:
+    try:
+        there = socket.is_socket()
+    except PermissionError:
+        there = True
+    if not there:
+        raise UsageError(f"there is no containerd at {socket}")
+    if not os.access(socket, os.W_OK):
+        raise UsageError(
+            f"containerd at {socket} does not answer this user; the runtime `process` needs no root"
+        )
 
 
 async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:

@@ -41,7 +41,7 @@ from proreus.engine.runtimes.protocol import Executed, Image, Pod, RuntimeRefuse
 from proreus.model.errors import UsageError, WorkError
 
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
-_IMPORT_SECONDS = 600.0
+_IMPORT_SECONDS, _SHOW_SECONDS = 600.0, 30.0
 _UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """Nobody knows whether it was done."""
 _log = logging.getLogger(__name__)
@@ -263,13 +263,18 @@ class ContainerdBackend:
             target.unlink(missing_ok=True)
         if done.exit_code != 0:
             raise WorkError(f"{path}: containerd: {done.stderr.decode(errors='replace').strip()[-500:]}")
-        for _ in range(50):  # CRI learns of images by an event, a moment later
-            await self._look_at_images()
+        end = time.monotonic() + _SHOW_SECONDS
+        told = ""
+        while time.monotonic() < end:  # CRI learns of images by an event, a moment later
+            try:
+                await self._look_at_images()
+            except grpc.aio.AioRpcError as error:
+                told = f": {_details(error)}"
             found = [image for image in self._images if set(names) & set(image.names)]
             if found:
                 return found
-            await asyncio.sleep(0.1)
-        raise WorkError(f"{path}: containerd does not show {names[0]}")
+            await asyncio.sleep(_POLL_SECONDS)
+        raise WorkError(f"{path}: containerd does not show {names[0]}{told}")
 
     async def remove_image(self, name: str) -> bool:
         """containerd keeps the files of containers that run."""
