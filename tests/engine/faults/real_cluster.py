@@ -73,7 +73,10 @@ class RealCluster:
         folders = [str(one) for one in (self.options.root / "pods").iterdir()]
         known = []
         if self.daemon is not None:
-            known = [*self.daemon.told("containers", "ls", "-q"), *self.daemon.told("tasks", "ls", "-q")]
+            known = [
+                *self.daemon.ctr_says("containers", "ls", "-q").split(),
+                *self.daemon.ctr_says("tasks", "ls", "-q").split(),
+            ]
         return [*folders, *known, *map(str, self.keepers()), *sorted(self.running())]
 
     async def end(self) -> None:

@@ -10,20 +10,22 @@ import asyncio
 import itertools
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.engine.faults.client import PATHS, Client
-from tests.engine.faults.processes import EngineProcess
+from tests.engine.faults.processes import EngineProcess, up
 from tests.engine.faults.real_cluster import RealCluster, real_cluster
-from tests.engine.faults.workloads import pod_of
+from tests.engine.faults.workloads import Object, pod_of
 from tests.engine.runtimes.leftovers import cgroups
 
 _IN_FLIGHT = 16
+_ANY: Object = {"name": "main", "image": "any"}
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
@@ -68,62 +70,100 @@ def _disk(folder: Path) -> int:
     return total
 
 
-async def soak(cluster: RealCluster, seconds: float, say: Callable[[dict[str, Any]], None]) -> int:
-    """Pods come and go; how many did."""
-    client, done, numbers = Client((cluster.server,)), 0, itertools.count()
-    begun = looked = time.monotonic()
-    asked: set[str] = set()
+@dataclass(frozen=True)
+class Churned:
+    """Pods that end at once, so many at a time, asked for at a server."""
+
+    server: str
+    pod: Callable[[str], Object]
+    in_flight: int
+
+    async def soak(self, seconds: float, say: Callable[[float, int], None]) -> None:
+        """Pods come and go; told once a minute and at the end: seconds, and how many have."""
+        client, done, numbers = Client((self.server,)), 0, itertools.count()
+        begun = looked = time.monotonic()
+        asked: set[str] = set()
+        try:
+            while time.monotonic() - begun < seconds or asked:
+                leaving = asked & await _ended(client)
+                await asyncio.gather(*(client.ask("DELETE", f"{PATHS['pods']}/{name}") for name in leaving))
+                asked -= leaving
+                done += len(leaving)
+                more = self.in_flight - len(asked) if time.monotonic() - begun < seconds else 0
+                new = [f"short-{next(numbers)}" for _ in range(more)]
+                await asyncio.gather(*(client.ask("POST", PATHS["pods"], self.pod(name)) for name in new))
+                asked |= set(new)
+                if time.monotonic() - looked >= 60.0:
+                    looked = time.monotonic()
+                    say(looked - begun, done)
+                await asyncio.sleep(0.1)
+            while (await client.list("pods"))[0]:
+                await asyncio.sleep(0.2)
+        finally:
+            await client.close()
+        say(time.monotonic() - begun, done)
+
+
+async def _ended(client: Client) -> set[str]:
+    pods, _ = await client.list("pods")
+    return {one["metadata"]["name"] for one in pods if one["status"]["phase"] == "Succeeded"}
+
+
+async def soak_real(folder: Path, runtime: str, seconds: float) -> None:
+    """On this machine."""
+    async with real_cluster(folder, runtime) as cluster:
+
+        def short(name: str) -> Object:
+            made = pod_of(name, cluster.work.template({"short": name}, cluster.work.container("echo done")))
+            return {**made, "spec": {**made["spec"], "restartPolicy": "Never"}}
+
+        def say(after: float, pods: int) -> None:
+            _say({"seconds": round(after), "pods": pods, **held(cluster)})
+
+        say(0.0, 0)
+        await Churned(cluster.server, short, _IN_FLIGHT).soak(seconds, say)
+        await cluster.end()
+
+
+async def soak_simulated(folder: Path, seconds: float) -> None:
+    """On simulated nodes: many more pods in the same time."""
+    engine, server = up(folder / "up", "--nodes", "8")
+    await engine.start()
+    at_once = {"proreus.io/start-latency": "0.01", "proreus.io/duration": "0.01"}
+
+    def short(name: str) -> Object:
+        template = {"metadata": {"annotations": at_once}, "spec": {"containers": [_ANY]}}
+        made = pod_of(name, template)
+        return {**made, "spec": {**made["spec"], "restartPolicy": "Never"}}
+
+    def say(after: float, pods: int) -> None:
+        kib, files = _of_process(engine)
+        disk = _disk(engine.folder)
+        _say({"seconds": round(after), "pods": pods, "kib": kib, "fds": files, "store_disk_kib": disk})
+
     try:
-        while time.monotonic() - begun < seconds or asked:
-            pods, _ = await client.list("pods")
-            ended = [one["metadata"]["name"] for one in pods if one["status"]["phase"] == "Succeeded"]
-            leaving = [name for name in ended if name in asked]
-            await asyncio.gather(*(client.ask("DELETE", f"{PATHS['pods']}/{name}") for name in leaving))
-            asked -= set(leaving)
-            done += len(leaving)
-            more = _IN_FLIGHT - len(asked) if time.monotonic() - begun < seconds else 0
-            new = [f"short-{next(numbers)}" for _ in range(more)]
-            await asyncio.gather(*(client.ask("POST", PATHS["pods"], short(cluster, name)) for name in new))
-            asked |= set(new)
-            if time.monotonic() - looked >= 60.0:
-                looked = time.monotonic()
-                say({"seconds": round(looked - begun), "pods": done, **held(cluster)})
-            await asyncio.sleep(0.1)
-        while (await client.list("pods"))[0]:
-            await asyncio.sleep(0.2)
+        say(0.0, 0)
+        await Churned(server, short, 20 * _IN_FLIGHT).soak(seconds, say)
     finally:
-        await client.close()
-    say({"seconds": round(time.monotonic() - begun), "pods": done, **held(cluster)})
-    return done
+        engine.end(signal.SIGTERM)
 
 
-def short(cluster: RealCluster, name: str) -> dict[str, Any]:
-    """A pod that ends at once."""
-    template = cluster.work.template({"short": name}, cluster.work.container("echo done"))
-    made = pod_of(name, template)
-    made["spec"]["restartPolicy"] = "Never"
-    return made
+def _say(told: Object) -> None:
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--runtime", choices=("process", "runc", "containerd"), default="runc")
+    parser.add_argument("--runtime", choices=("simulated", "process", "runc", "containerd"), default="runc")
     chosen = parser.parse_args()
-
-    def say(told: dict[str, Any]) -> None:
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
-
-    async def run(folder: Path) -> None:
-        async with real_cluster(folder, chosen.runtime) as cluster:
-            say({"seconds": 0, "pods": 0, **held(cluster)})
-            await soak(cluster, chosen.minutes * 60.0, say)
-            await cluster.end()
-
     with tempfile.TemporaryDirectory() as name:
-        asyncio.run(run(Path(name)))
+        if chosen.runtime == "simulated":
+            asyncio.run(soak_simulated(Path(name), chosen.minutes * 60.0))
+        else:
+            asyncio.run(soak_real(Path(name), chosen.runtime, chosen.minutes * 60.0))
 
 
 if __name__ == "__main__":

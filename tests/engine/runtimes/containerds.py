@@ -70,10 +70,6 @@ class Daemon:
         address = ["--address", str(self.socket), "--namespace", "k8s.io"]
         return subprocess.run(["ctr", *address, *words], capture_output=True, check=True, text=True).stdout
 
-    def told(self, *words: str) -> list[str]:
-        """What containerd's own tool lists."""
-        return self.ctr_says(*words).split()
-
     def kill(self) -> None:
         """kill -9."""
         assert self._process is not None

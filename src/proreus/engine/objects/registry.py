@@ -345,6 +345,7 @@ class Registry:
                             "ADDED" if before is None else "MODIFIED", obj, before, change.revision
                         )
                     elif before is not None:
+                        self._shelf.gone(change.key, change.revision)
                         last = with_version(before, change.revision)
                         yield ObjectEvent("DELETED", last, before, change.revision)
                 if not batch.changes:

@@ -29,6 +29,8 @@ from proreus.engine.store.protocol import (
 MOST_BYTES_KEPT = 48 * 2**20
 """Of encoded objects; decoded ones take several times their room."""
 
+MOST_GONE_KEPT = 1_000
+
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 
@@ -58,6 +60,8 @@ class Shelf:
         self._store = store
         self._kept: dict[str, _Kept] = {}
         self._size = 0
+        self._gone: dict[str, None] = {}
+        """Keys that were deleted, in that order."""
 
     async def get(self, key: str) -> Standing | None:
         """What stands there now."""
@@ -131,11 +135,19 @@ class Shelf:
             oldest = next(iter(self._kept))
             self._size -= self._kept.pop(oldest).size
 
-    def gone(self, key: str) -> None:
-        """It was deleted: nothing is planned on it any more; watches will still tell of its last state."""
+    def gone(self, key: str, revision: int) -> None:
+        """It was deleted then: nothing is planned on it any more. Watches will still tell of its last state;
+        so that is kept until many others have gone."""
         kept = self._kept.get(key)
-        if kept is not None:
-            kept.gone = True
+        if kept is None or kept.newest.revision > revision:
+            return
+        kept.gone = True
+        self._gone[key] = None
+        while len(self._gone) > MOST_GONE_KEPT:
+            oldest = next(iter(self._gone))
+            del self._gone[oldest]
+            if oldest in self._kept and self._kept[oldest].gone:
+                self._size -= self._kept.pop(oldest).size
 
 
 def encode(obj: dict[str, Any]) -> bytes:

@@ -161,7 +161,7 @@ def _remembered(shelf: Shelf, step: Write | Remove, encoded: bytes, revision: in
     if isinstance(step, Write):
         shelf.keep(step.key, Standing(state, revision), len(encoded))
     else:
-        shelf.gone(step.key)
+        shelf.gone(step.key, revision)
     return state
 
 

@@ -158,13 +158,13 @@ class ContainerdBackend:
         self._logs[id] = log
         try:
             await self._cri.call("StartContainer", cri.StartContainerRequest(container_id=id))
+            return Launched(id, (await self._status(id)).status.started_at / 1e9)
         except grpc.aio.AioRpcError as error:
             if error.code() in _UNCLEAR:  # it may run: the next attempt looks, and begins nothing twice
                 raise LaunchRefused("RunContainerError", _details(error)) from error
             await self._remove(id)
             now = time.time()
             return Launched(id, now, Ended(128, "StartError", _details(error), now))
-        return Launched(id, (await self._status(id)).status.started_at / 1e9)
 
     async def _begun(self, plan: Plan) -> Launched | None:
         """What an agent that was killed had under way: it is not begun a second time."""
