@@ -89,7 +89,7 @@ def live(options: ApiOptions | None = None, *, agents: bool = False) -> Iterator
     thread = threading.Thread(target=run, name="api under test")
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         if failures:
             raise failures[0]
         yield started[0]
