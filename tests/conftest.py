@@ -44,3 +44,9 @@ def interrupts_are_heard() -> None:
     """A shell ignores SIGINT for what it starts in the background, and nohup does too; the tests of Ctrl-C
     need it. Processes that tests start are cured as well: exec resets a signal that is caught."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sb3_logs_here(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Stable-Baselines3 makes a folder for its logs at every start; pytest tidies these up."""
+    os.environ["SB3_LOGDIR"] = str(tmp_path_factory.mktemp("sb3"))

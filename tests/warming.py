@@ -17,9 +17,19 @@ from proreus.engine.agents.scheduling.warming import warm_up_scheduling
 from proreus.worlds import world
 from proreus.worlds.pods.state.open_warming import warm_up_open
 
+WORLDS = {"pods": ("pods", "inference"), "others": ("vms", "rebalance", "workflows", "functions")}
+"""Two halves that take about as long as each other."""
 _SHORT = {"deployments": 1, "train_seeds": 1, "validation_seeds": 1, "stretch": 12}
+_FEW = {"validation_runs": 1, "confirm_runs": 2}
 _TRAININGS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
-    "pods": (("pods", {"algo": "ppo", "steps": 256, "lanes": 2, "rollout_steps": 16, "horizon": 30}),),
+    "pods": (
+        ("pods", {"algo": "ppo", "steps": 256, "lanes": 2, "rollout_steps": 16, "horizon": 30}),
+        (
+            "inference",
+            {"algo": "es", "generations": 1, "population": 4, "windows": 1, "window_seconds": 600.0, **_FEW},
+        ),
+        ("inference", {"algo": "ppo", "steps": 32, "lanes": 2, "rollout_steps": 16, "hidden": 8, **_FEW}),
+    ),
     "others": (
         ("vms", {"algo": "es", "generations": 1, "population": 4, "starts": 4, "validation_starts": 4}),
         ("vms", {"algo": "ppo", "steps": 64, "lanes": 2, "rollout_steps": 16, "validation_starts": 4}),
@@ -37,17 +47,24 @@ _SCENARIOS = {
     "rebalance": "windows/serial",
     "workflows": "busy@2",
     "functions": "busy@5",
+    "inference": "surge",
 }
+_KINDS = {"pods": ("small@5", "gpu@5"), "inference": ("surge", "spot")}
+"""Where one scenario does not reach all kernels."""
+_SIZES: dict[str, dict[str, Any]] = {
+    "vms": {"starts": 2},
+    "inference": {"seconds": 300.0, "rate": 6.0, "interval": 20.0},
+}
+_CROWDED = {"inference": {"rate": 25.0}}
+"""Where training finds nothing to learn in little work."""
 
 
 def warm_up(half: str) -> None:
     """Play and train a little of everything."""
-    worlds = ("pods",) if half == "pods" else ("vms", "rebalance", "workflows", "functions")
-    for name in worlds:
+    for name in WORLDS[half]:
         world(name).warm_up()
-        kinds = ("small@5", "gpu@5") if name == "pods" else (_SCENARIOS[name],)
-        for scenario in kinds:
-            chosen = proreus.make_scenario(name, scenario, **({"starts": 2} if name == "vms" else {}))
+        for scenario in _KINDS.get(name, (_SCENARIOS[name],)):
+            chosen = proreus.make_scenario(name, scenario, **_SIZES.get(name, {}))
             for policy in world(name).policies(chosen).names:
                 proreus.simulate(name, chosen, policy, record=policy in ("kube", "first_fit"))
     if half == "pods":
@@ -58,7 +75,9 @@ def warm_up(half: str) -> None:
             proreus.simulate("rebalance", "snapshot@6", policy)
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, settings) in enumerate(_TRAININGS[half]):
-            proreus.train(name, _SCENARIOS[name], out=Path(folder) / str(number), **settings)
+            kind, sizes = _SCENARIOS[name], _CROWDED.get(name)
+            work = kind if sizes is None else proreus.make_scenario(name, kind, **sizes)
+            proreus.train(name, work, out=Path(folder) / str(number), **settings)
 
 
 if __name__ == "__main__":

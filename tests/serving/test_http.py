@@ -116,14 +116,14 @@ def test_a_request_under_way_is_answered_when_the_server_ends() -> None:
 
     def wait(request: Request) -> Reply:
         began.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return Reply(b'{"late": true}')
 
     door = RestDoor(new_app(wait))
     port = door.start("127.0.0.1", 0)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.request("POST", "/work", b"{}", {"content-type": "application/json"})
-    assert began.wait(20)
+    assert began.wait(60)
     ending = threading.Thread(target=door.stop, args=(10.0,))
     ending.start()
     go_on.set()

@@ -105,7 +105,7 @@ def _drive(doors: Doors) -> None:
         time.sleep(0.05)
     crowd.stop.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert crowd.failures == []
     assert learner.status().rounds > 0, learner.status()
     assert learner.status().failure == ""

@@ -111,7 +111,7 @@ def live(
     often.start()
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         if failures:
             raise failures[0]
         yield started[0]

@@ -22,7 +22,7 @@ class Gate:
 
     def work(self, name: str) -> str:
         self.began.append(name)
-        assert self.open.wait(20)
+        assert self.open.wait(60)
         return name
 
 

@@ -42,11 +42,11 @@ def moved(before: Arrays, after: Arrays) -> bool:
 
 def test_qmix_beats_random_and_its_weights_change() -> None:
     config = QMIXConfig(
-        steps=16_000,
+        steps=8_000,
         chunk=32,
         batch_size=128,
         capacity=20_000,
-        learning_rate=1e-3,
+        learning_rate=2e-3,
         seed=1,
         epsilon_values=(0.9, 0.5, 0.05, 0.05),
     )
