@@ -106,6 +106,7 @@ class Judged:
 def tune(world: World, wish: Wish, say: Callable[[str], None]) -> Judged:
     """Judge the rules, train for the rest of the time, judge what was trained, write what came of it."""
     begin = time.monotonic()
+    make_folder(wish.folder)  # before the work: it may not be possible
     catalogue = world.policies(wish.scenario)
     rules = tuple(name for name in catalogue.rules if name != _PLANS)
     shipped = (*rules, LEARNED) if catalogue.shipped is not None else rules
@@ -150,7 +151,6 @@ def _train(specialist: Specialist, wish: Wish, until: float) -> Iterator[str]:
     """Train until that moment; the best so far is always in the folder."""
     learner = specialist.learner
     config = replace(learner.configs[0], seed=wish.seed)
-    make_folder(wish.folder)
     with pool_of(wish.workers, config.population, threads=learner.threads) as pool:
         for trained in specialise(learner, wish.scenario, config, pool, until):
             if trained.line:

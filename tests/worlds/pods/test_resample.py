@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proreus.contract.scenario import Part
+from proreus.contract.scenario import PARTS
 from proreus.model.errors import InputError, UsageError
 from proreus.model.node import Node
 from proreus.model.pod import GpuRequest, Pod, PodSpec
@@ -17,7 +17,6 @@ from proreus.worlds.pods.scenarios import FromFiles, Resampled
 from proreus.worlds.pods.traces.resample import LOAD, filling, part_of
 
 NODES = tuple(Node(f"n{n}", Resources(cpu=8_000, memory=GIB, pods=110), 2, "T4") for n in range(4))
-PARTS: tuple[Part, ...] = ("train", "valid", "test")
 
 
 def pods(count: int, *, apart: float = 1.0, milli: int = 500) -> tuple[Pod, ...]:

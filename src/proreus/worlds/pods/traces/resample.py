@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, assert_never
+from typing import assert_never
 
 import numpy as np
 
+from proreus.contract.scenario import Part
 from proreus.model.errors import InputError
 from proreus.model.node import Node
 from proreus.model.pod import GPU_WHOLE, Pod
@@ -23,7 +24,7 @@ _LEAST = 10
 """Pods of a part: fewer are no sample of anything."""
 
 
-def part_of(pods: Sequence[Pod], part: Literal["train", "valid", "test"]) -> tuple[Pod, ...]:
+def part_of(pods: Sequence[Pod], part: Part) -> tuple[Pod, ...]:
     """The first three fifths of the pods in order of arrival, the next fifth, the last.
 
     Pods that all arrive at one moment have no first and last: every fifth pod stands for a fifth then.
