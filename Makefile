@@ -28,7 +28,7 @@ $(ENGINE): $(BASE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[engine]'
 	touch $@
 
-up: $(ENGINE) ## set up, run a cluster of simulated nodes with an API and a status page (proreus up)
+up: $(ENGINE) ## set up, run a cluster on this machine with an API and a status page (proreus up)
 	$(BIN)/proreus up
 
 demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML report

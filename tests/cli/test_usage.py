@@ -38,18 +38,22 @@ HELP = {
     "data list": ("data", "list", "--help"),
     "demo": ("demo", "--help"),
     "up": ("up", "--help"),
+    "down": ("down", "--help"),
     "agent": ("agent", "--help"),
     "apply": ("apply", "--help"),
     "get": ("get", "--help"),
     "describe": ("describe", "--help"),
     "logs": ("logs", "--help"),
     "exec": ("exec", "--help"),
+    "images": ("images", "--help"),
+    "images list": ("images", "list", "--help"),
+    "images remove": ("images", "remove", "--help"),
     "delete": ("delete", "--help"),
     "drain": ("drain", "--help"),
     "cordon": ("cordon", "--help"),
     "uncordon": ("uncordon", "--help"),
 }
-ASKING = ("apply", "get", "describe", "logs", "exec", "delete", "drain", "cordon", "uncordon")
+ASKING = ("apply", "get", "describe", "logs", "exec", "images", "delete", "drain", "cordon", "uncordon")
 """Verbs that ask a running cluster: they draw nothing, and have a flag that says which cluster."""
 
 
@@ -58,7 +62,7 @@ def test_every_help_ends_well_and_has_an_example(words: tuple[str, ...], proreus
     ended = proreus(*words)
     assert (ended.code, ended.err) == (0, "")
     assert re.search(rf"Example: proreus {words[0]}\b", ended.out)
-    own = "--server" if words[0] in ASKING else "--seed"
+    own = "--server" if words[0] in ASKING else "--dir" if words[0] == "down" else "--seed"
     for flag in (own, "--json", "--log-level", "--log-json"):
         assert flag in ended.out
 
@@ -175,6 +179,17 @@ def test_dashes_and_underscores_are_the_same(proreus: Proreus, tmp_path: Path) -
         (("demo", "--seeds", "0"), ("seed",)),
         (("demo", "--seeds", "-1"), ("seed",)),
         (("up", "--nodes", "-1"), ("--nodes -1 is outside 0..5000",)),
+        (("up", "--nodes", "3", "--runtime", "process"), ("--nodes simulates", "--runtime")),
+        (("up", "--nodes", "3", "--allow-privileged"), ("--nodes simulates", "--allow-privileged")),
+        (("up", "--node-cpu", "4"), ("--node-cpu", "--nodes N")),
+        (("up", "--runtime", "docker"), ("docker", "containerd")),
+        (("up", "--allow-host-path", "nowhere"), ("--allow-host-path nowhere",)),
+        (
+            ("up", "--dir", "state", "--runtime", "containerd", "--socket", "none"),
+            ("there is no containerd",),
+        ),
+        (("agent", "--store", "sqlite:x", "--nodes", "1", "--runtime", "runc"), ("--nodes simulates",)),
+        (("down", "--dir", "nowhere"), ("no cluster is kept in nowhere", "--dir")),
         (("up", "--port", "70000"), ("--port 70000 is outside 0..65535",)),
         (("up", "--node-cpu", "many"), ("--node-cpu", "not a quantity")),
         (("up", "--node-memory", "0"), ("--node-memory",)),
@@ -197,6 +212,11 @@ def test_dashes_and_underscores_are_the_same(proreus: Proreus, tmp_path: Path) -
         (("logs",), ("name a pod",)),
         (("logs", "p", "--tail", "-1"), ("--tail -1",)),
         (("exec", "p"), ("proreus exec POD -- COMMAND",)),
+        (("images",), ("import, list, remove",)),
+        (("images", "pull"), ("unknown action 'pull'",)),
+        (("images", "import"), ("name an archive",)),
+        (("images", "import", "gone.tar"), ("gone.tar: no such file",)),
+        (("images", "remove"), ("name an image",)),
         (("delete",), ("name what to delete",)),
         (("delete", "pods", "a", "--grace-period", "-1"), ("--grace-period -1",)),
         (("drain",), ("name a node",)),

@@ -14,8 +14,9 @@ from tests.surface.help_text import promises
 from tests.surface.pinning import assert_pinned
 
 LEARNING = ("simulate", "compare", "train", "curve", "serve", "bench", "models", "data", "demo")
-CLUSTER = ("up", "agent", "apply", "get", "describe", "logs", "exec", "delete", "drain", "cordon", "uncordon")
-VERBS = (*LEARNING, *CLUSTER)
+RUNNING = ("up", "down", "agent")
+ASKING = ("apply", "get", "describe", "logs", "exec", "images", "delete", "drain", "cordon", "uncordon")
+VERBS = (*LEARNING, *RUNNING, *ASKING)
 WORLDS = ("pods", "vms", "rebalance", "workflows", "functions", "inference")
 LEARNERS = {
     "pods": ("es", "ppo", "ddqn"),
@@ -33,6 +34,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all", "scaler")),
     *product(("data",), ("list", "fetch", "clean")),
+    *product(("images",), ("import", "list", "remove")),
 )
 
 

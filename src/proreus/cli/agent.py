@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import re
-import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
-from proreus.cli.cluster.flags import Deciding, Nodes, Silence, check_prefix
+from proreus.cli.cluster.flags import Deciding, Machine, Nodes, Silence, check_prefix, check_together
+from proreus.cli.cluster.lock import only_one
+from proreus.cli.cluster.machine import machine_name
+from proreus.cli.cluster.place import make_state_dir, state_dir
+from proreus.cli.cluster.saying import nodes_in_words, nodes_told, running_on, say_left_behind
 from proreus.cli.cluster.starting import run_until_told, say
 from proreus.cli.output import new_console, write_json
 from proreus.cli.serve import told_to_end
@@ -21,12 +25,12 @@ from proreus.model.errors import UsageError, needs_extra
 if TYPE_CHECKING:
     from proreus.engine.running import Engine, EngineOptions
 
-_DESCRIPTION = """Nodes of this machine, joined to a cluster that another machine runs on the same store.
+_DESCRIPTION = """This machine as a node of a cluster that another machine runs on the same store.
 
 With --standby it also decides and keeps workloads going when the other process is gone; only one of them does
-at a time.
+at a time. With --nodes it brings simulated nodes instead.
 
-Example: proreus agent --store etcd://10.0.0.5:2379 --nodes 10 --standby"""
+Example: proreus agent --store etcd://10.0.0.5:2379 --standby"""
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,13 @@ class AgentArguments:
     store: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
     """The store of the cluster: etcd://HOST:PORT[,HOST:PORT], or sqlite:PATH on the same machine."""
     name: str = ""
-    """Nodes are called NAME-1, NAME-2 and so on; by default the name of this machine."""
+    """What the node is called, by default as this machine; simulated ones NAME-1, NAME-2 and so on."""
+    dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """The folder of this agent; by default one below ~/.local/state/proreus/agents (XDG_STATE_HOME) for each
+    name and store."""
     standby: bool = False
     """Also run the scheduling and task agents; they wait while those of another process lead."""
+    machine: Machine = field(default_factory=Machine)
     nodes: Nodes = field(default_factory=Nodes)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
@@ -49,43 +57,56 @@ class AgentArguments:
             raise UsageError("--store: say which store the cluster shares, as etcd://10.0.0.5:2379")
         if self.store.startswith("memory:"):
             raise UsageError("--store memory: cannot be shared; use etcd:// or sqlite:")
+        check_together(self.machine, self.nodes)
 
 
 def run(words: Sequence[str]) -> int:
     """Run nodes until told to end."""
     arguments = parse(AgentArguments, "proreus agent", words, _DESCRIPTION)
     prepare(arguments.common)
-    name = arguments.name or re.sub(r"[^a-z0-9.-]+", "-", socket.gethostname().lower()).strip("-.") or "agent"
+    name = arguments.name or machine_name()
     check_prefix("--name", name)
+    folder = arguments.dir or _usual_folder(name, arguments.store)
     with told_to_end() as ending:
-        options = _options(arguments, name)
-        say(arguments.common, "starting")
-        run_until_told(ending, options, lambda engine: _announce(arguments, name, engine))
+        options = _options(arguments, name, folder)
+        with only_one(make_state_dir(folder)) as holder:
+            from proreus.cli.cluster.options import identity_of
+
+            say(arguments.common, "starting")
+            options = replace(options, identity=identity_of(options.store, holder))
+            ended = run_until_told(ending, options, lambda engine: _announce(arguments, name, engine))
+            say(arguments.common, f"ended{running_on(ended)}")
     return 0
 
 
-def _options(arguments: AgentArguments, name: str) -> EngineOptions:
+def _usual_folder(name: str, store: str) -> Path:
+    """An agent of another cluster has another folder: each would end the other's pods."""
+    which = hashlib.sha256(store.encode()).hexdigest()[:8]
+    return state_dir(None) / "agents" / f"{name}-{which}"
+
+
+def _options(arguments: AgentArguments, name: str, folder: Path) -> EngineOptions:
     try:
-        from proreus.cli.cluster.options import deciding_options, node_options, patience_options
+        from proreus.cli.cluster.options import Naming, deciding_options, node_options, patience_options
         from proreus.engine.running import EngineOptions
         from proreus.engine.store.opening import read_address
     except ModuleNotFoundError as error:
         raise UsageError(f"agent {needs_extra('engine')} ({error})") from error
     read_address(arguments.store)  # one that cannot be meant is told before anything starts
+    naming = Naming(f"{name}-", name, folder, arguments.common.seed)
     return EngineOptions(
         store=arguments.store,
-        nodes=node_options(arguments.nodes, f"{name}-", arguments.common.seed),
+        nodes=node_options(arguments.machine, arguments.nodes, naming),
         deciding=(deciding_options(arguments.deciding, arguments.common.seed) if arguments.standby else None),
         api=None,
         patience=patience_options(arguments.silence),
+        joins=True,
     )
 
 
 def _announce(arguments: AgentArguments, name: str, engine: Engine) -> None:
-    del engine
-    count = arguments.nodes.nodes
-    ready: dict[str, Any] = {"pid": os.getpid(), "store": arguments.store, "nodes": count, "name": name}
-    which = f"{name}-1" if count == 1 else f"{name}-1 to {name}-{count}"
+    ready: dict[str, Any] = {"pid": os.getpid(), "store": arguments.store, "name": name, **nodes_told(engine)}
+    say_left_behind(arguments.common, engine)
     console = new_console(arguments.common)
-    console.print(f"joined {count} simulated nodes ({which})", highlight=False, soft_wrap=True)
+    console.print(f"joined {nodes_in_words(engine)}", highlight=False, soft_wrap=True)
     write_json(arguments.common, ready)

@@ -58,13 +58,14 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "demo": ("proreus.cli.demo", "compare the strongest rules and open the way to a report", "proreus demo"),
     "up": (
         "proreus.cli.up",
-        "run a cluster here: API, agents, simulated nodes, a status page",
-        "proreus up --nodes 3",
+        "run a cluster here: API, agents, this machine or simulated nodes, a status page",
+        "proreus up",
     ),
+    "down": ("proreus.cli.down", "end the cluster that runs here, and its containers", "proreus down"),
     "agent": (
         "proreus.cli.agent",
         "join this machine to a cluster that shares a store",
-        "proreus agent --store etcd://10.0.0.5:2379 --nodes 10",
+        "proreus agent --store etcd://10.0.0.5:2379",
     ),
     "apply": (
         "proreus.cli.apply",
@@ -79,6 +80,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
     ),
     "logs": ("proreus.cli.logs", "print what a pod has printed", "proreus logs deployment/web --tail 20"),
     "exec": ("proreus.cli.exec", "run a command in a pod", "proreus exec deployment/web -- echo hello"),
+    "images": (
+        "proreus.cli.images",
+        "import, list and remove the images that containers are made of",
+        "proreus images import busybox.tar --name busybox",
+    ),
     "delete": ("proreus.cli.delete", "take objects out of a cluster", "proreus delete deployment web"),
     "drain": ("proreus.cli.drain", "have the pods of a node leave it", "proreus drain node-1"),
     "cordon": ("proreus.cli.cordon", "give a node no new pods", "proreus cordon node-1"),

@@ -1,9 +1,10 @@
-"""`proreus up`: a whole cluster in one process, with simulated nodes, until told to end."""
+"""`proreus up`: a whole cluster in one process, with this machine or simulated nodes, until told to end."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
-from proreus.cli.cluster.flags import Deciding, Nodes, Silence
-from proreus.cli.cluster.lock import Holder, only_one
+from proreus.cli.cluster.flags import Deciding, Machine, Nodes, Silence, check_together
+from proreus.cli.cluster.lock import only_one, only_one_up
+from proreus.cli.cluster.machine import machine_name
 from proreus.cli.cluster.place import (
     Address,
     kubeconfig_of,
@@ -20,7 +22,15 @@ from proreus.cli.cluster.place import (
     state_dir,
     write_kubeconfig,
 )
+from proreus.cli.cluster.saying import (
+    first_commands,
+    nodes_in_words,
+    nodes_told,
+    running_on,
+    say_left_behind,
+)
 from proreus.cli.cluster.starting import run_until_told, say
+from proreus.cli.cluster.tokens import admin_token
 from proreus.cli.output import new_console, write_json
 from proreus.cli.serve import told_to_end
 from proreus.listening.hosts import bare
@@ -33,11 +43,12 @@ if TYPE_CHECKING:
 PORT = 6480
 NODE_PREFIX = "node-"
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
-_DESCRIPTION = """A cluster on this machine: API, store, agents, simulated nodes, and a live status page.
+_DESCRIPTION = """A cluster with this machine as its node: API, store, agents, and a live status page.
 
-What it keeps lies in a folder; the same command goes on where it was. Ctrl-C ends it.
+What it keeps lies in a folder; the same command goes on where it was. Ctrl-C ends it, and leaves containers
+running; `proreus down` stops these, too. With --nodes its nodes are simulated, and nothing is run.
 
-Example: proreus up --nodes 3 --scheduler kube --shadow best_fit"""
+Example: proreus up --runtime process"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,8 @@ class Security:
 
     token_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Answer only those who send a token of this file, whose lines are token,name,role (admin, agent or
-    viewer). Without it whoever is on this machine may do everything, and nobody else can ask."""
+    viewer). Without it only this machine is answered: where pods are real, whoever has the token that is made
+    in the folder of the cluster; with simulated nodes, everybody."""
     tls_cert: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Speak TLS with this certificate (PEM)."""
     tls_key: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -70,6 +82,7 @@ class UpArguments:
     store: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
     """Where objects are kept: sqlite:PATH, etcd://HOST:PORT[,HOST:PORT], or memory:. By default a SQLite file
     in the folder of the cluster."""
+    machine: Machine = field(default_factory=Machine)
     nodes: Nodes = field(default_factory=Nodes)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
@@ -79,6 +92,7 @@ class UpArguments:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:
             raise UsageError(f"--port {self.port} is outside 0..65535")
+        check_together(self.machine, self.nodes)
 
 
 def run(words: Sequence[str]) -> int:
@@ -88,17 +102,24 @@ def run(words: Sequence[str]) -> int:
     folder = state_dir(arguments.dir)
     with told_to_end() as ending:
         options = _options(arguments, folder)
-        with only_one(make_state_dir(folder)) as holder:
-            options = replace(options, identity=_identity(options.store, holder))
+        with only_one(make_state_dir(folder)) as holder, _alone_on(options.store):
+            from proreus.cli.cluster.options import identity_of, secured
+
+            options, own = secured(replace(options, identity=identity_of(options.store, holder)), folder)
+            tokens = arguments.security.token_file or own
+            _tell_of_containers(arguments, folder)
             say(arguments.common, "starting (the first start compiles for a minute)")
-            run_until_told(ending, options, lambda engine: _announce(arguments, folder, engine))
-            say(arguments.common, "ended; the same command goes on where it was")
+            ended = run_until_told(
+                ending, options, lambda engine: _announce(arguments, folder, engine, admin_token(tokens))
+            )
+            say(arguments.common, f"ended{running_on(ended)}; the same command goes on where it was")
     return 0
 
 
 def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     try:
         from proreus.cli.cluster.options import (
+            Naming,
             api_options,
             deciding_options,
             node_options,
@@ -110,55 +131,67 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
         raise UsageError(f"up {needs_extra('engine')} ({error})") from error
     store = _store(arguments, folder)
     read_address(store)  # one that cannot be meant is told before anything is made
+    naming = Naming(NODE_PREFIX, machine_name(), folder, arguments.common.seed)
     return EngineOptions(
         store=store,
-        nodes=node_options(arguments.nodes, NODE_PREFIX, arguments.common.seed),
+        nodes=node_options(arguments.machine, arguments.nodes, naming),
         deciding=deciding_options(arguments.deciding, arguments.common.seed, folder.absolute() / "models"),
         api=api_options(arguments),
         patience=patience_options(arguments.silence),
     )
 
 
-def _identity(store: str, holder: Holder) -> str:
-    """Among those that stand for election; who has a file in common is on the same machine."""
+def _tell_of_containers(arguments: UpArguments, folder: Path) -> None:
+    """Real ones of an earlier start, which simulated nodes do not look after."""
+    from proreus.cli.cluster.options import machine_options
+    from proreus.engine.runtimes.opening import standing_runtime
+
+    if arguments.nodes.nodes is not None and standing_runtime(machine_options(folder, None).root):
+        say(
+            arguments.common,
+            "containers of this machine may run on, with nobody to look after them: `proreus down` stops "
+            "them, `proreus up` without --nodes takes them up",
+        )
+
+
+def _alone_on(store: str) -> AbstractContextManager[None]:
     from proreus.engine.store.opening import InFile, read_address
 
-    return holder.on_this_machine() if isinstance(read_address(store), InFile) else holder.anywhere()
+    found = read_address(store)
+    return only_one_up(found.path) if isinstance(found, InFile) else nullcontext()
 
 
 def _store(arguments: UpArguments, folder: Path) -> str:
     return arguments.store or f"sqlite:{folder.absolute() / 'cluster.db'}"
 
 
-def _announce(arguments: UpArguments, folder: Path, engine: Engine) -> None:
+def _announce(arguments: UpArguments, folder: Path, engine: Engine, token: str) -> None:
     """Write the kubeconfig, and say where everything is."""
-    security = arguments.security
-    scheme = "https" if security.tls_cert is not None else "http"
-    host = _ANYWHERE.get(bare(arguments.host), arguments.host)
-    shown = f"[{bare(host)}]" if ":" in bare(host) else host
-    server = f"{scheme}://{shown}:{engine.port}"
+    server = _server(arguments, engine.port)
     config = kubeconfig_of(folder)
-    authority = "" if security.tls_cert is None else str(security.tls_cert)
-    write_kubeconfig(config, Address(server, _token(security.token_file), authority))
+    certificate = arguments.security.tls_cert
+    write_kubeconfig(config, Address(server, token, "" if certificate is None else str(certificate)))
     ready: dict[str, Any] = {
         "pid": os.getpid(),
         "api": server,
         "page": f"{server}/",
         "kubeconfig": str(config),
         "store": _store(arguments, folder),
-        "nodes": arguments.nodes.nodes,
+        **nodes_told(engine),
     }
     where = "" if arguments.dir is None else f" --dir {arguments.dir}"
+    say_left_behind(arguments.common, engine)
+    own = "" if arguments.security.token_file is not None or not token else f"#token={token}"
     console = new_console(arguments.common)
     for line in (
-        f"proreus {__version__}: a cluster of {arguments.nodes.nodes} simulated nodes",
+        f"proreus {__version__}: a cluster of {nodes_in_words(engine)}",
         f"  API          {server}",
-        f"  status page  {server}/",
+        f"  status page  {server}/{own}",
         f"  kubeconfig   {config}",
         f"  store        {ready['store']}",
         "",
         "In another terminal:",
-        f"  proreus apply -f examples/engine/web.yaml{where}",
+        *(f"  {line}{where}" for line in first_commands(engine)),
         f"  proreus get pods -o wide{where}",
         f"  kubectl --kubeconfig {config} get nodes",
         "Ctrl-C ends it; the same command goes on where it was.",
@@ -167,9 +200,9 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine) -> None:
     write_json(arguments.common, ready)
 
 
-def _token(path: Path | None) -> str:
-    """The first token of an admin, for the kubeconfig; the file has been checked."""
-    if path is None:
-        return ""
-    lines = (line.split(",") for line in path.read_text().splitlines() if not line.lstrip().startswith("#"))
-    return next((parts[0].strip() for parts in lines if len(parts) == 3 and parts[2].strip() == "admin"), "")
+def _server(arguments: UpArguments, port: int) -> str:
+    """Its address, as clients on this machine ask for it."""
+    scheme = "https" if arguments.security.tls_cert is not None else "http"
+    host = _ANYWHERE.get(bare(arguments.host), arguments.host)
+    shown = f"[{bare(host)}]" if ":" in bare(host) else host
+    return f"{scheme}://{shown}:{port}"

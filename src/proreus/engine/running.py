@@ -1,4 +1,4 @@
-"""A cluster in one process: store, agents, simulated nodes and the API, opened and closed in order."""
+"""A cluster in one process: store, agents, nodes and the API, opened and closed in order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 from proreus.engine.agents.nodes.lifecycle import Patience
-from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
-from proreus.engine.agents.resource.nodes import NodeSpec
 from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.agents.scheduling.deciding import Decider
@@ -25,37 +24,20 @@ from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.server import ApiServer
+from proreus.engine.housing import MachineNode, SimulatedNodes, open_nodes
 from proreus.engine.leading_parts import Controllers
+from proreus.engine.objects.kinds import NAMESPACE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
-from proreus.engine.runtimes.protocol import Capacity
-from proreus.engine.runtimes.simulated.draws import Habits
-from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
+from proreus.engine.runtimes.machine.holding import MachineImages
+from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.engine.runtimes.timers import LoopTimers, Timers
-from proreus.engine.store.opening import open_store
+from proreus.engine.store.opening import InFile, open_store, read_address
+from proreus.engine.store.protocol import Store
 from proreus.engine.supervising import Part, supervise
 from proreus.listening.sockets import listen
-from proreus.version import __version__
+from proreus.model.errors import UsageError
 from proreus.web import page_headers, status_page
-
-_INFO = {
-    "containerRuntimeVersion": f"simulated://{__version__}",
-    "kubeletVersion": f"v{__version__}",
-    "kernelVersion": "simulated",
-    "osImage": "simulated",
-}
-_SUBNETS = 250
-"""Nodes of one number in the second place of an address."""
-
-
-@dataclass(frozen=True)
-class SimulatedNodes:
-    """The nodes that this process runs."""
-
-    names: tuple[str, ...]
-    amounts: Mapping[str, str]
-    """What each has, by the names of Kubernetes."""
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,7 +46,7 @@ class EngineOptions:
 
     store: str
     """Its address: see `opening.open_store`."""
-    nodes: SimulatedNodes
+    nodes: SimulatedNodes | MachineNode
     deciding: SchedulingOptions | None = None
     """None: scheduling and all other agents but those of the nodes run elsewhere."""
     api: ApiOptions | None = None
@@ -74,6 +56,8 @@ class EngineOptions:
     left. "": made anew."""
     patience: Patience = field(default_factory=Patience)
     """With nodes that fall silent."""
+    joins: bool = False
+    """Whether the store must have a cluster in it already."""
 
 
 class Engine:
@@ -83,10 +67,25 @@ class Engine:
         self.options = options
         self.port = 0
         """Where the API listens, once it does."""
+        self.machine: MachineRuntime | None = None
+        """What runs the pods of this machine, once it does; None where nodes are simulated."""
+        self.left_behind: tuple[str, ...] = ()
+        """Nodes that the same process ran when it was last started, and now does not."""
         self._identity = options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._decider: Decider | None = None
         self._refused: Callable[[], Mapping[str, str]] = dict
         """What is wrong with choices of schedulers that are not in effect."""
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The nodes of this process."""
+        match self.options.nodes:
+            case SimulatedNodes(names):
+                return names
+            case MachineNode(name):
+                return (name,)
+            case nodes:
+                assert_never(nodes)
 
     def load(self) -> None:
         """Compile what decides, before anybody waits for it; the first time it takes a minute.
@@ -104,13 +103,20 @@ class Engine:
     async def run(self, ending: asyncio.Event, ready: Callable[[Engine], None]) -> None:
         """Open everything, say so, and close it again when told to end."""
         async with AsyncExitStack() as stack:
-            store = await open_store(self.options.store)
+            store = await self._open_store()
             stack.push_async_callback(store.close)
             registry = Registry(store)
+            if self.options.joins:
+                await self._check_cluster(registry)
             await registry.prepare()
             timers = LoopTimers()
             informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
-            host = ResourceHost(registry, timers, _housed(self.options.nodes, timers), informers)
+            nodes = await open_nodes(self.options.nodes, registry, timers, stack)
+            self.machine = nodes.machine
+            host = ResourceHost(registry, timers, nodes.housed, informers, self._identity)
+            stack.push_async_callback(host.release)
+            await host.claim()
+            self.left_behind = tuple(await host.left_behind())
             parts: dict[str, Part] = {
                 f"the informer of {kind.plural}": informer.run for kind, informer in informers.items()
             }
@@ -121,6 +127,21 @@ class Engine:
                 await self._open_api(registry, host, stack, self.options.api)
             ready(self)
             await supervise(parts, ending)
+
+    async def _open_store(self) -> Store:
+        match read_address(self.options.store):
+            case InFile(path) if self.options.joins and not path.exists():
+                raise self._no_cluster()
+            case _:
+                return await open_store(self.options.store)
+
+    async def _check_cluster(self, registry: Registry) -> None:
+        if not (await registry.list(NAMESPACE, limit=1)).items:
+            raise self._no_cluster()
+
+    def _no_cluster(self) -> UsageError:
+        store = self.options.store
+        return UsageError(f"--store {store}: no cluster is in it; is that the one of its `proreus up`?")
 
     def _deciding(
         self, registry: Registry, timers: Timers, stack: AsyncExitStack, options: SchedulingOptions
@@ -135,6 +156,13 @@ class Engine:
         stack.push_async_callback(controllers.resign)
         return {"the scheduling agent": scheduler.run, "the controllers": controllers.run}
 
+    def _images(self, host: ResourceHost) -> MachineImages | None:
+        """Of this machine, where it is a node."""
+        node = self.options.nodes
+        if self.machine is None or not isinstance(node, MachineNode):
+            return None
+        return MachineImages(node.name, self.machine, node.options, lambda: host.refresh(node.name))
+
     async def _open_api(
         self, registry: Registry, host: ResourceHost, stack: AsyncExitStack, options: ApiOptions
     ) -> None:
@@ -142,6 +170,7 @@ class Engine:
         around = Surroundings(
             logs=host,
             commands=host,
+            images=self._images(host),
             schedulers=_schedulers(self.options.deciding),
             refused=self._refused,
             extra_routes=(page,),
@@ -156,14 +185,3 @@ class Engine:
 def _schedulers(deciding: SchedulingOptions | None) -> dict[str, Chosen]:
     """Who decides by default, as the API tells of it."""
     return {} if deciding is None else {DEFAULT_SCHEDULER: deciding.default}
-
-
-def _housed(nodes: SimulatedNodes, timers: Timers) -> list[Housed]:
-    capacity = Capacity(dict(nodes.amounts), dict(nodes.amounts), _INFO)
-    habits = Habits(seed=nodes.seed)
-    found = []
-    for place, name in enumerate(nodes.names):
-        high, low = divmod(place, _SUBNETS)
-        runtime = SimulatedRuntime(capacity, timers, habits, f"10.{high + 1}.{low}")
-        found.append(Housed(NodeSpec(name, f"10.0.{high}.{low + 1}"), runtime))
-    return found

@@ -58,6 +58,7 @@ def started(folder: Path, *words: str) -> Iterator[Cluster]:
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
+        if process.stderr is not None and not process.stderr.closed:
             process.communicate()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from proreus.cli.cluster import lock
 from proreus.cli.cluster.lock import Holder, only_one
-from proreus.cli.up import _identity
+from proreus.cli.cluster.options import identity_of
 from proreus.model.errors import WorkError
 
 
@@ -22,7 +22,7 @@ def test_the_next_holder_has_the_name_of_the_last(tmp_path: Path) -> None:
         pass
     with only_one(tmp_path) as second:
         for store in ("etcd://127.0.0.1:2379", "sqlite:x.db"):
-            assert _identity(store, first) == _identity(store, second) != ""
+            assert identity_of(store, first) == identity_of(store, second) != ""
 
 
 def test_folders_and_their_copies_have_names_of_their_own(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_copy_of_the_machine_has_another_name_on_etcd(
     for started in ("first\n", "second\n"):
         (tmp_path / "boot").write_text(started)
         monkeypatch.setattr(lock, "_BOOT", tmp_path / "boot")
-        names.add(_identity("etcd://127.0.0.1:2379", holder))
+        names.add(identity_of("etcd://127.0.0.1:2379", holder))
     assert len(names) == 2
     monkeypatch.setattr(lock, "_BOOT", tmp_path / "none")
-    assert _identity("etcd://127.0.0.1:2379", holder) == "", "made anew at each start"
+    assert identity_of("etcd://127.0.0.1:2379", holder) == "", "made anew at each start"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import stat
@@ -12,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from proreus.engine.store.opening import open_store
 from tests.cli.cluster.clusters import Cluster, started, until
 from tests.cli.cluster.conftest import WEB
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
@@ -98,6 +100,31 @@ def test_a_used_port_and_a_used_folder_are_one_line(cluster: Cluster, proreus: P
     assert_refused(ended, 1, "a cluster runs here already", str(cluster.process.pid), "--dir")
 
 
+def test_what_runs_already_is_not_run_a_second_time(
+    cluster: Cluster, proreus: Proreus, tmp_path: Path
+) -> None:
+    store = cluster.ready["store"]
+    (tmp_path / "link.db").symlink_to(store.removeprefix("sqlite:"))
+    for address in (store, f"sqlite:{tmp_path / 'link.db'}"):
+        ended = proreus("up", "--quiet", "--dir", "other", "--port", "0", "--nodes", "1", "--store", address)
+        assert_refused(ended, 1, "in another folder runs on this store", str(cluster.process.pid))
+    agent = ("agent", "--quiet", "--dir", "agent", "--nodes", "1")
+    ended = proreus(*agent, "--name", "node", "--store", store)
+    assert_refused(ended, 1, "another process", "runs the node node-1", "wait")
+
+
+async def an_empty_store(path: Path) -> None:
+    await (await open_store(f"sqlite:{path}")).close()
+
+
+def test_an_agent_of_no_cluster_is_told_and_makes_none(proreus: Proreus, tmp_path: Path) -> None:
+    agent = ("agent", "--quiet", "--dir", "agent", "--nodes", "1", "--name", "a")
+    assert_refused(proreus(*agent, "--store", "sqlite:typo.db"), 2, "sqlite:typo.db: no cluster is in it")
+    assert not (tmp_path / "typo.db").exists()
+    asyncio.run(an_empty_store(tmp_path / "empty.db"))
+    assert_refused(proreus(*agent, "--store", "sqlite:empty.db"), 2, "no cluster is in it")
+
+
 def test_a_home_that_cannot_be_written(
     tmp_path: Path, proreus: Proreus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +138,9 @@ def test_a_store_that_is_no_store(tmp_path: Path, proreus: Proreus) -> None:
     (tmp_path / "text.db").write_text(
         "this is not a database, and it is long enough to be taken for one\n" * 20
     )
-    assert_refused(proreus("agent", "--quiet", "--name", "a", "--store", "sqlite:text.db"), 1, "text.db")
+    assert_refused(
+        proreus("agent", "--quiet", "--name", "a", "--dir", "a", "--store", "sqlite:text.db"), 1, "text.db"
+    )
 
 
 def test_models_that_are_nowhere(proreus: Proreus) -> None:
@@ -145,8 +174,10 @@ def test_what_ships_decides_by_its_name_and_what_must_be_trained_says_so(
 def test_a_second_machine_joins_with_agent(
     cluster: Cluster, ask: Callable[..., Ended], tmp_path: Path
 ) -> None:
-    words = ("agent", "--store", cluster.ready["store"], "--name", "rack", "--nodes", "2", "--quiet")
-    agent = subprocess.Popen(command(*words), env=environment(), stderr=subprocess.PIPE)
+    words = ("--store", cluster.ready["store"], "--dir", str(tmp_path / "rack"), "--name", "rack")
+    agent = subprocess.Popen(
+        command("agent", *words, "--nodes", "2", "--quiet"), env=environment(), stderr=subprocess.PIPE
+    )
     try:
         until(lambda: ask("get", "nodes", "rack-1", "rack-2").out.count(" Ready ") == 2, 60)
         chosen = "nodeSelector: {kubernetes.io/hostname: rack-2}"

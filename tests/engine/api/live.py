@@ -26,7 +26,7 @@ from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.opening import open_runtime
-from proreus.engine.runtimes.protocol import Capacity, PodRuntime
+from proreus.engine.runtimes.protocol import Capacity, NodeImages, PodRuntime
 from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
@@ -59,7 +59,11 @@ class Live:
 
 @contextmanager
 def live(
-    options: ApiOptions | None = None, *, agents: bool = False, processes: Path | None = None
+    options: ApiOptions | None = None,
+    *,
+    agents: bool = False,
+    images: NodeImages | None = None,
+    processes: Path | None = None,
 ) -> Iterator[Live]:
     """An API over a store in memory; with agents, pods run: as processes where these have a folder."""
     told = options or ApiOptions()
@@ -73,7 +77,8 @@ def live(
         ending.append(asyncio.Event())
         real = None if processes is None else await open_runtime("process", MachineOptions(processes))
         tasks, host = _agents(registry, real) if agents else ([], None)
-        server = ApiServer(create_app(registry, told, Surroundings(logs=host, commands=host)), told)
+        around = Surroundings(logs=host, commands=host, images=images)
+        server = ApiServer(create_app(registry, told, around), told)
         await server.start()
         started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
         ready.set()

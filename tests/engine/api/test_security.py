@@ -20,6 +20,7 @@ from proreus.engine.api.audit import AuditLog
 from proreus.engine.api.identities import Role, read_tokens
 from proreus.engine.api.options import ApiLimits, ApiOptions
 from proreus.engine.api.roles import Action, allowed
+from proreus.engine.api.token_path import with_token, without_token
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
 from proreus.model.errors import InputError, UsageError
@@ -302,3 +303,21 @@ def test_the_audit_log_turns_over(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit", "audit.1", "audit.2"]
     assert all(path.stat().st_size <= 1000 for path in tmp_path.iterdir())
     assert json.loads((tmp_path / "audit").read_text().splitlines()[-1])["number"] == 99
+
+
+def test_a_token_in_the_path_counts_as_one_in_the_header(guarded: Live) -> None:
+    admin, viewer = _TOKENS[Role.ADMIN], _TOKENS[Role.VIEWER]
+    for token, code in ((admin, 200), ("wrong-token-0123456789", 401)):
+        with httpx.Client(base_url=with_token(guarded.url, token)) as client:
+            assert client.get("/api/v1/nodes").status_code == code
+            assert client.get("/v1/images").status_code == code
+    with httpx.Client(base_url=with_token(guarded.url, viewer)) as client:
+        assert client.delete("/api/v1/nodes/by-path").status_code == 403
+        as_admin = {"authorization": f"Bearer {admin}"}
+        assert client.delete("/api/v1/nodes/by-path", headers=as_admin).status_code == 404
+    assert httpx.get(f"{guarded.url}/token/{admin}").status_code == 404
+    assert guarded.options.audit is not None
+    written = guarded.options.audit.read_text()
+    assert "/token/" not in written and '"/api/v1/nodes/by-path"' in written
+    assert without_token(with_token("http://h:1", admin), admin) == "http://h:1"
+    assert with_token("http://h:1", "a/b?c#d0123456789") == "http://h:1", "it cannot stand in an address"

@@ -75,7 +75,7 @@ def up(folder: Path, *words: str, **variables: str) -> tuple[EngineProcess, str]
 
 def agent(folder: Path, *words: str) -> EngineProcess:
     """Nodes of another process."""
-    return EngineProcess(folder, ("agent", *words))
+    return EngineProcess(folder, ("agent", "--dir", str(folder), *words))
 
 
 def _whole(path: Path) -> bool:

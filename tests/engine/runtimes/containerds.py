@@ -58,6 +58,11 @@ class Daemon:
         address = ["--address", str(self.socket), "--namespace", "k8s.io"]
         return subprocess.run(["ctr", *address, *words], capture_output=True, check=check).returncode
 
+    def ctr_says(self, *words: str) -> str:
+        """What containerd's own tool prints."""
+        address = ["--address", str(self.socket), "--namespace", "k8s.io"]
+        return subprocess.run(["ctr", *address, *words], capture_output=True, check=True, text=True).stdout
+
     def kill(self) -> None:
         """kill -9."""
         assert self._process is not None

@@ -11,11 +11,11 @@ from typing import Any
 
 import httpx
 
-from proreus.cli.cluster.messages import JSON, Answer, Body, Refused, Unreachable, warnings_in
+from proreus.cli.cluster.messages import ANSWER_SECONDS, JSON, Answer, Body, Refused, Unreachable, warnings_in
 from proreus.cli.cluster.place import Address
 from proreus.model.errors import InputError
 
-_CONNECT_SECONDS, _ANSWER_SECONDS = 5.0, 60.0
+_CONNECT_SECONDS = 5.0
 _LONGEST_LINE = 64 << 20
 
 
@@ -31,7 +31,6 @@ class Client:
                 headers=headers,
                 verify=trust(address),
                 trust_env=False,  # the cluster is asked where it is, never through a proxy
-                timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
             )
         except httpx.InvalidURL as error:
             raise InputError(f"{address.server!r} is no address: {error}") from error
@@ -67,6 +66,9 @@ class Client:
                 params=dict(params or {}),
                 content=None if body is None else body.content,
                 headers=headers,
+                timeout=httpx.Timeout(
+                    ANSWER_SECONDS if body is None else body.answer_seconds, connect=_CONNECT_SECONDS
+                ),
             )
         if answer.status_code >= 400:
             raise refused(answer.status_code, answer.text)

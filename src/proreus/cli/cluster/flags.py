@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -21,10 +21,29 @@ _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,230}[-a-z0-9])?")
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Simulated nodes: pods on them run for a drawn time and use drawn resources."""
+class Machine:
+    """This machine as the node: what runs its pods, and what these may do."""
 
-    nodes: Annotated[int, tyro.conf.arg(metavar="N")] = 3
+    runtime: Literal["auto", "process", "runc", "containerd"] = "auto"
+    """auto: that of the pods which run already, else the first of containerd, runc and process that works."""
+    socket: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Where containerd answers; by default /run/containerd/containerd.sock."""
+    allow_host_path: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR")] = ()
+    """Folders of this machine that pods may mount, with all that is in them; without it none."""
+    allow_privileged: bool = False
+    """Let pods ask for privileged containers, further capabilities, hostPID and hostIPC."""
+
+    def __post_init__(self) -> None:
+        for path in self.allow_host_path:
+            if not path.is_dir():
+                raise UsageError(f"--allow-host-path {path}: there is no such folder")
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Simulated nodes instead of this machine: pods run for a drawn time and use drawn resources."""
+
+    nodes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """How many."""
     node_cpu: Annotated[str, tyro.conf.arg(metavar="CORES")] = "8"
     """What each has."""
@@ -34,7 +53,7 @@ class Nodes:
     """What each has (nvidia.com/gpu)."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.nodes <= MOST_NODES:
+        if self.nodes is not None and not 0 <= self.nodes <= MOST_NODES:
             raise UsageError(f"--nodes {self.nodes} is outside 0..{MOST_NODES}")
         if not 0 <= self.node_gpus <= 64:
             raise UsageError(f"--node-gpus {self.node_gpus} is outside 0..64")
@@ -49,6 +68,20 @@ class Nodes:
         """What a node has, by the names of Kubernetes."""
         amounts = {"cpu": self.node_cpu, "memory": self.node_memory, "pods": "110"}
         return {**amounts, "nvidia.com/gpu": str(self.node_gpus)} if self.node_gpus else amounts
+
+
+def check_together(machine: Machine, nodes: Nodes) -> None:
+    """Flags of simulated nodes and of this machine say different things: nobody can mean both."""
+    if nodes.nodes is None:
+        if nodes != Nodes():
+            raise UsageError(
+                "--node-cpu, --node-memory, --node-gpus: only simulated nodes have them (--nodes N)"
+            )
+    elif machine != Machine():
+        raise UsageError(
+            "--nodes simulates; --runtime, --socket, --allow-host-path and --allow-privileged are of this "
+            "machine as the node: leave one of them out"
+        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One process a folder: two that run the same nodes would run every pod twice.
+"""One process a folder, one `proreus up` a store: two that run the same nodes would run every pod twice.
 
 Who holds the lock has a name that nobody else has while it does, and that stays the same for whoever holds it
 next: so a process takes up at once what one that was killed has left.
@@ -43,10 +43,42 @@ class Holder:
         return f"{self.on_this_machine()}-{started}"
 
 
+def held_by(folder: Path) -> int | None:
+    """The process that holds the folder; None where nobody does."""
+    try:
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        written = os.pread(handle, 32, 0).decode(errors="replace").strip()
+        return int(written) if written.isdigit() else None
+    finally:
+        os.close(handle)
+    return None
+
+
 @contextmanager
 def only_one(folder: Path) -> Iterator[Holder]:
     """Hold the folder as long as the block lasts; the system lets go when the process dies."""
-    path = folder / "lock"
+    told = f"{folder}: a cluster runs here already"
+    with _held(folder / "lock", told) as holder:
+        yield holder
+
+
+@contextmanager
+def only_one_up(store: Path) -> Iterator[None]:
+    """Hold the file of a store against a second `proreus up` from another folder; agents may share it."""
+    file = store.resolve()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    told = f"{store}: a cluster in another folder runs on this store already"
+    with _held(file.with_name(f"{file.name}.lock"), told):
+        yield
+
+
+@contextmanager
+def _held(path: Path, told: str) -> Iterator[Holder]:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -59,8 +91,7 @@ def only_one(folder: Path) -> Iterator[Holder]:
         except OSError:
             holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
             raise WorkError(
-                f"{folder}: a cluster runs here already (process {holder or 'unknown'}); end it, or name "
-                "another folder with --dir"
+                f"{told} (process {holder or 'unknown'}); end it, or name another folder with --dir"
             ) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)

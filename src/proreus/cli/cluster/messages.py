@@ -11,6 +11,7 @@ from typing import Any
 from proreus.model.errors import WorkError
 
 JSON = "application/json"
+ANSWER_SECONDS = 60.0
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
@@ -32,11 +33,13 @@ class Body:
 
     content: bytes
     media_type: str = JSON
+    answer_seconds: float = ANSWER_SECONDS
+    """How long to wait for what comes of it."""
 
     @classmethod
-    def of(cls, value: Any, media_type: str = JSON) -> Body:
+    def of(cls, value: Any, media_type: str = JSON, answer_seconds: float = ANSWER_SECONDS) -> Body:
         """A value as JSON."""
-        return cls(json.dumps(value).encode(), media_type)
+        return cls(json.dumps(value).encode(), media_type, answer_seconds)
 
 
 @dataclass(frozen=True)

@@ -2,29 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proreus.cli.cluster.flags import Deciding, Nodes, Silence
+from proreus.cli.cluster.flags import Deciding, Machine, Nodes, Silence
+from proreus.cli.cluster.lock import Holder
+from proreus.cli.cluster.machine import machine_address
+from proreus.cli.cluster.tokens import own_tokens
 from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.api.identities import read_tokens
 from proreus.engine.api.options import ApiOptions
+from proreus.engine.housing import MachineNode, SimulatedNodes
 from proreus.engine.objects.schedulers import Chosen
-from proreus.engine.running import SimulatedNodes
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.opening import check_runtime
+from proreus.engine.store.opening import InFile, read_address
 from proreus.listening.credentials import check_credentials
 from proreus.model.files import check_writable
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 
 if TYPE_CHECKING:
     from proreus.cli.up import UpArguments
+    from proreus.engine.running import EngineOptions
 
 
-def node_options(nodes: Nodes, prefix: str, seed: int) -> SimulatedNodes:
+@dataclass(frozen=True)
+class Naming:
+    """What this process calls its nodes, and where it keeps what they need."""
+
+    prefix: str
+    """Simulated nodes are called so, with numbers behind it."""
+    machine: str
+    """This machine is called so."""
+    folder: Path
+    seed: int
+
+
+def node_options(machine: Machine, nodes: Nodes, naming: Naming) -> SimulatedNodes | MachineNode:
     """The nodes that this process runs."""
-    return SimulatedNodes(
-        tuple(f"{prefix}{place + 1}" for place in range(nodes.nodes)), nodes.amounts(), seed
+    if nodes.nodes is not None:
+        names = tuple(f"{naming.prefix}{place + 1}" for place in range(nodes.nodes))
+        return SimulatedNodes(names, nodes.amounts(), naming.seed, naming.prefix)
+    options = replace(
+        machine_options(naming.folder, machine.socket),
+        host_paths=machine.allow_host_path,
+        allow_privileged=machine.allow_privileged,
+        address=machine_address(),
     )
+    check_runtime(machine.runtime, options)
+    return MachineNode(naming.machine, options, machine.runtime)
+
+
+def identity_of(store: str, holder: Holder) -> str:
+    """Among those that share the store; who has a file in common is on the same machine."""
+    return holder.on_this_machine() if isinstance(read_address(store), InFile) else holder.anywhere()
+
+
+def machine_options(folder: Path, socket: Path | None) -> MachineOptions:
+    """Of this machine as a node of the cluster that is kept in the folder."""
+    options = MachineOptions(folder.absolute() / "node")
+    return options if socket is None else replace(options, socket=socket.absolute())
 
 
 def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) -> SchedulingOptions:
@@ -54,3 +93,15 @@ def api_options(arguments: UpArguments) -> ApiOptions:
         credentials=check_credentials(security.tls_cert, security.tls_key),
         audit=security.audit_log,
     )
+
+
+def secured(options: EngineOptions, folder: Path) -> tuple[EngineOptions, Path | None]:
+    """With a token of its own where pods are real and none was given; and where that token is.
+
+    Whoever may write pods runs commands as this user, and every user of a machine reaches its loopback.
+    """
+    api = options.api
+    if api is None or api.tokens is not None or not isinstance(options.nodes, MachineNode):
+        return options, None
+    path = own_tokens(folder)
+    return replace(options, api=replace(api, tokens=read_tokens(path))), path

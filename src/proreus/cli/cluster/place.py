@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 import yaml
 
+from proreus.engine.api.token_path import with_token, without_token
 from proreus.model.errors import InputError, UsageError, WorkError, needs_extra
 from proreus.model.files import write_atomically
 from proreus.reading.tree import Entry
@@ -65,8 +66,13 @@ class Address:
 
 
 def write_kubeconfig(path: Path, address: Address) -> None:
-    """A kubeconfig for kubectl, and for the verbs here."""
-    cluster: dict[str, str] = {"server": address.server}
+    """A kubeconfig for kubectl, and for the verbs here.
+
+    kubectl sends tokens over TLS alone; without it, the address has the token, too.
+    """
+    in_path = address.token and address.server.startswith("http:")
+    server = with_token(address.server, address.token) if in_path else address.server
+    cluster: dict[str, str] = {"server": server}
     if address.authority:
         cluster["certificate-authority"] = str(Path(address.authority).absolute())
     content = {
@@ -77,9 +83,14 @@ def write_kubeconfig(path: Path, address: Address) -> None:
         "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
         "current-context": NAME,
     }
+    write_privately(path, yaml.safe_dump(content, sort_keys=False).encode())
+
+
+def write_privately(path: Path, content: bytes) -> None:
+    """A file that no other user may read at any moment."""
     before = os.umask(_PRIVATE)
     try:
-        write_atomically(path, yaml.safe_dump(content, sort_keys=False).encode())
+        write_atomically(path, content)
     finally:
         os.umask(before)
 
@@ -101,7 +112,7 @@ def read_kubeconfig(path: Path) -> Address:
     certificate, key = of_user("client-certificate"), of_user("client-key")
     authority = cluster.find("certificate-authority")
     return Address(
-        cluster.require("server").text(),
+        without_token(cluster.require("server").text(), of_user("token")),
         of_user("token"),
         _beside(path, "" if authority is None else authority.text()),
         (_beside(path, certificate), _beside(path, key)) if certificate and key else None,

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from proreus.engine.running import Engine, EngineOptions
 
 
-def run_until_told(ending: Ending, options: EngineOptions, announce: Callable[[Engine], None]) -> None:
-    """Open the engine, say so, and close it when told to end."""
+def run_until_told(ending: Ending, options: EngineOptions, announce: Callable[[Engine], None]) -> Engine:
+    """Open the engine, say so, and close it when told to end; as it was then."""
     from proreus.engine.running import Engine
 
     engine = Engine(options)
     engine.load()
     with asyncio.Runner(loop_factory=_new_loop()) as runner:
         runner.run(_run(engine, ending, announce))
+    return engine
 
 
 def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -32,7 +32,7 @@ from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
-from proreus.engine.runtimes.protocol import PodExec, PodLogs
+from proreus.engine.runtimes.protocol import NodeImages, PodExec, PodLogs
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OPENAPI_2 = "proto-openapi.spec.v2"
@@ -44,6 +44,7 @@ class Surroundings:
 
     logs: PodLogs | None = None
     commands: PodExec | None = None
+    images: NodeImages | None = None
     schedulers: Mapping[str, Chosen] = field(default_factory=dict)
     """Who decides for whom where nobody has chosen."""
     refused: Callable[[], Mapping[str, str]] = dict
@@ -79,7 +80,7 @@ def create_app(
         overview,
         gate.counts,
         watches,
-        PlainDefaults(around.commands, around.schedulers, around.refused),
+        PlainDefaults(around.commands, around.images, around.schedulers, around.refused),
     )
 
     @asynccontextmanager

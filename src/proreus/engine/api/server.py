@@ -10,6 +10,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.token_path import TokenPath
 from proreus.listening.handshakes import Handshakes
 from proreus.listening.patience import Crowd
 from proreus.listening.sockets import BACKLOG, listen
@@ -22,7 +23,7 @@ class ApiServer:
     def __init__(self, app: Starlette, options: ApiOptions) -> None:
         self._listening = listen(options.host, options.port, "the API")
         config = uvicorn.Config(
-            app,
+            TokenPath(app),
             http="httptools",
             ws="none",
             lifespan="on",

@@ -220,6 +220,32 @@ class PodExec(Protocol):
         ...
 
 
+class NodeImages(Protocol):
+    """Who holds the images of a node; the door asks this. Archives are uploaded in pieces, then imported."""
+
+    node: str
+
+    async def begin_upload(self) -> str:
+        """The name of a new, empty upload; raises `UploadsFull`."""
+        ...
+
+    async def add_to_upload(self, upload: str, offset: int, piece: bytes) -> int:
+        """Its size with the piece; raises `UploadUnknown`, `UploadMisplaced`, `UploadTooLarge`."""
+        ...
+
+    async def drop_upload(self, upload: str) -> None:
+        """Forget it; raises `UploadUnknown`."""
+        ...
+
+    async def import_upload(self, upload: str, name: str) -> Sequence[Image]:
+        """Hold what was uploaded, under `name` or its own; raises `BadArchive`, `UsageError`, `WorkError`."""
+        ...
+
+    async def remove_image(self, name: str) -> bool:
+        """Whether it was there; raises `UsageError` where it is in use."""
+        ...
+
+
 class PodRuntime(PodLogs, PodExec, Protocol):
     """See the module."""
 

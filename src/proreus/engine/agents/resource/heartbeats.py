@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from proreus.engine.agents.metadata import Object
+from proreus.engine.agents.metadata import Object, name_of
+from proreus.engine.agents.resource.claims import NodeTaken, claimed, left_behind, released
 from proreus.engine.agents.resource.nodes import (
     LEASE_NAMESPACE,
     LEASE_SECONDS,
@@ -20,7 +21,7 @@ from proreus.engine.objects.errors import AlreadyExists, NotFound, Refused, Unse
 from proreus.engine.objects.kinds import LEASE, NODE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.wants import Change, Want
-from proreus.engine.runtimes.protocol import PodRuntime
+from proreus.engine.runtimes.protocol import Image, PodRuntime
 from proreus.engine.runtimes.timers import Timers
 
 RENEW_SECONDS = LEASE_SECONDS / 4
@@ -45,19 +46,48 @@ class Heartbeats:
         timers: Timers,
         nodes: Mapping[str, Housed],
         stands: Callable[[str], bool],
+        process: str = "",
     ) -> None:
+        """process: in whose name nodes are claimed; "": in nobody's."""
         self._registry, self._timers, self._nodes, self._stands = registry, timers, nodes, stands
+        self._process = process
+        self._images: dict[str, tuple[Image, ...]] = {}
+        """What the API was last told that each node holds."""
+
+    async def claim(self) -> None:
+        """Every node has a lease in this process' name; raises `NodeTaken`."""
+        leases = [self._new_lease(name) for name in self._nodes]
+        outcomes = await self._registry.create_many(LEASE, leases)
+        await self._renew([name for name, out in zip(self._nodes, outcomes, strict=True) if _existed(out)])
+
+    async def release(self) -> None:
+        """Whoever comes next may claim the nodes at once."""
+        wants: list[Want] = [
+            self._registry.editing(LEASE, LEASE_NAMESPACE, name, lambda lease: released(lease, self._process))
+            for name in self._nodes
+            if self._process
+        ]
+        await self._registry.commit_each(wants)
+
+    async def left_behind(self) -> list[str]:
+        """Nodes that stand in the API and that this process ran before, but not now."""
+        if not self._process:
+            return []
+        leases = (await self._registry.list(LEASE, LEASE_NAMESPACE)).items
+        names = left_behind(leases, self._process, self._nodes)
+        standing = {name_of(node) for node in (await self._registry.list(NODE)).items} if names else set()
+        return [name for name in names if name in standing]
 
     async def register(self) -> None:
-        """Every node stands in the API, well, with a lease; what stood there before is put right."""
+        """Every node stands in the API, well; what stood there before is put right."""
         now = self._timers.wall()
-        made = [new_node(one.spec, one.runtime.capacity(), now) for one in self._nodes.values()]
+        made = [
+            new_node(one.spec, one.runtime.capacity(), self._look_at_images(name), now)
+            for name, one in self._nodes.items()
+        ]
         outcomes = await self._registry.create_many(NODE, made)
         stood = [name for name, outcome in zip(self._nodes, outcomes, strict=True) if _existed(outcome)]
         await self.put_right(stood)
-        leases = [new_lease(name, now) for name in self._nodes]
-        outcomes = await self._registry.create_many(LEASE, leases)
-        await self._renew([name for name, out in zip(self._nodes, outcomes, strict=True) if _existed(out)])
 
     async def run(self) -> None:
         """Renew for ever, a part of the nodes at each beat."""
@@ -65,7 +95,9 @@ class Heartbeats:
         beat = 0
         while True:
             await asyncio.sleep(RENEW_SECONDS / _BEATS)
-            await self._renew(names[beat::_BEATS])
+            due = names[beat::_BEATS]
+            await self._renew(due)
+            await self.put_right([name for name in due if self._images_changed(name)])
             beat = (beat + 1) % _BEATS
 
     async def put_right(self, names: Sequence[str]) -> list[str]:
@@ -81,28 +113,45 @@ class Heartbeats:
             self._registry.editing(LEASE, LEASE_NAMESPACE, name, self._alive(name)) for name in names
         ]
         outcomes = await self._registry.commit_each(wants)
+        for outcome in outcomes:
+            if isinstance(outcome, NodeTaken):
+                raise outcome
         lost = [name for name, out in zip(names, outcomes, strict=True) if isinstance(out, NotFound)]
         again = [name for name in lost if self._stands(name)]  # a node that was deleted stays away
         if again:
-            now = self._timers.wall()
-            await self._registry.create_many(LEASE, [new_lease(name, now) for name in again])
+            await self._registry.create_many(LEASE, [self._new_lease(name) for name in again])
+
+    def _new_lease(self, name: str) -> Object:
+        now = self._timers.wall()
+        return self._ours(new_lease(name, now), now)
+
+    def _ours(self, lease: Object, now: float) -> Object:
+        return claimed(lease, self._process, now) if self._process else lease
 
     def _alive(self, name: str) -> Change:
         use, now = self._nodes[name].runtime.stats(), self._timers.wall()
 
         def change(lease: Object) -> Object:
-            return renewed_lease(lease, use, now)
+            return renewed_lease(self._ours(lease, now), use, now)
 
         return change
 
     def _well(self, name: str) -> Change:
-        housed, now = self._nodes[name], self._timers.wall()
+        housed, now, images = self._nodes[name], self._timers.wall(), self._look_at_images(name)
 
         def change(node: Object) -> Object:
-            status = node_status(node, housed.spec, housed.runtime.capacity(), housed.runtime.images(), now)
+            status = node_status(node, housed.spec, housed.runtime.capacity(), images, now)
             return {**node, "status": status}
 
         return change
+
+    def _look_at_images(self, name: str) -> tuple[Image, ...]:
+        """What it holds, of which the API is told now."""
+        images = self._images[name] = tuple(self._nodes[name].runtime.images())
+        return images
+
+    def _images_changed(self, name: str) -> bool:
+        return tuple(self._nodes[name].runtime.images()) != self._images.get(name, ())
 
 
 def _existed(outcome: dict[str, object] | Refused) -> bool:

@@ -14,6 +14,7 @@ from proreus.engine.agents.metadata import Object, name_of, uid_of
 from proreus.engine.agents.moment import Moment
 from proreus.engine.agents.recording import Recorder
 from proreus.engine.agents.resource.agent import ResourceAgent
+from proreus.engine.agents.resource.claims import NodeTaken
 from proreus.engine.agents.resource.heartbeats import Heartbeats, Housed
 from proreus.engine.agents.resource.nodes import looks_well
 from proreus.engine.agents.resource.orders import (
@@ -57,7 +58,9 @@ class ResourceHost:
         timers: Timers,
         nodes: Iterable[Housed],
         informers: Mapping[Kind, SharedInformer],
+        process: str = "",
     ) -> None:
+        """process: in whose name its nodes are claimed; "": in nobody's."""
         pods, seen = informers[POD], informers[NODE]
         self._timers = timers
         self._nodes: dict[str, Housed] = {one.spec.name: one for one in nodes}
@@ -68,7 +71,10 @@ class ResourceHost:
         self._home: dict[str, str] = {}
         """The node of each pod that was ever begun here."""
         self._alarms: dict[str, tuple[float, Cancellable]] = {}
-        self._heartbeats = Heartbeats(registry, timers, self._nodes, lambda name: ("", name) in seen.objects)
+        self._claimed = False
+        self._heartbeats = Heartbeats(
+            registry, timers, self._nodes, lambda name: ("", name) in seen.objects, process
+        )
         self._writing = Writing(registry, Recorder(registry, "proreus-resource-agent", timers.wall), timers)
         self._pods, self._begun = pods, False
         self._unwell: set[str] = set()
@@ -84,13 +90,32 @@ class ResourceHost:
             await asyncio.sleep(_RETRY_SECONDS)
         await self._pods.synced.wait()
         self._begin()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._heartbeats.run())
-            group.create_task(self._writing.run())
-            group.create_task(self._nurse())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._heartbeats.run())
+                group.create_task(self._writing.run())
+                group.create_task(self._nurse())
+        except ExceptionGroup as failed:
+            taken = next((one for one in failed.exceptions if isinstance(one, NodeTaken)), None)
+            raise failed if taken is None else taken from None
+
+    async def claim(self) -> None:
+        """Its nodes are this process' from now on; raises `NodeTaken`."""
+        await self._heartbeats.claim()
+        self._claimed = True
+
+    async def release(self) -> None:
+        """They are whoever's that comes next."""
+        await self._heartbeats.release()
+
+    async def left_behind(self) -> list[str]:
+        """Nodes that this process ran before, and nobody runs now."""
+        return await self._heartbeats.left_behind()
 
     async def _registered(self) -> bool:
         try:
+            if not self._claimed:
+                await self.claim()
             await self._heartbeats.register()
         except Unserviceable:
             return False
@@ -159,8 +184,12 @@ class ResourceHost:
         """A node of ours that the API shows as lost is put right; one that was deleted stays away."""
         name = name_of(event.object)
         if name in self._nodes and event.type != "DELETED" and not looks_well(event.object):
-            self._unwell.add(name)
-            self._unwell_seen.set()
+            self.refresh(name)
+
+    def refresh(self, node: str) -> None:
+        """Have the API show a node of ours as it is now."""
+        self._unwell.add(node)
+        self._unwell_seen.set()
 
     async def _nurse(self) -> None:
         while True:

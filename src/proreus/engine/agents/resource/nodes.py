@@ -49,12 +49,12 @@ class NodeSpec:
     taints: tuple[Mapping[str, str], ...] = ()
 
 
-def new_node(spec: NodeSpec, capacity: Capacity, now: float) -> Object:
+def new_node(spec: NodeSpec, capacity: Capacity, images: Sequence[Image], now: float) -> Object:
     """The Node object that registers it."""
     labels = {
         "kubernetes.io/hostname": spec.name,
         "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/arch": capacity.info.get("architecture", "amd64"),
         **spec.labels,
     }
     made: dict[str, Any] = {"taints": [dict(taint) for taint in spec.taints]} if spec.taints else {}
@@ -64,7 +64,7 @@ def new_node(spec: NodeSpec, capacity: Capacity, now: float) -> Object:
         "metadata": {"name": spec.name, "labels": labels},
         "spec": made,
     }
-    return {**node, "status": node_status(node, spec, capacity, (), now)}
+    return {**node, "status": node_status(node, spec, capacity, images, now)}
 
 
 def node_status(
@@ -89,6 +89,7 @@ def node_status(
         ],
         "nodeInfo": {**_INFO, **capacity.info},
     }
+    status.pop("images", None)
     if images:
         largest = sorted(images, key=lambda image: (-image.size, image.names))[:_MOST_IMAGES]
         status["images"] = [{"names": list(image.names), "sizeBytes": image.size} for image in largest]

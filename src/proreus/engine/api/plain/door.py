@@ -13,6 +13,7 @@ from proreus.engine.api.gate import Counts
 from proreus.engine.api.paths import segments
 from proreus.engine.api.plain import metrics, schedulers
 from proreus.engine.api.plain.executing import execute
+from proreus.engine.api.plain.images import ImageDoor
 from proreus.engine.api.plain.openapi import document
 from proreus.engine.api.plain.overview import Overview
 from proreus.engine.api.replying import Answer, Reply, Stream, encode
@@ -20,10 +21,9 @@ from proreus.engine.api.roles import Action, check
 from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import BadRequest, NotFound, TooManyRequests
-from proreus.engine.objects.kinds import NODE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
-from proreus.engine.runtimes.protocol import PodExec
+from proreus.engine.runtimes.protocol import NodeImages, PodExec
 from proreus.version import __version__
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "DELETE": "delete"}
@@ -39,6 +39,8 @@ class PlainDefaults:
 
     commands: PodExec | None = None
     """Runs commands in containers."""
+    images: NodeImages | None = None
+    """Holds the images of this process' node."""
     schedulers: Mapping[str, Chosen] = field(default_factory=dict)
     """Who decides for whom where nobody has chosen."""
     refused: Callable[[], Mapping[str, str]] = dict
@@ -58,6 +60,7 @@ class PlainDoor:
     ) -> None:
         self._registry, self._overview, self._counts, self._watches = registry, overview, counts, watches
         self._defaults = defaults or PlainDefaults()
+        self._images = ImageDoor(registry, self._defaults.images)
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._followers = 0
 
@@ -78,8 +81,8 @@ class PlainDoor:
                 return await self._scheduler(name, verb, asked)
             case ["policies"], "get":
                 return Reply.of({"policies": _policies()})
-            case ["images"], "get":
-                return Reply.of({"images": await self._images()})
+            case ["images", *below], _:
+                return await self._images.answer(below, verb, asked)
             case ["decisions"], "get":
                 return await self._decisions(asked)
             case ["metrics"], "get":
@@ -92,9 +95,7 @@ class PlainDoor:
                 return await self._events()
             case ["openapi.json"], "get":
                 return Reply.of(document())
-            case [
-                ("schedulers" | "policies" | "images" | "decisions" | "metrics" | "events" | "openapi.json")
-            ], _:
+            case [("schedulers" | "policies" | "decisions" | "metrics" | "events" | "openapi.json")], _:
                 raise MethodNotAllowed(f"{asked.method} is not allowed here")
             case _:
                 raise NotFound("the server could not find the requested resource")
@@ -126,17 +127,6 @@ class PlainDoor:
             schedulers.as_json(name, one, refused.get(name, ""))
             for name, one in (await self._chosen()).items()
         ]
-
-    async def _images(self) -> list[dict[str, Any]]:
-        """What nodes report that they hold."""
-        found: dict[tuple[str, ...], dict[str, Any]] = {}
-        for node in (await self._registry.list(NODE)).items:
-            for image in (node.get("status") or {}).get("images") or ():
-                names = tuple(image.get("names") or ())
-                size = image.get("sizeBytes", 0)
-                told = found.setdefault(names, {"names": list(names), "size_bytes": size, "nodes": []})
-                told["nodes"].append(node["metadata"]["name"])
-        return [found[names] for names in sorted(found)]
 
     async def _decisions(self, asked: Asked) -> Reply:
         limit = asked.number("limit")

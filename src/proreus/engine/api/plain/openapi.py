@@ -41,14 +41,16 @@ def _object(**properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "required": sorted(properties), "properties": properties}
 
 
-def _answer(about: str, schema: dict[str, Any], media_type: str = "application/json") -> dict[str, Any]:
+def _answer(
+    about: str, schema: dict[str, Any], media_type: str = "application/json", *, made: bool = False
+) -> dict[str, Any]:
     refused = {
         "description": "Refused; a Status object says why.",
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}},
     }
     return {
-        "200": {"description": about, "content": {media_type: {"schema": schema}}},
-        **dict.fromkeys(("400", "401", "403", "404", "405", "413", "415", "429", "503"), refused),
+        "201" if made else "200": {"description": about, "content": {media_type: {"schema": schema}}},
+        **dict.fromkeys(("400", "401", "403", "404", "405", "409", "413", "415", "429", "503"), refused),
     }
 
 
@@ -66,6 +68,17 @@ _COMMAND: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
+_IMPORT: dict[str, Any] = {
+    "type": "object",
+    "required": ["upload"],
+    "properties": {
+        "upload": {"type": "string", "maxLength": 64},
+        "name": {"type": "string", "maxLength": 512, "pattern": "^[!-~]*$"},
+    },
+    "additionalProperties": False,
+}
+_UPLOAD = _object(upload=_TEXT, size={"type": "integer", "minimum": 0})
+_UPLOAD_NAME: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 _EXECUTED = _object(exitCode={"type": "integer"}, stdout=_TEXT, stderr=_TEXT)
 
 
@@ -106,7 +119,48 @@ def document() -> dict[str, Any]:
             "/v1/policies": _reading(
                 "Policies that place pods.", _list_of("policies", _object(name=_TEXT, about=_TEXT))
             ),
-            "/v1/images": _reading("Images that nodes hold.", _list_of("images", image)),
+            "/v1/images": {
+                **_reading("Images that nodes hold.", _list_of("images", image)),
+                "post": {
+                    "summary": "Hold the images of an archive that was uploaded, on this process' node.",
+                    "requestBody": {"required": True, "content": {"application/json": {"schema": _IMPORT}}},
+                    "responses": _answer("Those images.", _list_of("images", image)),
+                },
+                "delete": {
+                    "summary": "Forget an image of this process' node.",
+                    "parameters": [
+                        {
+                            "name": "name",
+                            "in": "query",
+                            "required": True,
+                            "schema": {"type": "string", "minLength": 1, "maxLength": 512},
+                        }
+                    ],
+                    "responses": _answer("Which, and where.", _object(name=_TEXT, node=_TEXT)),
+                },
+            },
+            "/v1/images/uploads": {
+                "post": {
+                    "summary": "Begin to upload an archive.",
+                    "responses": _answer("Its name.", _UPLOAD, made=True),
+                }
+            },
+            "/v1/images/uploads/{upload}": {
+                "parameters": [{"name": "upload", "in": "path", "required": True, "schema": _UPLOAD_NAME}],
+                "put": {
+                    "summary": "The next piece of the archive, at most 3 MiB.",
+                    "parameters": [{"name": "offset", "in": "query", "required": True, "schema": number}],
+                    "requestBody": {
+                        "required": True,
+                        "content": {"application/octet-stream": {"schema": {**_TEXT, "format": "binary"}}},
+                    },
+                    "responses": _answer("How much has come.", _UPLOAD),
+                },
+                "delete": {
+                    "summary": "Forget what has come of it.",
+                    "responses": _answer("Which.", _object(upload=_TEXT)),
+                },
+            },
             "/v1/decisions": _reading(
                 "The last decisions, newest first.", _list_of("decisions", decision), limit
             ),

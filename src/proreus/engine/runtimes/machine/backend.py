@@ -105,6 +105,8 @@ class Backend(Protocol):
 
     scheme: str
     """How ids and the runtime's version begin: "process", "runc", "containerd"."""
+    version: str
+    """Of what runs the containers; known once `recover` is through."""
 
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
         """What there is of these pods; whatever is here of any other pod ends and goes."""

@@ -44,7 +44,12 @@ def machine_capacity(root: Path, reserved: Mapping[str, str], runtime: str) -> C
 
 
 def _written(amounts: Mapping[str, int]) -> dict[str, str]:
-    return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in amounts.items()}
+    return {name: _milli(amount) if name == CPU else str(amount) for name, amount in amounts.items()}
+
+
+def _milli(amount: int) -> str:
+    """Thousandths as Kubernetes writes them: whole ones without the m."""
+    return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
 
 
 def _identity(file: Path) -> str:

@@ -49,7 +49,7 @@ from proreus.engine.runtimes.protocol import (
 from proreus.model.errors import UsageError, WorkError
 
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
-_IMPORT_SECONDS = 600.0
+_IMPORT_SECONDS, _SHOW_SECONDS = 600.0, 30.0
 _ABSENT = (grpc.StatusCode.NOT_FOUND,)
 
 
@@ -57,6 +57,7 @@ class ContainerdBackend:
     """See the module."""
 
     scheme = "containerd"
+    version = ""
 
     def __init__(self, options: MachineOptions) -> None:
         self._options = options
@@ -80,10 +81,11 @@ class ContainerdBackend:
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
         """Sandboxes and containers by the labels that were given to them."""
         try:
-            await self._cri.call("Version", cri.VersionRequest(), 10.0)
+            told = await self._cri.call("Version", cri.VersionRequest(), 10.0)
+            self.version = str(told.runtime_version)
         except grpc.aio.AioRpcError as error:
-            told = f"containerd does not answer at {self._options.socket}: {_details(error)}"
-            raise UsageError(told) from error
+            place = self._options.socket
+            raise UsageError(f"containerd does not answer at {place}: {_details(error)}") from error
         own = {OWN: self._options.own_name}
         for sandbox in (await self._list_sandboxes(own)).items:
             uid = sandbox.labels.get(UID, "")
@@ -284,21 +286,29 @@ class ContainerdBackend:
             target.unlink(missing_ok=True)
         if done.exit_code != 0:
             raise WorkError(f"{path}: containerd: {done.stderr.decode(errors='replace').strip()[-500:]}")
-        for _ in range(50):  # CRI learns of images by an event, a moment later
-            await self._look_at_images()
+        end = time.monotonic() + _SHOW_SECONDS
+        told = ""
+        while time.monotonic() < end:  # CRI learns of images by an event, a moment later
+            try:
+                await self._look_at_images()
+            except grpc.aio.AioRpcError as error:
+                told = f": {_details(error)}"
             found = [image for image in self._images if set(names) & set(image.names)]
             if found:
                 return found
-            await asyncio.sleep(0.1)
-        raise WorkError(f"{path}: containerd does not show {names[0]}")
+            await asyncio.sleep(_POLL_SECONDS)
+        raise WorkError(f"{path}: containerd does not show {names[0]}{told}")
 
     async def remove_image(self, name: str) -> bool:
         """containerd keeps the files of containers that run."""
         spec = cri.ImageSpec(image=name)
-        there = (await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))).HasField("image")
-        await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
-        await self._look_at_images()
-        return bool(there)
+        try:
+            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
+            await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
+            await self._look_at_images()
+        except grpc.aio.AioRpcError as error:
+            raise WorkError(f"containerd: {_details(error)}") from error
+        return bool(status.HasField("image"))
 
     async def close(self) -> None:
         """Hang up; containerd and its containers go on."""
@@ -320,6 +330,7 @@ class ContainerdBackend:
                 told = f"Container image {spec.image!r} is not present with pull policy of Never"
                 raise LaunchRefused("ErrImageNeverPull", told)
             await self._cri.call("PullImage", cri.PullImageRequest(image=spec), _IMPORT_SECONDS)
+            await self._look_at_images()
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("ErrImagePull", _details(error)) from error
 

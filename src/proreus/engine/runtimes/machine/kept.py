@@ -44,6 +44,7 @@ class KeptBackend:
     """Half of a `Backend`: a subclass says what a keeper is to run, and how a command gets in."""
 
     scheme = ""
+    version = ""
 
     def __init__(self, options: MachineOptions, images: ImageStore) -> None:
         self.options, self.images_held = options, images

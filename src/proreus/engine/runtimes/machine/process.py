@@ -30,6 +30,7 @@ from proreus.engine.runtimes.machine.kept import (
 )
 from proreus.engine.runtimes.machine.tree import tree_spent
 from proreus.engine.runtimes.protocol import CommandWanted, Session
+from proreus.version import __version__
 
 ROOT = "PROREUS_ROOT"
 _NOBODY = 65534
@@ -39,6 +40,7 @@ class ProcessBackend(KeptBackend):
     """See the module."""
 
     scheme = "process"
+    version = __version__
 
     def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
         """The command, as a process of this machine."""

@@ -38,21 +38,35 @@ READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tri
 _COMMAND_SECONDS = 60
 
 
+def find_runc() -> str:
+    """Where runc is; raises `UsageError` where it is not, or cannot be used."""
+    binary = shutil.which("runc") or shutil.which("runc", path="/usr/sbin:/sbin")
+    if binary is None:
+        raise UsageError("runtime runc: there is no `runc` on this machine (apt install runc)")
+    if os.geteuid() != 0:
+        raise UsageError("runtime runc needs root; the runtime `process` does not")
+    return binary
+
+
+def _version(binary: str) -> str:
+    """As it tells of itself: "runc version 1.1.5" and further lines."""
+    told = subprocess.run(
+        [binary, "--version"], capture_output=True, timeout=_COMMAND_SECONDS, check=False, text=True
+    )
+    return next(iter(told.stdout.splitlines()), "").rpartition(" ")[2]
+
+
 class RuncBackend(KeptBackend):
     """See the module; raises `UsageError` where runc cannot work."""
 
     scheme = "runc"
 
     def __init__(self, options: MachineOptions, images: ImageStore) -> None:
+        self._binary, self._state = find_runc(), options.root / "runc"
         super().__init__(options, images)
-        binary = shutil.which("runc") or shutil.which("runc", path="/usr/sbin:/sbin")
-        if binary is None:
-            raise UsageError("runtime runc: there is no `runc` on this machine (apt install runc)")
-        if os.geteuid() != 0:
-            raise UsageError("runtime runc needs root; the runtime `process` does not")
         if self.cgroups is None:
             raise UsageError(f"runtime runc needs cgroups that it may make: {self.no_cgroups}")
-        self._binary, self._state = binary, options.root / "runc"
+        self.version = _version(self._binary)
 
     def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
         """A bundle whose root is mounted by the keeper."""

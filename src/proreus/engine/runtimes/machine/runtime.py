@@ -179,7 +179,18 @@ class MachineRuntime:
 
     def capacity(self) -> Capacity:
         """The machine's."""
-        return machine_capacity(self._options.root, self._options.reserved, f"{self._backend.scheme}://")
+        runtime = f"{self._backend.scheme}://{self._backend.version}"
+        return machine_capacity(self._options.root, self._options.reserved, runtime)
+
+    @property
+    def name(self) -> str:
+        """Which runtime it is: "process", "runc" or "containerd"."""
+        return self._backend.scheme
+
+    def running(self) -> int:
+        """How many containers run now."""
+        reports = (report for standing in self._pods.values() for report in standing.reports.values())
+        return sum(report.phase is Phase.RUNNING for report in reports)
 
     def images(self) -> Sequence[Image]:
         """The backend's."""
