@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runner import command, environment
+from tests.cli.runner import Proreus, assert_refused, command, environment
 from tests.engine.api.live import Live, live
 from tests.engine.api.streams.conftest import run_pod
 
@@ -82,14 +82,13 @@ def _read_until(fd: int, word: bytes) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["-t", "p", "--", "sh"], b"--tty"),
-        (["-i", "-t", "p", "--", "sh"], b"stdin to be a terminal"),
-        (["nobody", "--", "sh"], b'pods "nobody" not found'),
-        (["p", "-c", "other", "--", "sh"], b"container other is not valid"),
+        (["-t", "p", "--", "sh"], "--tty"),
+        (["-i", "-t", "p", "--", "sh"], "stdin to be a terminal"),
+        (["nobody", "--", "sh"], 'pods "nobody" not found'),
+        (["p", "-c", "other", "--", "sh"], "container other is not valid"),
     ],
 )
-def test_what_is_wrong_is_one_line(door: Live, words: list[str], says: bytes) -> None:
-    started = _start(door, words)
-    out, err = started.communicate(timeout=_PATIENCE)
-    assert out == b"" and says in err and len(err.strip().splitlines()) == 1, err
-    assert started.returncode in (1, 2)
+def test_what_is_wrong_is_one_line(door: Live, proreus: Proreus, words: list[str], says: str) -> None:
+    ended = proreus("exec", "--server", door.url, *words)
+    assert_refused(ended, ended.code, says)
+    assert ended.out == "" and ended.code in (1, 2)

@@ -12,12 +12,15 @@ import pytest
 
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
+    Capacity,
     CommandWanted,
     Output,
     RuntimeRefused,
     Session,
     TerminalSize,
 )
+from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
+from proreus.engine.runtimes.timers import LoopTimers
 from tests.engine.runtimes.benches import PATIENCE, Bench, Place, container, lasting, pod_of
 
 Scene = Callable[[Bench, str], Awaitable[None]]
@@ -235,12 +238,8 @@ def test_a_container_that_does_not_run_is_refused(place: Place) -> None:
     _in_a_pod(place, scene)
 
 
-def test_a_simulated_container_says_that_it_is_one(tmp_path: Path) -> None:
+def test_a_simulated_container_says_that_it_is_one() -> None:
     async def scene() -> None:
-        from proreus.engine.runtimes.protocol import Capacity
-        from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
-        from proreus.engine.runtimes.timers import LoopTimers
-
         amounts = {"cpu": "4"}
         bench = Bench(SimulatedRuntime(Capacity(amounts, amounts), LoopTimers()), "simulated")
         bench.runtime.subscribe(bench.hear)
@@ -254,7 +253,9 @@ def test_a_simulated_container_says_that_it_is_one(tmp_path: Path) -> None:
         assert await session.wait() == 126
         await session.close()
         attached = await bench.runtime.attach(uid, AttachWanted("main"))
-        assert (await _until(attached, b"\n")).endswith(b"\n")
+        await bench.stop(uid)
+        assert b"exiting with code" in await _rest(attached)
+        assert await attached.wait() == 0
         await attached.close()
 
     asyncio.run(scene())

@@ -54,8 +54,8 @@ def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talking]:
 def run_pod(client: httpx.Client, name: str, command: list[str], **fields: Any) -> None:
     """A pod of one container; until it runs, if it is to."""
     container: dict[str, Any] = {"name": "main", "image": "none", "command": command}
-    spec = {key: fields.pop(key) for key in ("nodeName", "schedulerName") if key in fields}
-    body: dict[str, Any] = {"metadata": {"name": name}, "spec": {"containers": [container | fields], **spec}}
+    spec: dict[str, Any] = {key: fields.pop(key) for key in ("nodeName", "schedulerName") if key in fields}
+    body = {"metadata": {"name": name}, "spec": {"containers": [{**container, **fields}], **spec}}
     path = "/api/v1/namespaces/default/pods"
     assert client.post(path, json=body).status_code == 201
     if spec:

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 
 from proreus.engine.api.identities import Role, read_tokens
 from proreus.engine.api.options import ApiLimits, ApiOptions
+from tests.certificates import make_certificate
 from tests.engine.api.live import Live, live
 from tests.engine.api.streams.conftest import Talking, run_pod
 
@@ -36,10 +38,16 @@ _PATIENCE = 30.0
 def _asked(door: Live, path: str, headers: dict[str, str], method: str = "GET") -> socket.socket:
     """A connection on which this was asked."""
     connection = socket.create_connection(("127.0.0.1", door.port), timeout=_PATIENCE)
+    _ask(connection, door, path, headers, method)
+    return connection
+
+
+def _ask(
+    connection: socket.socket, door: Live, path: str, headers: dict[str, str], method: str = "GET"
+) -> None:
     lines = [f"{method} {path} HTTP/1.1", f"host: 127.0.0.1:{door.port}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
-    return connection
 
 
 def _head(connection: socket.socket) -> str:
@@ -302,6 +310,20 @@ def test_a_stream_in_which_nothing_moves_is_ended() -> None:
         connection = _asked(door, f"{_POD}quiet/portforward", headers, "POST")
         assert _head(connection).startswith("HTTP/1.1 101 ")
         assert _until_closed(connection) == b""
+
+
+def test_streams_go_over_tls_and_end_with_the_server(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    trusted = ssl.create_default_context(cafile=certificate)
+    with live(ApiOptions(credentials=(certificate, key)), agents=True) as door:
+        with httpx.Client(base_url=f"https://127.0.0.1:{door.port}", verify=trusted) as client:
+            run_pod(client, "quiet", ["sleep"])
+        plain = socket.create_connection(("127.0.0.1", door.port), timeout=_PATIENCE)
+        connection = trusted.wrap_socket(plain, server_hostname="127.0.0.1")
+        _ask(connection, door, f"{_POD}quiet/attach?stdout=1", _WEBSOCKET)
+        assert _head(connection).startswith("HTTP/1.1 101 ")
+        assert _message(connection) == (2, b"\x03")
+    _until_closed(connection)
 
 
 def test_a_browser_s_request_without_upgrade_is_an_ordinary_refusal(talking: Talking) -> None:

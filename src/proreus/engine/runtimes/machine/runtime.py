@@ -35,6 +35,7 @@ from proreus.engine.runtimes.machine.environment import environment, expanded_al
 from proreus.engine.runtimes.machine.looking import VOLUMES, Looking, Place
 from proreus.engine.runtimes.machine.node_use import NodeMeter
 from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.machine.ports import reach
 from proreus.engine.runtimes.machine.probes import Probed, probe
 from proreus.engine.runtimes.machine.rates import Rates
 from proreus.engine.runtimes.machine.volumes import Volumes, remove_tree
@@ -61,7 +62,6 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 """Between attempts to start what could not be started: an image or a ConfigMap may come."""
 _KILL_GRACE = 30.0
-_LOOPBACK, _CONNECT_SECONDS = ("127.0.0.1", "::1"), 10.0
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
@@ -287,13 +287,7 @@ class MachineRuntime:
         standing = self._pods.get(uid)
         if standing is None or not any(one.phase is Phase.RUNNING for one in standing.reports.values()):
             raise RuntimeRefused("the pod is not running")
-        trouble = ""
-        for host in _LOOPBACK:
-            try:
-                return await Connection.open(host, port, _CONNECT_SECONDS)
-            except OSError as error:
-                trouble = trouble or error.strerror or str(error) or type(error).__name__
-        raise RuntimeRefused(f"connecting to port {port} of the pod: {trouble}")
+        return await reach(port)
 
     def _running(self, uid: str, container: str) -> str:
         """The backend's word for the container that runs."""
