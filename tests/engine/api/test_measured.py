@@ -145,7 +145,13 @@ def test_use_tells_requests_and_the_rest_beside_it() -> None:
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [("sort=size", "sort"), ("points=1441", "points"), ("points=x", "points"), ("trend=week", "trend")],
+    [
+        ("sort=size", "sort"),
+        ("limit=1001", "limit"),
+        ("points=1441", "points"),
+        ("points=x", "points"),
+        ("trend=week", "trend"),
+    ],
 )
 def test_what_cannot_be_meant_is_refused_with_its_name(cluster: Live, query: str, field: str) -> None:
     with cluster.client() as client:

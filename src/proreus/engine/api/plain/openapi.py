@@ -116,7 +116,7 @@ def document() -> dict[str, Any]:
     use = {"type": "object"}
     of_use = [
         {"name": "sort", "in": "query", "schema": {"type": "string", "enum": ["cpu", "memory", "name"]}},
-        {"name": "limit", "in": "query", "schema": number},
+        {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 1000}},
         {"name": "points", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 1440}},
         {"name": "trend", "in": "query", "schema": {"type": "string", "enum": ["recent", "day"]}},
     ]

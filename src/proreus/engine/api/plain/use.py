@@ -104,7 +104,9 @@ def _read(asked: Asked) -> tuple[str, int, int, bool]:
     points = asked.number("points") or 0
     if points > _MOST_POINTS:
         raise BadRequest(f"points: at most {_MOST_POINTS}")
-    limit = min(asked.number("limit") or _MOST_ROWS, _MOST_ROWS)
+    limit = asked.number("limit") or _MOST_ROWS
+    if limit > _MOST_ROWS:
+        raise BadRequest(f"limit: at most {_MOST_ROWS}")
     return sort, limit, points, trend == "day"
 
 
