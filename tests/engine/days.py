@@ -1,6 +1,6 @@
 """Days of a whole engine on simulated GPU nodes, in virtual time: what is recorded, learned, promoted.
 
-    python -m tests.engine.days --pods 1000 --days 2 --generations 20
+    python -m tests.engine.days --pods 600 --seconds 1650 --days 2 --generations 10
 
 plays the loop at length: a day under kube is recorded, a policy is trained on it, put up as a candidate,
 judged, promoted; the next days go by, and a worse candidate is put up after it.
@@ -169,20 +169,10 @@ async def days(pods: int, seconds: float) -> AsyncIterator[Days]:
 
 def train(store: Path, run: Path, generations: int = 2) -> Path:
     """A policy from what was recorded, by the command that a user would give."""
-    few = ("--population", "8", "--train-seeds", "2", "--validation-seeds", "3", "--confirm-seeds", "4")
-    words = ("train", "pods", "--format", "engine", "--from", str(store), "--until", "2100-01-01")
-    told = (
-        "--algo",
-        "es",
-        "--quiet",
-        "--measure",
-        "wait_mean",
-        "--generations",
-        str(generations),
-        "--out",
-        str(run),
-    )
-    assert proreus([*words, *told, *few, "--evaluate-every", str(generations)]) == 0
+    where = f"--format engine --from {store} --until 2100-01-01 --out {run}"
+    how = f"--algo es --measure wait_mean --generations {generations} --evaluate-every {generations}"
+    few = "--population 8 --train-seeds 2 --validation-seeds 3 --confirm-seeds 4 --processes 1 --quiet"
+    assert proreus(["train", "pods", *f"{where} {how} {few}".split()]) == 0
     return run
 
 
