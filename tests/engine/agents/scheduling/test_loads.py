@@ -110,8 +110,9 @@ def test_in_a_running_engine_what_nodes_measure_decides(
         nodes = [Housed(NodeSpec(name, "10.0.0.1"), SimulatedRuntime(room, timers)) for name in ("a", "b")]
         options = AgentOptions(SchedulingOptions(default=Chosen("kube_plus")), identity="x")
         agent = SchedulingAgent(registry, options)
-        parts = [*informers.values(), ResourceHost(registry, timers, nodes, informers), agent]
-        tasks = [asyncio.create_task(part.run()) for part in parts]
+        host = ResourceHost(registry, timers, nodes, informers)
+        runs = [*(one.run() for one in informers.values()), host.run(), agent.run()]
+        tasks = [asyncio.create_task(run) for run in runs]
         try:
             for name, cpu in ((busy, "3800m"), (idle, "100m")):
                 quick = {"proreus.io/use-cpu": cpu, "proreus.io/start-latency": "0"}
