@@ -173,7 +173,7 @@ def test_what_a_container_writes_is_counted(real_place: Place) -> None:
             bench.runtime.start(pod, ["main"])
             await bench.running(uid)
             assert isinstance(bench.runtime, MachineRuntime)
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + 3 * PATIENCE  # containerd looks at its layers every 10 s
             while time.monotonic() < end:
                 await bench.runtime._looking.walk()
                 (use,), pods = bench.runtime.stats(), bench.runtime.pod_stats()
