@@ -30,11 +30,16 @@ class Client:
     """Asks the first server that answers; counts what it met."""
 
     servers: tuple[str, ...]
+    token: str = ""
     met: Counter[str] = field(default_factory=Counter)
     longest: float = 0.0
     """Seconds that the slowest definite answer took, retries included."""
     _first: int = 0
     http: httpx.AsyncClient = field(default_factory=lambda: httpx.AsyncClient(timeout=10.0))
+
+    def __post_init__(self) -> None:
+        if self.token:
+            self.http.headers["authorization"] = f"Bearer {self.token}"
 
     @property
     def server(self) -> str:

@@ -25,6 +25,8 @@ from tests.engine.runtimes.containerds import Daemon, containerd
 from tests.engine.runtimes.leftovers import assert_nothing_left, processes
 
 NODE = "this"
+TOKEN = "of-the-tests"
+"""A machine joins no cluster that answers whoever asks."""
 _IMAGE_BYTES = 1 << 30
 _SHIM = "containerd-shim"
 _PATIENCE = 60.0
@@ -112,7 +114,10 @@ async def real_cluster(folder: Path, runtime: str, *flags: str) -> AsyncIterator
             options.root.mkdir(parents=True, exist_ok=True)
             image_store(options).import_archive(archive)
         stack.push_async_callback(clear_runtime, options)
-        engine, server = up(folder / "up", "--nodes", "0", *flags)
+        tokens = folder / "tokens"
+        tokens.write_text(f"{TOKEN},tests,admin\n")
+        tokens.chmod(0o600)
+        engine, server = up(folder / "up", "--nodes", "0", "--token-file", str(tokens), *flags)
         store = f"sqlite:{folder / 'up' / 'cluster.db'}"
         node = agent(folder / "agent", "--store", store, "--name", NODE, *words)
         for one in (engine, node):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.engine.faults.client import PATHS, Client
 from tests.engine.faults.processes import EngineProcess, up
-from tests.engine.faults.real_cluster import RealCluster, real_cluster
+from tests.engine.faults.real_cluster import TOKEN, RealCluster, real_cluster
 from tests.engine.faults.workloads import Object, pod_of
 from tests.engine.runtimes.leftovers import cgroups
 
@@ -77,10 +77,11 @@ class Churned:
     server: str
     pod: Callable[[str], Object]
     in_flight: int
+    token: str = ""
 
     async def soak(self, seconds: float, say: Callable[[float, int], None]) -> None:
         """Pods come and go; told once a minute and at the end: seconds, and how many have."""
-        client, done, numbers = Client((self.server,)), 0, itertools.count()
+        client, done, numbers = Client((self.server,), self.token), 0, itertools.count()
         begun = looked = time.monotonic()
         asked: set[str] = set()
         try:
@@ -121,7 +122,7 @@ async def soak_real(folder: Path, runtime: str, seconds: float) -> None:
             _say({"seconds": round(after), "pods": pods, **held(cluster)})
 
         say(0.0, 0)
-        await Churned(cluster.server, short, _IN_FLIGHT).soak(seconds, say)
+        await Churned(cluster.server, short, _IN_FLIGHT, TOKEN).soak(seconds, say)
         await cluster.end()
 
 
