@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 
 from proreus.learning.runs import read_journal
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
-from tests.inline_pool import InlinePool
+
+pytestmark = pytest.mark.timeout(1200)  # Ray takes its time to start where others work, too
 
 EVOLUTION = (
     *("train", "pods", "--scenarios", "gpu@6", "--population", "4", "--train-seeds", "2"),
@@ -35,8 +37,10 @@ WINDOWS = (
 )
 COMPARISON = ("compare", "pods", "--scenario", "gpu@6", "--policies", "fgd,random", "--seeds", "3")
 
-# A process and network namespace: nothing of Ray can reach the outside, or outlive the script.
+# A process and network namespace: nothing of Ray can reach the outside, or outlive the shell.
 ALONE = ("unshare", "-n", "-p", "-f", "--mount-proc", "--kill-child")
+ADDRESS = "127.0.0.1:6390"
+HEAD = f"start --head --node-ip-address 127.0.0.1 --port {ADDRESS.rpartition(':')[2]} --num-cpus 2"
 # Runs a command until its journal has so many lines, then kills workers of that name until it has ended.
 KILLING = """
 name=$1; lines=$2; shift 2
@@ -54,24 +58,43 @@ wait $pid
 """
 
 
-def alone(folder: Path, script: str, *words: str) -> Ended:
-    """Run a shell script with loopback as its only network; its home is its own: Ray leaves a token there."""
-    folder.mkdir()
-    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    done = subprocess.run(
-        [*ALONE, "sh", "-c", f"ip link set lo up || exit 99\n{script}", "sh", *words],
-        cwd=folder,
-        env=environment(HOME=str(folder), XDG_CACHE_HOME=cache),
-        capture_output=True,
-        timeout=100,
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+class AloneShell:
+    """A shell with loopback as its only network; its home is its own: Ray leaves a token there."""
+
+    def __init__(self, home: Path) -> None:
+        cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+        self._shell = subprocess.Popen(
+            [*ALONE, "sh"],
+            cwd=home,
+            # Ray's workers give way to everybody else; on a busy machine they would never get to work.
+            env=environment(HOME=str(home), XDG_CACHE_HOME=cache, RAY_worker_niceness="0"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._home = home
+        assert self.run(home, "ip link set lo up").code == 0
+
+    def run(self, folder: Path, script: str, *words: str) -> Ended:
+        """Run a shell script in a folder, to its end."""
+        folder.mkdir(exist_ok=True)
+        out, err = self._home / "out.txt", self._home / "err.txt"
+        line = shlex.join(["sh", "-c", script, "sh", *words])
+        told = f"(cd {shlex.quote(str(folder))} && {line}) >{out} 2>{err} </dev/null; echo $?\n"
+        assert self._shell.stdin is not None and self._shell.stdout is not None
+        self._shell.stdin.write(told)
+        self._shell.stdin.flush()
+        return Ended(int(self._shell.stdout.readline()), out.read_text(), err.read_text())
+
+    def end(self) -> None:
+        """With everything that runs beside it."""
+        self._shell.kill()
+        self._shell.communicate()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def can_be_alone() -> None:
-    """Skips where there is no Ray, or the kernel gives no namespaces."""
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AloneShell]:
+    """Skips where there is no Ray, or the kernel gives no namespaces; a cluster runs at ADDRESS."""
     if importlib.util.find_spec("ray") is None:
         pytest.skip("needs the extra ray")
     if shutil.which("unshare") is None or shutil.which("ip") is None:
@@ -79,6 +102,14 @@ def can_be_alone() -> None:
     tried = subprocess.run([*ALONE, "ip", "link", "set", "lo", "up"], capture_output=True, check=False)
     if tried.returncode:
         pytest.skip(f"no network of its own: {tried.stderr.decode().strip()}")
+    shell = AloneShell(tmp_path_factory.mktemp("home"))
+    try:
+        head = f"{sys.executable} -m ray.scripts.scripts {HEAD} --include-dashboard false"
+        started = shell.run(tmp_path_factory.mktemp("head"), f"{head} --disable-usage-stats")
+        assert started.code == 0, started
+        yield shell
+    finally:
+        shell.end()
 
 
 def untimed(run: Path) -> str:
@@ -99,13 +130,14 @@ def rows(file: Path) -> list[Any]:
     return [row for row in found if row["measure"] != "decisions_per_s"]
 
 
+@pytest.mark.usefixtures("workers_here")
 def test_an_evolution_that_loses_a_ray_worker_goes_on_without_ray(
-    proreus: Proreus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: AloneShell, proreus: Proreus, tmp_path: Path
 ) -> None:
+    """Its cluster is one that it starts for itself, beside the one that is there."""
     words = command(*EVOLUTION, "--ray", "local", "--processes", "2", "--out", "out")
-    lost = alone(tmp_path / "ray", KILLING, "run_candidate", "3", *words)
+    lost = alone.run(tmp_path / "ray", KILLING, "run_candidate", "3", *words)
     assert_refused(lost, 1, "a Ray worker was lost in training", "go on with --resume out")
-    monkeypatch.setattr("proreus.learning.task.pool_of", lambda *_, **__: nullcontext(InlinePool()))
     run = tmp_path / "ray/out"
     assert 3 <= len(read_journal(run)) < 30
     assert proreus("train", "pods", "--resume", str(run)).code == 0
@@ -115,18 +147,23 @@ def test_an_evolution_that_loses_a_ray_worker_goes_on_without_ray(
 
 
 @pytest.mark.parametrize("words", [MACHINES, WINDOWS], ids=["vms", "rebalance"])
-def test_an_evolution_is_the_same_over_ray(words: tuple[str, ...], proreus: Proreus, tmp_path: Path) -> None:
+def test_an_evolution_is_the_same_over_ray(
+    alone: AloneShell, words: tuple[str, ...], proreus: Proreus, tmp_path: Path
+) -> None:
     """Threads here, or tasks of a cluster: members are rated alike."""
-    told = command(*words, "--ray", "local", "--processes", "2", "--out", "out")
-    assert alone(tmp_path / "ray", '"$@"', *told).code == 0
+    told = command(*words, "--ray", ADDRESS, "--out", "out")
+    ended = alone.run(tmp_path / "ray", '"$@"', *told)
+    assert ended.code == 0, ended
     assert proreus(*words, "--processes", "2", "--out", "here").code == 0
     assert untimed(tmp_path / "ray/out") == untimed(tmp_path / "here")
     assert weights(tmp_path / "ray/out", "best") == weights(tmp_path / "here", "best")
 
 
-def test_ppo_that_loses_a_ray_actor_goes_on_without_ray(proreus: Proreus, tmp_path: Path) -> None:
-    words = command(*PPO, "--ray", "local", "--processes", "2", "--out", "out")
-    lost = alone(tmp_path / "ray", KILLING, "LaneHost", "40", *words)
+def test_ppo_that_loses_a_ray_actor_goes_on_without_ray(
+    alone: AloneShell, proreus: Proreus, tmp_path: Path
+) -> None:
+    words = command(*PPO, "--ray", ADDRESS, "--out", "out")
+    lost = alone.run(tmp_path / "ray", KILLING, "LaneHost", "40", *words)
     assert_refused(lost, 1, "a Ray worker was lost while the lanes played", "go on with --resume out")
     run = tmp_path / "ray/out"
     assert len(read_journal(run)) >= 40
@@ -137,16 +174,16 @@ def test_ppo_that_loses_a_ray_actor_goes_on_without_ray(proreus: Proreus, tmp_pa
         assert weights(run, which) == weights(tmp_path / "unbroken", which)
 
 
-def test_a_comparison_on_a_cluster_that_is_there_already(proreus: Proreus, tmp_path: Path) -> None:
+def test_a_comparison_on_a_cluster_that_is_there_already(
+    alone: AloneShell, proreus: Proreus, tmp_path: Path
+) -> None:
     """And addresses where there is none are refused at once."""
-    head = "start --head --node-ip-address 127.0.0.1 --port 6390 --num-cpus 2 --include-dashboard false"
     script = f"""
-{sys.executable} -m ray.scripts.scripts {head} --disable-usage-stats >/dev/null 2>&1 || exit 98
-"$@" --ray 127.0.0.1:6390 --json rows.json; echo "code $?"
+"$@" --ray {ADDRESS} --json rows.json; echo "code $?"
 "$@" --ray 127.0.0.1:6391; echo "code $?"
 "$@" --ray somewhere; echo "code $?"
 """
-    ended = alone(tmp_path / "ray", script, *command(*COMPARISON))
+    ended = alone.run(tmp_path / "ray", script, *command(*COMPARISON))
     assert [line for line in ended.out.splitlines() if line.startswith("code")] == [
         "code 0",
         "code 1",
