@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import tyro
 
 from proreus.cli.arguments import parse, prepare
+from proreus.cli.cluster.images import image_name, image_size
 from proreus.cli.cluster.messages import Body
 from proreus.cli.cluster.place import Where
 from proreus.cli.cluster.tables import print_rows
@@ -93,7 +94,9 @@ def _import(arguments: ImportArguments) -> int:
             raise
     console = new_console(arguments.common)
     for image in found:
-        console.print(f"{_called(image)} imported on {image['nodes'][0]}", highlight=False, soft_wrap=True)
+        console.print(
+            f"{image_name(image['names'])} imported on {image['nodes'][0]}", highlight=False, soft_wrap=True
+        )
     write_json(arguments.common, {"images": found})
     return 0
 
@@ -110,7 +113,10 @@ def _list(arguments: ListArguments) -> int:
         images: list[dict[str, Any]] = client.get("/v1/images")["images"]
     console = new_console(arguments.common)
     if images:
-        rows = [[_called(one), _size(one["size_bytes"]), ", ".join(one["nodes"])] for one in images]
+        rows = [
+            [image_name(one["names"]), image_size(one["size_bytes"]), ", ".join(one["nodes"])]
+            for one in images
+        ]
         print_rows(console, ("NAME", "SIZE", "NODES"), rows)
     else:
         console.print("no images", highlight=False)
@@ -127,19 +133,3 @@ def _remove(arguments: RemoveArguments) -> int:
     new_console(arguments.common).print(f"{gone['name']} removed from {gone['node']}", highlight=False)
     write_json(arguments.common, gone)
     return 0
-
-
-def _called(image: dict[str, Any]) -> str:
-    """By name where it has one, else by digest."""
-    names = [name for name in image["names"] if "sha256:" not in name]
-    return ", ".join(names or image["names"][:1])
-
-
-def _size(count: int) -> str:
-    """As people read it."""
-    amount, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB"):
-        if amount < 1024:
-            break
-        amount, unit = amount / 1024, larger
-    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"

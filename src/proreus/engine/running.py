@@ -26,6 +26,7 @@ from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.server import ApiServer
 from proreus.engine.housing import MachineNode, SimulatedNodes, open_nodes
 from proreus.engine.leading_parts import Controllers
+from proreus.engine.objects.access import check_access, note_access
 from proreus.engine.objects.kinds import NAMESPACE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
@@ -109,6 +110,8 @@ class Engine:
             if self.options.joins:
                 await self._check_cluster(registry)
             await registry.prepare()
+            if self.options.joins and isinstance(self.options.nodes, MachineNode):
+                await check_access(registry)
             timers = LoopTimers()
             informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
             nodes = await open_nodes(self.options.nodes, registry, timers, stack)
@@ -175,6 +178,7 @@ class Engine:
             refused=self._refused,
             extra_routes=(page,),
         )
+        await note_access(registry, by_token=options.tokens is not None)
         app = create_app(registry, options, around)
         server = ApiServer(app, options)
         self.port = server.port

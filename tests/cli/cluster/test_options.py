@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("starlette", reason="a cluster needs the extra `engine`")
 
-from proreus.cli.cluster import machine
 from proreus.cli.cluster.flags import Machine, Nodes
 from proreus.cli.cluster.machine import machine_address, machine_name
 from proreus.cli.cluster.options import Naming, node_options, secured
@@ -69,7 +68,7 @@ def test_real_pods_have_a_token_and_simulated_ones_need_none(naming: Naming, tmp
     ("host", "name"), [("Laptop.local", "laptop.local"), ("my_host", "my-host"), ("_", "node"), ("-a-", "a")]
 )
 def test_the_machine_s_name_is_a_node_s(host: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.socket, "gethostname", lambda: host)
+    monkeypatch.setattr(socket, "gethostname", lambda: host)
     assert machine_name() == name
 
 
@@ -78,5 +77,5 @@ def test_a_machine_without_a_way_out_has_its_loopback(monkeypatch: pytest.Monkey
         def connect(self, address: object) -> None:
             raise OSError(101, "Network is unreachable")
 
-    monkeypatch.setattr(machine.socket, "socket", Unreachable)
+    monkeypatch.setattr(socket, "socket", Unreachable)
     assert machine_address() == "127.0.0.1"

@@ -111,6 +111,9 @@ def test_what_runs_already_is_not_run_a_second_time(
     agent = ("agent", "--quiet", "--dir", "agent", "--nodes", "1")
     ended = proreus(*agent, "--name", "node", "--store", store)
     assert_refused(ended, 1, "another process", "runs the node node-1", "wait")
+    real = ("agent", "--quiet", "--dir", "agent", "--runtime", "process")
+    ended = proreus(*real, "--store", store)  # whoever is on this machine may write pods there
+    assert_refused(ended, 2, "answers without a token", "--token-file")
 
 
 async def an_empty_store(path: Path) -> None:

@@ -193,6 +193,8 @@ def _import(set_up: SetUp, folder: Path) -> None:
         busybox_archive(found_busybox(), archive)
     assert IMAGE in set_up.site.images("import", str(archive))
     until(lambda: IMAGE in set_up.site.images("list"))
+    assert set_up.site.cluster is not None
+    assert IMAGE in set_up.site.run("describe", "node", set_up.site.cluster.ready["node"])
 
 
 def _logs_and_commands(made: Site) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from proreus.cli.cluster.decisions import decision_section
 from proreus.cli.cluster.documents import as_yaml
+from proreus.cli.cluster.images import image_name, image_size
 from proreus.cli.cluster.sections import Section
 from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.kinds import DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, Kind
@@ -152,7 +153,10 @@ def _node(node: Object, pods: list[Object]) -> list[Section]:
                 *(_amount(_requested([pod], resource), resource) for resource in _COUNTED[:2]),
             ]
         )
-    return [state, _conditions(status), room, shown]
+    images = Section("Images", head=("NAME", "SIZE"))
+    for image in status.get("images") or ():
+        images.rows.append([image_name(image.get("names") or ()), image_size(image.get("sizeBytes", 0))])
+    return [state, _conditions(status), room, shown, images]
 
 
 def _requested(pods: Iterable[Object], resource: str) -> int:
