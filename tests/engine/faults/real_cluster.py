@@ -25,7 +25,7 @@ from tests.engine.runtimes.containerds import Daemon, containerd
 from tests.engine.runtimes.leftovers import assert_nothing_left, processes
 
 NODE = "this"
-TOKEN = "of-the-tests"
+TOKEN = "a-token-of-the-tests"
 """A machine joins no cluster that answers whoever asks."""
 _IMAGE_BYTES = 1 << 30
 _SHIM = "containerd-shim"
