@@ -45,12 +45,12 @@ class Site:
 
     def run(self, *words: str) -> str:
         """A verb that works; what it prints."""
-        out, err = io.StringIO(), io.StringIO()
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main([*words[:1], *self._where(words), *words[1:]])
         if code != 0:
-            raise AssertionError(f"{words}: {err.getvalue()} The cluster said: {self._last_words()}")
-        return out.getvalue()
+            raise AssertionError(f"{words}: {_printed(err)} The cluster said: {self._last_words()}")
+        return _printed(out)
 
     def _last_words(self) -> str:
         if self.cluster is None or self.cluster.process.poll() is not None:
@@ -130,3 +130,8 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
+
+
+def _printed(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()

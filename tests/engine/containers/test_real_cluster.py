@@ -7,6 +7,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -118,7 +119,8 @@ def set_up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SetUp]:
         flags, daemon = ["--runtime", runtime], None
         if runtime == "containerd":
             busybox = found_busybox("containerd", "ctr", "runc")
-            daemon = stack.enter_context(containerd(_made(tmp_path / "containerd"), busybox))
+            short = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="c-")))  # for its sockets
+            daemon = stack.enter_context(containerd(short, busybox))
             flags += ["--socket", str(daemon.socket)]
         elif runtime == "runc":
             found_busybox("runc")
@@ -126,11 +128,6 @@ def set_up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SetUp]:
             cluster = stack.enter_context(etcd_cluster(tmp_path / "etcd"))
             flags += ["--store", f"etcd://{cluster.endpoints}"]
         yield SetUp(runtime, stack.enter_context(site(tmp_path / "state", *flags)), daemon)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
 
 
 def test_three_containers_run_under_their_limits_come_back_and_leave_nothing(

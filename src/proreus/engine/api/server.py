@@ -97,3 +97,6 @@ class _Server(uvicorn.Server):
         for task in self._tasks:
             task.cancel()
         await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):  # whose client takes nothing any more
+            connection.transport.abort()
+        await asyncio.sleep(0)  # what was aborted is let go of in the loop's next round

@@ -22,7 +22,7 @@ from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.training.distributed import lanes_of
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig, fused_ppo
-from proreus.worlds.pods.training.goal import ESConfig, PodsGoal
+from proreus.worlds.pods.training.goal import START_RULE, ESConfig, PodsGoal
 from proreus.worlds.pods.training.judge import Lessons, confirmed_gains, gains, training_workloads
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
 
@@ -119,7 +119,7 @@ ES = EvolutionLearner(
     configs=(ESConfig(),),
     kind="linear",
     encoding=VERSION,
-    gain="gain over the strongest rule",
+    gain=f"gain over {START_RULE}",
     about="evolution strategy over a linear scorer that starts from the strongest rule",
     example="--scenarios gpu --generations 20 --out runs/x",
     needs="cmaes",

@@ -28,9 +28,9 @@ from proreus.kernels.arrays import F64, Bool
 from proreus.model.decision import Decision, Delay, Place
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, COL_MEMORY
-from proreus.policies.protocol import Explanation, Verdict
+from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.decision import simulator_vector
-from proreus.worlds.pods.policies.explaining import told
+from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.state.observation import PodObservation
 
 Predict = Callable[[F64], int]
@@ -96,21 +96,15 @@ class VolcanoPlugin:
 
     def explain(self, observation: PodObservation) -> Explanation:
         """The scores behind the decision."""
-        codes = observation.refusals()
         decision = self.decide(observation)
         action = self._predict(simulator_vector(observation))
         totals = self._totals(observation, action)
-        verdicts = tuple(
-            Verdict(
-                node.name, "" if codes[n] == 0 else "refused", {"total": float(totals[n])}, float(totals[n])
-            )
-            for n, node in enumerate(observation.compiled.workload.nodes)
-        )
+        allowed = np.flatnonzero(observation.refusals() == 0).tolist()
+        scores = {n: {"total": float(totals[n])} for n in allowed}
         note = (
             f"The service answered action {action}; least-requested decides where that names no legal node."
         )
-        words = told(observation, decision)
-        return Explanation(self.name, observation.subject.name, decision, verdicts, note, words)
+        return explained(self, observation, decision, scores, note)
 
 
 def plugin_scores(action: int, nodes: int) -> F64:
