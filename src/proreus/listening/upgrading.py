@@ -73,7 +73,8 @@ class Upgraded:
 
     def close(self) -> None:
         """When what was written has been taken."""
-        self._transport.close()
+        if not self._transport.is_closing():  # one of TLS that is closed twice cannot be aborted any more
+            self._transport.close()
 
     def abort(self) -> None:
         """Now, whatever was written."""
@@ -160,6 +161,11 @@ class UpgradableProtocol(BoundedProtocol):
         super().eof_received()
         if self._upgraded is not None:
             self._upgraded.feed_end(lost=False)
+
+    def shutdown(self) -> None:
+        """The server ends; see `Upgraded.close`."""
+        if not self.transport.is_closing():
+            super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -226,8 +226,8 @@ def _no_command_is_left(talking: Talking) -> None:
 def test_what_is_asked_badly_is_a_status(
     talking: Talking, path: str, headers: dict[str, str], says: str
 ) -> None:
-    connection = _asked(talking.door, path, headers)
-    answer = _until_closed(connection) if headers else connection.recv(65536)
+    connection = _asked(talking.door, path, headers or {"connection": "close"})
+    answer = _until_closed(connection)
     connection.close()
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 "), head
