@@ -20,6 +20,7 @@ from proreus.engine.api.options import ApiLimits, ApiOptions
 from tests.certificates import make_certificate
 from tests.engine.api.live import Live, live
 from tests.engine.api.streams.conftest import Talking, run_pod
+from tests.engine.api.streams.sockets import until_closed
 
 _POD = "/api/v1/namespaces/default/pods/"
 _EXEC = f"{_POD}answering/exec?stdin=1&stdout=1&stderr=1&command=cat"
@@ -58,18 +59,6 @@ def _head(connection: socket.socket) -> str:
         assert data, found
         found += data
     return found.decode()
-
-
-def _until_closed(connection: socket.socket) -> bytes:
-    found = b""
-    try:
-        while data := connection.recv(65536):
-            found += data
-    except ConnectionResetError:
-        return found
-    finally:
-        connection.close()
-    return found
 
 
 def _frame(opcode: int, data: bytes, *, fin: bool = True, masked: bool = True) -> bytes:
@@ -150,7 +139,7 @@ def test_a_client_that_breaks_the_rules_is_told_and_cut_off(talking: Talking, da
     opcode, told = _message(connection)
     assert (opcode, struct.unpack("!H", told[:2])[0]) == (8, code)
     connection.shutdown(socket.SHUT_WR)
-    _until_closed(connection)
+    until_closed(connection)
     _no_command_is_left(talking)
 
 
@@ -159,12 +148,12 @@ def test_random_bytes_do_no_harm(talking: Talking) -> None:
         connection = _talk(talking)
         connection.sendall(os.urandom(5000))
         connection.shutdown(socket.SHUT_WR)
-        _until_closed(connection)
+        until_closed(connection)
         spdy = _asked(talking.door, _EXEC, _SPDY, "POST")
         assert _head(spdy).startswith("HTTP/1.1 101 ")
         spdy.sendall(os.urandom(5000))
         spdy.shutdown(socket.SHUT_WR)
-        _until_closed(spdy)
+        until_closed(spdy)
     _no_command_is_left(talking)
 
 
@@ -227,7 +216,7 @@ def test_what_is_asked_badly_is_a_status(
     talking: Talking, path: str, headers: dict[str, str], says: str
 ) -> None:
     connection = _asked(talking.door, path, headers or {"connection": "close"})
-    answer = _until_closed(connection)
+    answer = until_closed(connection)
     connection.close()
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 "), head
@@ -237,7 +226,7 @@ def test_what_is_asked_badly_is_a_status(
 def test_bytes_before_the_answer_end_the_connection(talking: Talking) -> None:
     connection = _asked(talking.door, _EXEC, _WEBSOCKET)
     connection.sendall(_frame(2, b"\0early") * 1000)
-    assert b"early" not in _until_closed(connection)
+    assert b"early" not in until_closed(connection)
     _no_command_is_left(talking)
 
 
@@ -270,19 +259,19 @@ def test_only_an_admin_may_open_a_stream(
     guarded: tuple[Live, Path], part: str, role: Role, method: str
 ) -> None:
     headers = (_WEBSOCKET if method == "GET" else _SPDY) | _as(role)
-    answer = _until_closed(_asked(guarded[0], f"{_POD}quiet/{part}", headers, method))
+    answer = until_closed(_asked(guarded[0], f"{_POD}quiet/{part}", headers, method))
     assert answer.startswith(b"HTTP/1.1 403 ") and b"pods/" in answer
 
 
 def test_nobody_and_pages_of_other_sites_are_refused(guarded: tuple[Live, Path]) -> None:
     path = f"{_POD}quiet/attach?stdout=1"
-    assert _until_closed(_asked(guarded[0], path, _WEBSOCKET)).startswith(b"HTTP/1.1 401 ")
+    assert until_closed(_asked(guarded[0], path, _WEBSOCKET)).startswith(b"HTTP/1.1 401 ")
     for page in (
         {"origin": "http://evil.example"},
         {"sec-fetch-site": "cross-site"},
         {"host": "evil.example"},
     ):
-        answer = _until_closed(_asked(guarded[0], path, _WEBSOCKET | _as(Role.ADMIN) | page))
+        answer = until_closed(_asked(guarded[0], path, _WEBSOCKET | _as(Role.ADMIN) | page))
         assert answer.startswith((b"HTTP/1.1 403 ", b"HTTP/1.1 400 ")), answer
 
 
@@ -293,7 +282,7 @@ def test_streams_are_counted_and_written_down(guarded: tuple[Live, Path]) -> Non
     held = [_asked(door, path, headers, "POST") for _ in range(2)]
     for connection in held:
         assert _head(connection).startswith("HTTP/1.1 101 ")
-    refused = _until_closed(_asked(door, path, headers, "POST"))
+    refused = until_closed(_asked(door, path, headers, "POST"))
     assert refused.startswith(b"HTTP/1.1 429 ")
     for connection in held:
         connection.close()
@@ -309,7 +298,7 @@ def test_a_stream_in_which_nothing_moves_is_ended() -> None:
         headers = _SPDY | {"x-stream-protocol-version": "portforward.k8s.io"}
         connection = _asked(door, f"{_POD}quiet/portforward", headers, "POST")
         assert _head(connection).startswith("HTTP/1.1 101 ")
-        assert _until_closed(connection) == b""
+        assert until_closed(connection) == b""
 
 
 def test_streams_go_over_tls_and_end_with_the_server(tmp_path: Path) -> None:
@@ -323,7 +312,7 @@ def test_streams_go_over_tls_and_end_with_the_server(tmp_path: Path) -> None:
         _ask(connection, door, f"{_POD}quiet/attach?stdout=1", _WEBSOCKET)
         assert _head(connection).startswith("HTTP/1.1 101 ")
         assert _message(connection) == (2, b"\x03")
-    _until_closed(connection)
+    until_closed(connection)
 
 
 def test_a_browser_s_request_without_upgrade_is_an_ordinary_refusal(talking: Talking) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.engine.api.conftest import Kubectl
 from tests.engine.api.streams.conftest import Talking
+from tests.engine.api.streams.sockets import until_closed
 
 _PATIENCE = 30.0
 
@@ -103,7 +104,7 @@ def test_port_forward_carries_connections_side_by_side(kubectl: Kubectl, talking
             connection.sendall(b"word %d " % number * 20_000)
             connection.shutdown(socket.SHUT_WR)
         for number, connection in enumerate(connections):
-            assert _received(connection) == b"WORD %d " % number * 20_000
+            assert until_closed(connection) == b"WORD %d " % number * 20_000
     finally:
         started.kill()
         started.communicate()
@@ -115,7 +116,7 @@ def test_port_forward_tells_of_a_port_where_nobody_listens(kubectl: Kubectl) -> 
         started = kubectl.start("port-forward", "pod/shouting", f":{taken.getsockname()[1]}")
         try:
             with socket.create_connection(("127.0.0.1", _forwarded_port(started)), timeout=_PATIENCE) as ours:
-                assert _received(ours) == b""
+                assert until_closed(ours) == b""
             assert started.stdout is not None
             while "connecting to port" not in (line := started.stdout.readline()):
                 assert line
@@ -129,15 +130,3 @@ def _forwarded_port(started: subprocess.Popen[str]) -> int:
     line = started.stdout.readline()
     assert line.startswith("Forwarding from 127.0.0.1:"), line
     return int(line.split(":")[1].split()[0])
-
-
-def _received(connection: socket.socket) -> bytes:
-    found = b""
-    try:
-        while data := connection.recv(65536):
-            found += data
-    except ConnectionResetError:
-        return found
-    finally:
-        connection.close()
-    return found

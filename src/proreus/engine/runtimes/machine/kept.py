@@ -107,9 +107,9 @@ class KeptBackend(ABC):
             await self.discard(str(folder))
             raise
 
+    @abstractmethod
     async def begin(self, id: str, wanted: CommandWanted) -> Session:
         """See `Backend`."""
-        raise NotImplementedError
 
     async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
         """As `begin`, to its end."""
