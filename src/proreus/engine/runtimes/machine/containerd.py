@@ -54,6 +54,7 @@ _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
 _IMPORT_SECONDS, _SHOW_SECONDS = 600.0, 30.0
 _UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """Nobody knows whether it was done."""
+_MAY_HAVE_RUN = ("failed to start containerd task", "failed to update container")
 _log = logging.getLogger(__name__)
 
 
@@ -440,9 +441,12 @@ class ContainerdBackend:
 
 
 def _came_to_nothing(status: Any) -> bool:
-    """Whether it was never started. `launch` removes what could not be, so this was left by an agent that was
-    killed: containerd then calls the start off, with another message for each moment that it may be at."""
-    return status.reason == "StartError" and not status.started_at
+    """Whether its command never ran. `launch` removes what could not be started, so this was left by an agent
+    that was killed: containerd then calls the start off, with another message for each moment that it may be
+    at. From the start of the task on the command may have run for a moment: that is an end, and the pod's
+    restart policy says whether it runs again."""
+    called_off = status.reason == "StartError" and not status.started_at
+    return called_off and not status.message.startswith(_MAY_HAVE_RUN)
 
 
 def _ended(status: Any) -> Ended | None:
