@@ -155,7 +155,7 @@ def _killed_after(place: Place, pods: Path, pause: float) -> None:
 
 
 async def _runs(bench: Bench, uid: str) -> bool:
-    """Whether it runs; else its start was called off when the command may have run already, and that is told."""
+    """Whether it runs; else its start was called off when its command may have run, and that is told."""
     found = await bench.until(uid, lambda one: "main" in one and one["main"].phase is not Phase.WAITING)
     main = found["main"]
     if main.phase is Phase.EXITED:
