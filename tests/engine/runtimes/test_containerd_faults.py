@@ -10,13 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from proreus.engine.runtimes.machine.backend import Plan
+from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
+from proreus.engine.runtimes.machine.cri.calls import CriCalls
+from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_config
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.engine.runtimes.opening import open_runtime
 from proreus.engine.runtimes.protocol import PodRuntime
 from proreus.model.errors import UsageError
 from tests.engine.runtimes.archives import busybox_archive
-from tests.engine.runtimes.benches import FixedReferences, Place, container, pod_of
+from tests.engine.runtimes.benches import PATIENCE, Bench, FixedReferences, Place, container, pod_of
 from tests.engine.runtimes.conftest import found_busybox
 from tests.engine.runtimes.containerds import Daemon, containerd
 from tests.engine.runtimes.leftovers import assert_nothing_left, processes
@@ -66,6 +70,38 @@ def test_containers_outlive_containerd_and_a_lost_shim_is_told(daemon: Daemon, t
                     os.kill(int(line.partition(":")[0]), signal.SIGKILL)
             end = await bench.ended(uid)
             assert end.exit_code in (137, 255)
+
+    asyncio.run(scene())
+    assert_nothing_left(str(options.root), options.own_name)
+
+
+def test_a_task_that_containerd_lost_sight_of_is_ended(daemon: Daemon, tmp_path: Path) -> None:
+    """As it leaves one whose start was called off at the wrong moment: begun, but not known to CRI."""
+    options = MachineOptions(tmp_path / "node", socket=daemon.socket)
+
+    async def scene() -> None:
+        runtime = await open_runtime("containerd", options)
+        await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
+        bench = Bench(runtime, "containerd")
+        runtime.subscribe(bench.hear)
+        pod = pod_of(container("sleep 300"))
+        uid = pod["metadata"]["uid"]
+        runtime.start(pod, ["main"])
+        await bench.running(uid)
+        calls = CriCalls(daemon.socket)
+        (known,) = (await calls.call("ListPodSandbox", cri.ListPodSandboxRequest())).items
+        plan = Plan(pod, container("", name="lost"), 0, ("/bin/sleep", "300"), (), {}, ())
+        request = cri.CreateContainerRequest(
+            pod_sandbox_id=known.id,
+            config=container_config(plan, {OWN: options.own_name, UID: uid}),
+            sandbox_config=cri.PodSandboxConfig(metadata=known.metadata),
+        )
+        lost = (await calls.call("CreateContainer", request)).container_id
+        await calls.close()
+        await asyncio.to_thread(daemon.ctr, "tasks", "start", "--null-io", "--detach", lost)
+        runtime.remove(uid)
+        await asyncio.wait_for(runtime.settled(), PATIENCE)
+        await runtime.close()
 
     asyncio.run(scene())
     assert_nothing_left(str(options.root), options.own_name)

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import math
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,11 +30,12 @@ from proreus.engine.runtimes.machine.backend import (
     Written,
 )
 from proreus.engine.runtimes.machine.cgroups import Cgroups, Spent, Unwritable
-from proreus.engine.runtimes.machine.commands import collected, run_command
+from proreus.engine.runtimes.machine.commands import collected
 from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.cri.calls import CriCalls
 from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_config, sandbox_config
 from proreus.engine.runtimes.machine.cri.streams import Streams, open_session
+from proreus.engine.runtimes.machine.cri.tool import Ctr
 from proreus.engine.runtimes.machine.keeper import put_aside
 from proreus.engine.runtimes.machine.kept import refuse_privileges
 from proreus.engine.runtimes.machine.options import MachineOptions
@@ -67,6 +67,7 @@ class ContainerdBackend:
     def __init__(self, options: MachineOptions) -> None:
         self._options = options
         self._cri = CriCalls(options.socket)
+        self._ctr = Ctr(options.socket, options.namespace)
         self._sandboxes: dict[str, str] = {}
         """The sandbox of each pod."""
         self._configs: dict[str, cri.PodSandboxConfig] = {}
@@ -299,15 +300,13 @@ class ContainerdBackend:
 
     async def import_image(self, path: Path, name: str) -> Sequence[Image]:
         """Checked and made anew, then given to containerd's own tool: CRI has no import."""
-        tool = shutil.which("ctr")
-        if tool is None:
+        if self._ctr.missing:
             raise UsageError("importing images into containerd needs its tool `ctr`")
         target = self._options.root / f"import-{os.getpid()}-{id(path)}.tar"
         try:
             names = await asyncio.to_thread(repack, path, name, target, self._options.most_image_bytes)
-            address = ("--address", str(self._options.socket), "--namespace", self._options.namespace)
-            argv = (tool, *address, "images", "import", "--no-unpack", str(target))
-            done = await run_command(argv, b"", _IMPORT_SECONDS, {"PATH": os.defpath})
+            words = ("images", "import", "--no-unpack", str(target))
+            done = await self._ctr.run(*words, seconds=_IMPORT_SECONDS)
         finally:
             target.unlink(missing_ok=True)
         if done.exit_code != 0:
@@ -420,11 +419,30 @@ class ContainerdBackend:
         return await self._cri.call("ContainerStatus", cri.ContainerStatusRequest(container_id=id))
 
     async def _remove(self, id: str) -> None:
-        await self._quietly("RemoveContainer", cri.RemoveContainerRequest(container_id=id))
+        """Also one with a task that containerd began when the agent was killed, and then lost sight of."""
+        request = cri.RemoveContainerRequest(container_id=id)
+        try:
+            await self._cri.call("RemoveContainer", request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() != grpc.StatusCode.FAILED_PRECONDITION:
+                return  # it is done again anyway
+            told = await self._ctr.end_task(id)
+            if told:
+                _log.warning("container %s has a task that containerd does not end: %s", id, told)
+            await self._quietly("RemoveContainer", request)
 
     async def _raze(self, sandbox: str) -> None:
         await self._cri.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox))
-        await self._cri.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox))
+        request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox)
+        try:
+            await self._cri.call("RemovePodSandbox", request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() != grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            for one in (await self._list_containers()).containers:
+                if one.pod_sandbox_id == sandbox:
+                    await self._remove(one.id)
+            await self._cri.call("RemovePodSandbox", request)
 
     async def _quietly(self, name: str, request: Any, seconds: float = 60.0) -> None:
         """For what is done again anyway where it fails."""
