@@ -186,7 +186,7 @@ def test_the_rule_answers_before_the_clients_deadline() -> None:
     try:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as slow:
             data = decision.PredictRequest(state=STATE).SerializeToString()
-            answer = slow.unary_unary(f"{V1}/Predict")(data, timeout=50)
+            answer = slow.unary_unary(f"{V1}/Predict")(data, timeout=10)
         assert decision.PredictResponse.FromString(answer).decided_by == decision.DECIDED_BY_RULE
     finally:
         door.stop(0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 
 from proreus.engine.runtimes.images.repacking import repack
 from tests.engine.runtimes.archives import Archive, busybox_layer
+from tests.engine.runtimes.leftovers import mounts, processes
 
 PAUSE = "localhost/pause:1"
 _CONFIG = """
@@ -106,3 +109,13 @@ def containerd(folder: Path, busybox: Path) -> Iterator[Daemon]:
         yield daemon
     finally:
         daemon.stop()
+        _sweep(folder)
+
+
+def _sweep(folder: Path) -> None:
+    """What a test that failed has left: its mounts would keep later runs from tidying the folder."""
+    for line in processes(str(folder)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(line.partition(":")[0]), signal.SIGKILL)
+    for line in reversed(mounts(str(folder))):
+        subprocess.run(["umount", "--lazy", line.split()[1]], check=False)
