@@ -52,6 +52,8 @@ class AgentArguments:
     dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of this agent; by default one below ~/.local/state/proreus/agents (XDG_STATE_HOME) for each
     name and store."""
+    port: int = 0
+    """Where the API of the cluster asks for logs, exec and images of pods here; 0: any free port."""
     standby: bool = False
     """Also run the scheduling and task agents; they wait while those of another process lead."""
     machine: Machine = field(default_factory=Machine)
@@ -66,6 +68,8 @@ class AgentArguments:
             raise UsageError("--store: say which store the cluster shares, as etcd://10.0.0.5:2379")
         if self.store.startswith("memory:"):
             raise UsageError("--store memory: cannot be shared; use etcd:// or sqlite:")
+        if not 0 <= self.port <= 65535:
+            raise UsageError(f"--port {self.port} is outside 0..65535")
         check_together(self.machine, self.nodes)
 
 
@@ -117,6 +121,7 @@ def _options(arguments: AgentArguments, name: str, folder: Path) -> EngineOption
         patience=patience_options(arguments.silence),
         joins=True,
         promotion=promotion_options(arguments.judging),
+        door_port=arguments.port,
     )
 
 

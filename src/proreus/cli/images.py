@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -37,6 +37,8 @@ class ImportArguments:
     """An image as a tar file in OCI's layout, as `docker save` and `skopeo copy` write it."""
     name: str = ""
     """What the image is called from now on; by default as the archive says."""
+    node: str = ""
+    """The node that is to have it; by default that of the process that answers."""
     where: Where = field(default_factory=Where)
     common: Output = field(default_factory=Output)
 
@@ -55,6 +57,8 @@ class RemoveArguments:
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")] = ""
     """Its name, or its digest."""
+    node: str = ""
+    """The node that is to lose it; by default that of the process that answers."""
     where: Where = field(default_factory=Where)
     common: Output = field(default_factory=Output)
 
@@ -84,13 +88,14 @@ def _import(arguments: ImportArguments) -> int:
     if not arguments.archive.is_file():
         raise InputError("no such file", file=arguments.archive)
     with arguments.where.open() as client, arguments.archive.open("rb") as archive:
-        upload = client.ask("POST", "/v1/images/uploads").content["upload"]
+        node = _on(arguments.node)
+        upload = client.ask("POST", "/v1/images/uploads", node).content["upload"]
         try:
-            _send(client, f"/v1/images/uploads/{upload}", archive)
+            _send(client, f"/v1/images/uploads/{upload}", node, archive)
             body = Body.of({"upload": upload, "name": arguments.name}, answer_seconds=_IMPORT_SECONDS)
-            found = client.ask("POST", "/v1/images", body=body).content["images"]
+            found = client.ask("POST", "/v1/images", node, body).content["images"]
         except KeyboardInterrupt:
-            client.ask("DELETE", f"/v1/images/uploads/{upload}")
+            client.ask("DELETE", f"/v1/images/uploads/{upload}", node)
             raise
     console = new_console(arguments.common)
     for image in found:
@@ -101,10 +106,14 @@ def _import(arguments: ImportArguments) -> int:
     return 0
 
 
-def _send(client: Client, path: str, archive: BinaryIO) -> None:
+def _on(node: str) -> dict[str, str]:
+    return {"node": node} if node else {}
+
+
+def _send(client: Client, path: str, node: Mapping[str, str], archive: BinaryIO) -> None:
     size = 0
     while piece := archive.read(_PIECE):
-        size = client.ask("PUT", path, {"offset": str(size)}, Body(piece, _BYTES)).content["size"]
+        size = client.ask("PUT", path, {"offset": str(size), **node}, Body(piece, _BYTES)).content["size"]
 
 
 def _list(arguments: ListArguments) -> int:
@@ -129,7 +138,7 @@ def _remove(arguments: RemoveArguments) -> int:
     if not arguments.name:
         raise UsageError("name an image: proreus images remove NAME")
     with arguments.where.open() as client:
-        gone = client.ask("DELETE", "/v1/images", {"name": arguments.name}).content
+        gone = client.ask("DELETE", "/v1/images", {"name": arguments.name, **_on(arguments.node)}).content
     new_console(arguments.common).print(f"{gone['name']} removed from {gone['node']}", highlight=False)
     write_json(arguments.common, gone)
     return 0

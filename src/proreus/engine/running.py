@@ -24,9 +24,11 @@ from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.relaying import NodeRelay
 from proreus.engine.api.server import ApiServer
 from proreus.engine.housing import MachineNode, SimulatedNodes, open_nodes
 from proreus.engine.leading_parts import Controllers
+from proreus.engine.node_door import open_node_door
 from proreus.engine.objects.access import check_access, note_access
 from proreus.engine.objects.kinds import NAMESPACE
 from proreus.engine.objects.registry import Registry
@@ -62,6 +64,8 @@ class EngineOptions:
     """Whether the store must have a cluster in it already."""
     promotion: PromotionOptions = field(default_factory=PromotionOptions)
     """Of candidates that are put up for a scheduler."""
+    door_port: int | None = None
+    """Where this machine answers the API of another process for its pods; 0: any port, None: nowhere."""
 
 
 class Engine:
@@ -70,7 +74,7 @@ class Engine:
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
         self.port = 0
-        """Where the API listens, once it does."""
+        """Where the API listens, or the door of a machine that joined, once it does."""
         self.machine: MachineRuntime | None = None
         """What runs the pods of this machine, once it does; None where nodes are simulated."""
         self.left_behind: tuple[str, ...] = ()
@@ -132,6 +136,10 @@ class Engine:
                 parts |= self._deciding(registry, timers, stack, self.options.deciding)
             if self.options.api is not None:
                 await self._open_api(registry, host, stack, self.options.api)
+            node = self.options.nodes
+            if self.options.door_port is not None and isinstance(node, MachineNode):
+                inside = Surroundings(logs=host, commands=host, images=self._images(host))
+                self.port = await open_node_door(registry, node, self.options.door_port, inside, stack)
             ready(self)
             await supervise(parts, ending)
 
@@ -181,6 +189,7 @@ class Engine:
             logs=host,
             commands=host,
             images=self._images(host),
+            relay=NodeRelay(registry, frozenset(self.node_names)),
             trends=host,
             schedulers=_schedulers(self.options.deciding),
             refused=self._refused,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
@@ -22,7 +22,10 @@ from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.agents.task.host import FOLLOWED, TaskHost
 from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.relaying import NodeRelay
 from proreus.engine.api.server import ApiServer
+from proreus.engine.housing import MachineNode
+from proreus.engine.node_door import open_node_door
 from proreus.engine.objects.errors import Refused
 from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
@@ -68,8 +71,10 @@ def live(
     agents: bool = False,
     images: NodeImages | None = None,
     processes: Path | None = None,
+    elsewhere: bool = False,
 ) -> Iterator[Live]:
-    """An API over a store in memory; with agents, pods run: as processes where these have a folder."""
+    """An API over a store in memory; with agents, pods run: as processes where these have a folder, and where
+    it is elsewhere, as if another process ran them, which the API has to ask."""
     told = options or ApiOptions()
     started: list[Live] = []
     ready, failures = threading.Event(), list[BaseException]()
@@ -82,12 +87,19 @@ def live(
         real = None if processes is None else await open_runtime("process", MachineOptions(processes))
         tasks, host = _agents(registry, real) if agents else ([], None)
         around = Surroundings(logs=host, commands=host, images=images, trends=host)
+        stack = AsyncExitStack()
+        if elsewhere:
+            assert processes is not None
+            node = MachineNode(_NODES[0], MachineOptions(processes))
+            await open_node_door(registry, node, 0, around, stack)
+            around = Surroundings(relay=NodeRelay(registry, frozenset()))
         server = ApiServer(create_app(registry, told, around), told)
         await server.start()
         started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
         ready.set()
         await ending[0].wait()
         await server.stop()
+        await stack.aclose()
         for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):

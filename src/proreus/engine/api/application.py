@@ -23,6 +23,7 @@ from proreus.engine.api.metrics_objects import MetricsObjects
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
 from proreus.engine.api.plain.overview import Overview
+from proreus.engine.api.relaying import NodeRelay
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.resources import Resources
 from proreus.engine.api.roles import Action, check
@@ -49,6 +50,8 @@ class Surroundings:
     logs: PodLogs | None = None
     commands: PodExec | None = None
     images: NodeImages | None = None
+    relay: NodeRelay | None = None
+    """Asks other processes about what runs on their nodes."""
     schedulers: Mapping[str, Chosen] = field(default_factory=dict)
     """Who decides for whom where nobody has chosen."""
     refused: Callable[[], Mapping[str, str]] = dict
@@ -79,7 +82,7 @@ def create_app(
         registry,
         Resources(registry, watches),
         Subresources(registry, around.logs),
-        PodStreams(registry, around.commands, limits),
+        PodStreams(registry, around.commands, limits, around.relay),
         MetricsObjects(measured),
         f"{options.host}:{options.port}",
     )
@@ -94,6 +97,7 @@ def create_app(
         PlainDefaults(
             around.commands,
             around.images,
+            around.relay,
             around.schedulers,
             around.refused,
             around.failing,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -128,6 +128,17 @@ class Asked:
             self._raw_query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
         )
         return [value for key, value in pairs if key == name]
+
+    @property
+    def target(self) -> str:
+        """Path and query, as they came."""
+        query = self._raw_query.decode("latin-1")
+        return self.path.decode("latin-1") + (f"?{query}" if query else "")
+
+    def named(self, headers: Collection[str]) -> list[tuple[str, str]]:
+        """The headers of these names, in their order."""
+        told = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers]
+        return [(name, value) for name, value in told if name in headers]
 
     def listed(self, header: str) -> list[str]:
         """The parts of a header that is a list, of all that bear this name."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from proreus.engine.api import discovery, mounted
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.metrics_objects import MetricsObjects
@@ -13,13 +11,12 @@ from proreus.engine.api.resources import Resources
 from proreus.engine.api.reviews import review
 from proreus.engine.api.roles import Action, check
 from proreus.engine.api.status import MethodNotAllowed
-from proreus.engine.api.streams.door import PodStreams
+from proreus.engine.api.streams.door import Handler, PodStreams
 from proreus.engine.api.subresources import Subresources
 from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import MEASURED, NAMESPACE, POD
 from proreus.engine.objects.registry import Registry
 
-Handler = Callable[[Target, Asked], Awaitable[Answer]]
 _AGGREGATED = "g=apidiscovery.k8s.io"
 
 
@@ -143,14 +140,14 @@ class ObjectDoor:
             case "eviction", "POST" if kind is POD:
                 return "create", parts.eviction
             case "log", "GET" if kind is POD:
-                return "get", parts.log
+                return "get", self._streams.where_it_runs(parts.log)
             # Whoever may look at pods may not therefore run something in them, even where it is asked by GET.
             case "exec", "GET" | "POST" if kind is POD:
-                return "create", self._streams.exec
+                return "create", self._streams.where_it_runs(self._streams.exec)
             case "attach", "GET" | "POST" if kind is POD:
-                return "create", self._streams.attach
+                return "create", self._streams.where_it_runs(self._streams.attach)
             case "portforward", "GET" | "POST" if kind is POD:
-                return "create", self._streams.portforward
+                return "create", self._streams.where_it_runs(self._streams.portforward)
             case (("binding" | "eviction" | "log" | "exec" | "attach" | "portforward"), _) if kind is POD:
                 raise MethodNotAllowed(f"the server does not allow {method} on {target.resource}")
             case (("status" | "scale"), _) if kind.status:

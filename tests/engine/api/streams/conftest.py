@@ -36,10 +36,14 @@ class Talking:
     """Where the pod `shouting` listens, and answers in capitals."""
 
 
-@pytest.fixture(scope="package")
-def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talking]:
-    """Pods `answering`, which repeats what it reads, and `shouting`, which does so on a port."""
-    with live(agents=True, processes=tmp_path_factory.mktemp("streams") / "node") as door:
+@pytest.fixture(scope="package", params=["here", "elsewhere"])
+def talking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talking]:
+    """Pods `answering`, which repeats what it reads, and `shouting`, which does so on a port.
+
+    Run by the process of the API, or as if by another.
+    """
+    folder = tmp_path_factory.mktemp("streams") / "node"
+    with live(agents=True, processes=folder, elsewhere=request.param == "elsewhere") as door:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])

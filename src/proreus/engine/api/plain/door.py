@@ -18,11 +18,14 @@ from proreus.engine.api.plain.images import ImageDoor
 from proreus.engine.api.plain.openapi import document
 from proreus.engine.api.plain.overview import Overview
 from proreus.engine.api.plain.use import UseDoor
+from proreus.engine.api.pods import node_of
+from proreus.engine.api.relaying import NodeRelay
 from proreus.engine.api.replying import Answer, Reply, Stream, encode
 from proreus.engine.api.roles import Action, check
 from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import BadRequest, NotFound, TooManyRequests
+from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.promotions import Promotion
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
@@ -45,6 +48,8 @@ class PlainDefaults:
     """Runs commands in containers."""
     images: NodeImages | None = None
     """Holds the images of this process' node."""
+    relay: NodeRelay | None = None
+    """Asks other processes about what runs on their nodes."""
     schedulers: Mapping[str, Chosen] = field(default_factory=dict)
     """Who decides for whom where nobody has chosen."""
     refused: Callable[[], Mapping[str, str]] = dict
@@ -68,7 +73,7 @@ class PlainDoor:
     ) -> None:
         self._registry, self._overview, self._counts, self._watches = registry, overview, counts, watches
         self._defaults = defaults or PlainDefaults()
-        self._images = ImageDoor(registry, self._defaults.images)
+        self._images = ImageDoor(registry, self._defaults.images, self._defaults.relay)
         self._measured = Measured(registry)
         self._use = UseDoor(registry, self._measured, self._defaults.trends)
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -104,7 +109,7 @@ class PlainDoor:
             case ["use", "nodes" | "pods"], _:
                 raise MethodNotAllowed(f"{asked.method} is not allowed here")
             case ["namespaces", namespace, "pods", name, "exec"], "create":
-                return await execute(self._registry, self._defaults.commands, (namespace, name), asked)
+                return await self._execute(namespace, name, asked)
             case ["namespaces", _, "pods", _, "exec"], _:
                 raise MethodNotAllowed(f"{asked.method} is not allowed here")
             case ["events"], "get":
@@ -115,6 +120,13 @@ class PlainDoor:
                 raise MethodNotAllowed(f"{asked.method} is not allowed here")
             case _:
                 raise NotFound("the server could not find the requested resource")
+
+    async def _execute(self, namespace: str, name: str, asked: Asked) -> Answer:
+        pod = await self._registry.get(POD, namespace, name)
+        node, relay = node_of(pod), self._defaults.relay
+        if relay is not None and relay.is_elsewhere(node):
+            return await relay.reply(node, asked, await asked.body())
+        return await execute(self._defaults.commands, pod, asked)
 
     async def _scheduler(self, name: str, verb: str, asked: Asked) -> Answer:
         match verb:

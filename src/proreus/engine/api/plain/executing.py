@@ -8,12 +8,10 @@ from typing import Annotated
 import msgspec
 
 from proreus.engine.api.asking import Asked
-from proreus.engine.api.pods import container_of, node_of
+from proreus.engine.api.pods import container_of
 from proreus.engine.api.replying import Reply
 from proreus.engine.objects.errors import BadRequest
-from proreus.engine.objects.kinds import POD
-from proreus.engine.objects.registry import Registry
-from proreus.engine.runtimes.protocol import PodExec, RuntimeRefused
+from proreus.engine.runtimes.protocol import Pod, PodExec, RuntimeRefused
 
 _Word = Annotated[str, msgspec.Meta(max_length=65_536)]
 
@@ -24,16 +22,14 @@ class _Command(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     stdin: bytes = b""
 
 
-async def execute(registry: Registry, runner: PodExec | None, path: tuple[str, str], asked: Asked) -> Reply:
-    """Run it in the pod at (namespace, name); exit code and output, these as base64."""
+async def execute(runner: PodExec | None, pod: Pod, asked: Asked) -> Reply:
+    """Run it in the pod; exit code and output, these as base64."""
     try:
         wanted = msgspec.convert(await asked.document(), _Command)
     except msgspec.ValidationError as error:
         raise BadRequest(f"a command is {{command, container, stdin}}: {error}") from None
-    pod = await registry.get(POD, *path)
     if runner is None:
         raise BadRequest("no runtime of this engine runs commands")
-    node_of(pod)
     container = container_of(pod, wanted.container)
     try:
         ended = await runner.execute(pod["metadata"]["uid"], container, wanted.command, wanted.stdin)

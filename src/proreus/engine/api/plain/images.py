@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from proreus.engine.api.asking import Asked
+from proreus.engine.api.relaying import NodeRelay
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.status import MethodNotAllowed, TooLarge, UnsupportedType
 from proreus.engine.objects.errors import BadRequest, Conflict, NotFound, TooManyRequests, Unserviceable
@@ -38,11 +39,17 @@ class _Import(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class ImageDoor:
     """See the module."""
 
-    def __init__(self, registry: Registry, held: NodeImages | None) -> None:
-        self._registry, self._held = registry, held
+    def __init__(self, registry: Registry, held: NodeImages | None, relay: NodeRelay | None = None) -> None:
+        self._registry, self._held, self._relay = registry, held, relay
 
     async def answer(self, path: Sequence[str], verb: str, asked: Asked) -> Answer:
-        """Whatever is asked below /v1/images."""
+        """Whatever is asked below /v1/images; `node` says whose, where another process runs it."""
+        node = asked.query.get("node", "")
+        if node and (self._held is None or node != self._held.node):
+            if self._relay is None or not self._relay.is_elsewhere(node):
+                raise NotFound(f"no node {node[:80]!r} of this process holds images")
+            await self._registry.get(NODE, "", node)
+            return await self._relay.reply(node, asked, await asked.body())
         match path, verb:
             case [], "get":
                 return Reply.of({"images": await self._listed()})

@@ -13,7 +13,8 @@ from proreus.engine.api.asking import Asked
 from proreus.engine.api.options import ApiLimits
 from proreus.engine.api.paths import Target
 from proreus.engine.api.pods import container_of, node_of
-from proreus.engine.api.replying import Answer, Header, Switch
+from proreus.engine.api.relaying import NodeRelay
+from proreus.engine.api.replying import Answer, Header, Reply, Switch
 from proreus.engine.api.streams.channels import CommandChannels
 from proreus.engine.api.streams.conversing import StreamsWanted, converse
 from proreus.engine.api.streams.forwarding import MOST_PORTS, ChannelForwarding, SpdyForwarding, port_of
@@ -40,14 +41,45 @@ _GOODBYE_SECONDS = 5.0
 """How long a client may take to hang up after the end was told: one that loses the connection earlier may
 lose the last of the output."""
 _WEBSOCKET_VERSION = "13"
+Handler = Callable[[Target, Asked], Awaitable[Answer]]
 
 
 class PodStreams:
     """See the module."""
 
-    def __init__(self, registry: Registry, commands: PodExec | None, limits: ApiLimits) -> None:
-        self._registry, self._commands, self._limits = registry, commands, limits
+    def __init__(
+        self,
+        registry: Registry,
+        commands: PodExec | None,
+        limits: ApiLimits,
+        relay: NodeRelay | None = None,
+    ) -> None:
+        """relay: asks other processes about pods of theirs."""
+        self._registry, self._commands, self._limits, self._relay = registry, commands, limits, relay
         self._by_client: Counter[str] = Counter()
+
+    def where_it_runs(self, answer: Handler) -> Handler:
+        """Answered by the process whose node runs the pod."""
+        relay = self._relay
+        if relay is None:
+            return answer
+
+        async def answered(target: Target, asked: Asked) -> Answer:
+            node = node_of(await self._registry.get(POD, target.namespace, target.name))
+            if not relay.is_elsewhere(node):
+                return await answer(target, asked)
+            if asked.upgrade is None:
+                return await relay.follow(node, asked)
+            return await self._relayed(relay, node, asked, asked.upgrade)
+
+        return answered
+
+    async def _relayed(self, relay: NodeRelay, node: str, asked: Asked, upgrade: Upgrade) -> Answer:
+        self._check_room(asked.client)
+        relayed = await relay.open(node, asked)
+        if not relayed.switched:
+            return Reply(await relayed.body(), relayed.status, relayed.media_type)
+        return self._switch(asked, upgrade, relayed.headers, relayed.converse, relayed.close)
 
     async def exec(self, target: Target, asked: Asked) -> Answer:
         """A command in a container."""

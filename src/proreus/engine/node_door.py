@@ -1,0 +1,34 @@
+"""The door of a process that joins a cluster: for logs, commands and images of its node, asked by the API."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from contextlib import AsyncExitStack
+
+from proreus.engine.api.application import Surroundings, create_app
+from proreus.engine.api.identities import Identity, Role
+from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.server import ApiServer
+from proreus.engine.housing import MachineNode
+from proreus.engine.objects.node_doors import NodeDoor, note_door
+from proreus.engine.objects.registry import Registry
+from proreus.listening.self_signed import make_credentials
+
+_ASKER = Identity("proreus:api", Role.ADMIN)
+
+
+async def open_node_door(
+    registry: Registry, node: MachineNode, port: int, around: Surroundings, stack: AsyncExitStack
+) -> int:
+    """Open until the stack is closed, and noted where the API finds it; on which port."""
+    token = secrets.token_urlsafe(32)
+    host = node.options.address
+    credentials = make_credentials(node.options.root, host)
+    tokens = {hashlib.sha256(token.encode()).digest(): _ASKER}
+    options = ApiOptions(host, port, tokens, allowed_hosts=(host,), credentials=credentials)
+    server = ApiServer(create_app(registry, options, around), options)
+    await server.start()
+    stack.push_async_callback(server.stop)
+    await note_door(registry, node.name, NodeDoor(host, server.port, token, credentials[0].read_text()))
+    return server.port

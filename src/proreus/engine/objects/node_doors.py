@@ -1,0 +1,70 @@
+"""Where the process of a node answers for what is inside its pods, noted where the API of another sees it.
+
+The note is a Secret, kube-system/proreus-node-NAME: whoever can read it may run commands on that node.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+from proreus.engine.objects.errors import AlreadyExists, NotFound
+from proreus.engine.objects.kinds import SECRET
+from proreus.engine.objects.registry import Registry
+
+NAMESPACE = "kube-system"
+_PREFIX = "proreus-node-"
+
+
+@dataclass(frozen=True)
+class NodeDoor:
+    """An address, the token that it wants, and the certificate by which it is known."""
+
+    host: str
+    port: int
+    token: str
+    certificate: str
+    """PEM."""
+
+    @property
+    def url(self) -> str:
+        """Without a path."""
+        return (
+            f"https://[{self.host}]:{self.port}" if ":" in self.host else f"https://{self.host}:{self.port}"
+        )
+
+
+async def note_door(registry: Registry, node: str, door: NodeDoor) -> None:
+    """In place of what an earlier process of the node has noted."""
+    told = {
+        "host": door.host,
+        "port": str(door.port),
+        "token": door.token,
+        "certificate": door.certificate,
+    }
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in told.items()}
+
+    def change(standing: dict[str, Any]) -> dict[str, Any]:
+        return {**standing, "data": data}
+
+    made = {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {"name": _PREFIX + node, "namespace": NAMESPACE},
+        "data": data,
+    }
+    try:
+        await registry.create(SECRET, made)
+    except AlreadyExists:
+        await registry.edit(SECRET, NAMESPACE, _PREFIX + node, change)
+
+
+async def find_door(registry: Registry, node: str) -> NodeDoor | None:
+    """None where the node has none, or nobody can read what stands there."""
+    try:
+        data = (await registry.get(SECRET, NAMESPACE, _PREFIX + node)).get("data") or {}
+        told = {key: base64.b64decode(value).decode() for key, value in data.items()}
+        return NodeDoor(told["host"], int(told["port"]), told["token"], told["certificate"])
+    except (NotFound, KeyError, ValueError):
+        return None
