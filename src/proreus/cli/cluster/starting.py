@@ -13,17 +13,19 @@ from proreus.cli.output import Output
 from proreus.cli.serve import Ending
 
 if TYPE_CHECKING:
+    from proreus.engine.cycles import CycleSearches
     from proreus.engine.running import Engine, EngineOptions
 
 
 def run_until_told(ending: Ending, options: EngineOptions, announce: Callable[[Engine], None]) -> Engine:
     """Open the engine, say so, and close it when told to end; as it was then."""
+    from proreus.engine.cycles import CycleSearches
     from proreus.engine.running import Engine
 
-    engine = Engine(options)
+    engine, searches = Engine(options), CycleSearches()
     engine.load()
-    with asyncio.Runner(loop_factory=_new_loop()) as runner:
-        runner.run(_run(engine, ending, announce))
+    with searches.kept_short(), asyncio.Runner(loop_factory=_new_loop()) as runner:
+        runner.run(_run(engine, searches, ending, announce))
     return engine
 
 
@@ -35,7 +37,9 @@ def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def _run(engine: Engine, ending: Ending, announce: Callable[[Engine], None]) -> None:
+async def _run(
+    engine: Engine, searches: CycleSearches, ending: Ending, announce: Callable[[Engine], None]
+) -> None:
     told = asyncio.Event()
 
     def end(number: int) -> None:
@@ -48,7 +52,11 @@ async def _run(engine: Engine, ending: Ending, announce: Callable[[Engine], None
     ending.loaded()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end, number)
-    await engine.run(told, announce)
+    searching = asyncio.create_task(searches.run())
+    try:
+        await engine.run(told, announce)
+    finally:
+        searching.cancel()
 
 
 def say(output: Output, text: str) -> None:

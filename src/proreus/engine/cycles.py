@@ -1,0 +1,93 @@
+"""Searches for garbage that refers to itself, kept short: nobody is answered while Python looks for it.
+
+A cluster of ten thousand pods is some millions of objects, and Python looks at all of them each time their
+number has grown by a quarter: half a second and more. Hardly any of them ever is such garbage. So whatever a
+full search has found to be in use is set aside, and the next one looks at what came to be since then only.
+What was set aside still goes when nobody refers to it any more; only where it refers to itself it stays,
+until all is looked at again: after many short searches, and seldom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+_FULL = 2
+"""The generation whose search looks at everything that was not set aside."""
+_MIDDLE_SEARCHES = 3
+"""A full search follows so many of the middle generation, in place of Python's 10: more of them, but each has
+less to look at, and nothing is looked at more often."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """When everything is looked at again."""
+
+    short: int = 300
+    """After so many short searches: each sets some ten thousand objects aside."""
+    seconds: float = 600.0
+    """But not more often than this."""
+    look_seconds: float = 10.0
+    """Between two looks at whether it is time."""
+
+
+@dataclass
+class CycleSearches:
+    """See the module; of the whole process, so there is one at a time."""
+
+    options: SearchOptions = SearchOptions()
+    clock: Callable[[], float] = time.monotonic
+    short: int = 0
+    """Searches since everything was looked at."""
+    whole: int = 0
+    """How often everything was looked at."""
+    _looked: float = 0.0
+
+    @contextlib.contextmanager
+    def kept_short(self) -> Iterator[None]:
+        """Within: set aside what every full search leaves."""
+        young, middle, full = gc.get_threshold()
+        gc.set_threshold(young, middle, min(full, _MIDDLE_SEARCHES))
+        gc.callbacks.append(self._searched)
+        try:
+            self._look_at_all()
+            yield
+        finally:
+            gc.callbacks.remove(self._searched)
+            gc.set_threshold(young, middle, full)
+            gc.unfreeze()
+
+    async def run(self) -> None:
+        """Look at everything when it is time, until cancelled."""
+        while True:
+            await asyncio.sleep(self.options.look_seconds)
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Look at everything, if it is time."""
+        if self.short < self.options.short or self.clock() - self._looked < self.options.seconds:
+            return
+        began = self.clock()
+        gc.unfreeze()
+        found = self._look_at_all()
+        self.whole += 1
+        _log.debug("looked for garbage for %.2f s: %d objects", self.clock() - began, found)
+
+    def _look_at_all(self) -> int:
+        found = gc.collect()
+        # Python waits for a quarter more than the last full search left: this one leaves next to nothing.
+        gc.collect()
+        self.short, self._looked = 0, self.clock()
+        return found
+
+    def _searched(self, phase: Literal["start", "stop"], info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == _FULL:
+            gc.freeze()
+            self.short += 1
