@@ -25,13 +25,12 @@ from proreus.environment import OwnReward, WorldEnv, own_reward
 from proreus.kernels.arrays import F32, Bool
 from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace
+from proreus.worlds.vms.model import DoubleRule, Full, ServerShape, VmTrace
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
 from proreus.worlds.vms.simulation.screen import server_lines
 from proreus.worlds.vms.simulation.world import (
     BEST_FIT_ACTION,
     FIRST_FIT_ACTION,
-    Full,
     Reward,
     VmsOptions,
     VmsWorld,

@@ -10,9 +10,8 @@ from proreus.contract.metavar import metavar
 from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.vms.model import DoubleRule, ServerShape
+from proreus.worlds.vms.model import DoubleRule, Full, ServerShape
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
-from proreus.worlds.vms.simulation.world import Full
 from proreus.worlds.vms.traces.huawei import Split
 
 

@@ -20,6 +20,8 @@ from proreus.reading.lifetimes import MOST
 
 NUMA_NODES = 2
 """Every server has two."""
+Full = Literal["end", "reject", "wait"]
+"""A machine that fits nowhere: ends the run, is rejected, or waits and all behind it with it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,13 +19,15 @@ from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.policy import VmPolicy, VmRulePolicy
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.scenarios import VmScenario
-from proreus.worlds.vms.simulation.columns import DECIDING, PLACED, STATUS, WAIT, VmLanes, Work
+from proreus.worlds.vms.simulation.columns import DECIDING, PLACED, REJECTED, STATUS, WAIT, VmLanes, Work
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, put
 from proreus.worlds.vms.simulation.outcome import RunFigures
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation
 from proreus.worlds.vms.simulation.world import VmsWorld
 
 _ALL = 2**62
+RUN_PLACED, RUN_TURNED_AWAY, RUN_WAIT = range(3)
+"""Of a run as searches see it: machines placed, machines turned away, seconds waited."""
 
 
 def play(
@@ -92,24 +94,31 @@ def run_rule(work: Work, lanes: VmLanes, rule: VmRule, most: int) -> bool:
 
 
 @compiled
-def total_waits(work: Work, lanes: VmLanes, rule: VmRule, plan: tuple[I64, I64], waits: F64) -> int:
-    """Fill `waits` with the total wait of each run; plan = (starts, limits). How many were placed."""
+def brief_runs(work: Work, lanes: VmLanes, rule: VmRule, plan: tuple[I64, I64], found: F64) -> int:
+    """Fill `found` [S, 3] with what each run came to; plan = (starts, limits). How many were placed."""
     starts, limits = plan
     decided = 0
     for run in range(starts.size):
         begin(work, lanes, 0, starts[run], limits[run])
         run_rule(work, lanes, rule, _ALL)
-        waits[run] = lanes.figure[0, WAIT]
+        found[run, RUN_PLACED] = lanes.tally[0, PLACED]
+        found[run, RUN_TURNED_AWAY] = lanes.tally[0, REJECTED]
+        found[run, RUN_WAIT] = lanes.figure[0, WAIT]
         decided += lanes.tally[0, PLACED]
     return decided
 
 
-def wait_times(runs: VmRuns, policies: Sequence[VmRulePolicy]) -> list[F64]:
-    """For each policy the total waiting time of every run."""
+def briefly(runs: VmRuns, policies: Sequence[VmRulePolicy]) -> list[F64]:
+    """For each policy what every run came to: [S, 3]."""
     lanes = VmsWorld(runs.work, runs.options, int(runs.limits.max())).lanes
     found = []
     for policy in policies:
-        waits = np.zeros(runs.starts.size)
-        total_waits(runs.work, lanes, policy.new_rule(), (runs.starts, runs.limits), waits)
-        found.append(waits)
+        rows = np.zeros((runs.starts.size, 3))
+        brief_runs(runs.work, lanes, policy.new_rule(), (runs.starts, runs.limits), rows)
+        found.append(rows)
     return found
+
+
+def wait_times(runs: VmRuns, policies: Sequence[VmRulePolicy]) -> list[F64]:
+    """For each policy the total waiting time of every run."""
+    return [rows[:, RUN_WAIT] for rows in briefly(runs, policies)]

@@ -10,7 +10,7 @@ import numpy as np
 from proreus.kernels.arrays import I32
 from proreus.kernels.packed import pack
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
-from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace
+from proreus.worlds.vms.model import DoubleRule, Full, ServerShape, VmTrace
 from proreus.worlds.vms.simulation.columns import (
     BY_CPU,
     BY_WAIT,
@@ -38,7 +38,6 @@ from proreus.worlds.vms.simulation.outcome import RunFigures, figures_of
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import NOWHERE, Flavours, capacity_of, flavours_of, new_servers
 
-Full = Literal["end", "reject", "wait"]
 Reward = Literal["placement", "cpu", "wait"]
 SPANE_EXTRA = 40
 """Machines of a run of SPANE's experiment after the first that first fit cannot place at once."""

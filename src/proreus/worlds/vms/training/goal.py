@@ -2,9 +2,10 @@
 
 With all weights zero every place scores alike and the first one is taken, so the search starts at first fit.
 One generation draws starts evenly over the training part of the trace, with a new offset each time, and ranks
-its members by the mean logarithm of the total waiting time from these starts: the same for all members, and
-not ruled by the few starts from which everyone waits for days. The mean of the population is judged on the
-validation part. The test part is never touched.
+its members by what they come to from these starts: the same for all members. Where machines wait that is the
+mean logarithm of the total waiting time, which the few starts from which everyone waits for days do not rule;
+`aim` says what it is elsewhere. The mean of the population is judged on the validation part. The test part is
+never touched.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -23,14 +23,14 @@ from proreus.learning.es import check_search
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.encoding.place import FEATURES
-from proreus.worlds.vms.play import total_waits, wait_times
+from proreus.worlds.vms.play import brief_runs, briefly
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import LEARNED
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.columns import VmLanes
-from proreus.worlds.vms.simulation.outcome import trimmed_mean
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions, VmsWorld, with_servers
+from proreus.worlds.vms.training.aim import Aim, Scale, ahead, best_of
 from proreus.worlds.vms.training.trace import (
     CONFIRMED_EPISODES,
     RULES,
@@ -40,7 +40,7 @@ from proreus.worlds.vms.training.trace import (
     held_out,
 )
 
-Aim = Literal["log", "trimmed"]
+_USUAL_LIMIT = 25_000
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,10 @@ class VmsESConfig:
     """Runs that say, at the end, how much better the best is than the start, for each size; in 20 groups."""
     evaluate_every: int = 5
     """Generations between judgements."""
-    goal: Aim = "log"
-    """What to lower: the mean logarithm of the total wait, or its trimmed mean."""
+    limit: int = 0
+    """Machines of a run at most; 0: SPANE's length where machines wait, 25,000 elsewhere."""
+    goal: Scale = "log"
+    """What to make better: the logarithm of the deciding measure, or ("trimmed") the measure itself."""
     seed: int = 1
     """Seed of the search."""
 
@@ -73,6 +75,8 @@ class VmsESConfig:
         at_least_one(self, "starts", "validation_starts", "confirm_starts")
         if min(self.servers, default=1) < 1:
             raise UsageError("servers: sizes of at least 1")
+        if self.limit < 0:
+            raise UsageError(f"limit: {self.limit} is negative")
 
 
 class VmsGoal:
@@ -81,11 +85,11 @@ class VmsGoal:
     def __init__(
         self, config: VmsESConfig, trace: TrainingTrace, options: VmsOptions, pool: Executor
     ) -> None:
-        if options.full != "wait":
-            raise UsageError("the total wait is learned where machines wait: choose such a scenario")
         self._config, self._trace, self._pool = config, trace, pool
         sizes = config.servers or (options.first_servers,)
         self._sizes = [with_servers(options, count) for count in sizes]
+        self._full, self._aim = options.full, Aim(options.full, config.goal)
+        self._limit = config.limit or (0 if options.full == "wait" else _USUAL_LIMIT)
         self._work = trace.work(options.double)
         self._validation: list[VmRuns] = []
         self._best_rule: list[float] = []
@@ -97,35 +101,38 @@ class VmsGoal:
 
     def fitness(self, members: Sequence[F64], drawn: I64) -> tuple[list[float], dict[str, int]]:
         """Minus the aim per member, and the decisions made."""
-        waits, decisions = self._waits(
-            members, [planned_runs(self._work, size, drawn) for size in self._sizes]
+        runs, decisions = self._runs(
+            members, [planned_runs(self._work, size, drawn, self._limit) for size in self._sizes]
         )
-        found = [-float(np.mean([self._aim(row) for row in of_member])) for of_member in waits]
+        found = [-float(np.mean([self._aim.cost(rows) for rows in of_member])) for of_member in runs]
         return found, {"decisions": decisions}
 
     def validate(self, mean: F64) -> dict[str, float]:
-        """% less total wait (trimmed mean) than the best rule's, by size, from the validation starts."""
+        """How far ahead of the best rule (see `aim.ahead`), by size, from the validation starts."""
+        measure = self._aim.measure
         if not self._validation:
             _, self._validation = self._plans("choose", self._config.validation_starts)
-            rules = [rule_policy(name) for name in RULES]
-            self._best_rule = [min(map(trimmed_mean, wait_times(plan, rules))) for plan in self._validation]
-        (waits,), _ = self._waits([mean], self._validation)
+            for plan in self._validation:
+                found = [measure(rows) for rows in briefly(plan, _opponents())]
+                self._best_rule.append(found[best_of(self._full, found)])
+        (runs,), _ = self._runs([mean], self._validation)
         return {
-            f"{size.first_servers} servers": _less(trimmed_mean(found), rule)
-            for size, found, rule in zip(self._sizes, waits, self._best_rule, strict=True)
+            f"{size.first_servers} servers": ahead(self._full, measure(rows), rule)
+            for size, rows, rule in zip(self._sizes, runs, self._best_rule, strict=True)
         }
 
     def confirm(self, tensors: Arrays) -> dict[str, F64]:
         """The same for each group of runs on which nothing is chosen."""
+        measure = self._aim.measure
         trace, plans = self._plans("confirm", self._config.confirm_starts)
-        rules = [rule_policy(name) for name in RULES]
-        (waits,), _ = self._waits([tensors["weights"]], plans, trace)
+        (runs,), _ = self._runs([tensors["weights"]], plans, trace)
         gains = {}
-        for plan, ours in zip(plans, waits, strict=True):
-            groups = np.array_split(np.arange(ours.size), min(CONFIRMED_EPISODES, ours.size))
-            best = min(wait_times(plan, rules), key=trimmed_mean)
+        for plan, ours in zip(plans, runs, strict=True):
+            groups = np.array_split(np.arange(len(ours)), min(CONFIRMED_EPISODES, len(ours)))
+            ruled = briefly(plan, _opponents())
+            best = ruled[best_of(self._full, [measure(rows) for rows in ruled])]
             gains[f"{plan.options.first_servers} servers"] = np.array(
-                [_less(trimmed_mean(ours[group]), trimmed_mean(best[group])) for group in groups]
+                [ahead(self._full, measure(ours[group]), measure(best[group])) for group in groups]
             )
         return gains
 
@@ -137,48 +144,46 @@ class VmsGoal:
         """Held-out runs, for each size of cluster, and the trace that they are on."""
         trace, first, last = held_out(self._trace, purpose)
         starts = evenly(first, last, count, 0.5)
-        return trace, [planned_runs(trace.work(size.double), size, starts) for size in self._sizes]
+        return trace, [
+            planned_runs(trace.work(size.double), size, starts, self._limit) for size in self._sizes
+        ]
 
-    def _waits(
+    def _runs(
         self, members: Sequence[F64], plans: Sequence[VmRuns], trace: TrainingTrace | None = None
     ) -> tuple[list[list[F64]], int]:
-        """(total waits [start] of each member and size, decisions made)."""
+        """(what every run came to, [start, 3], of each member and size; decisions made)."""
         on = trace or self._trace
         jobs = [
             [
-                self._pool.submit(member_waits, on, plan.options, member, (plan.starts, plan.limits))
+                self._pool.submit(member_runs, on, plan.options, member, (plan.starts, plan.limits))
                 for plan in plans
             ]
             for member in members
         ]
         found = [[job.result() for job in of_member] for of_member in jobs]
-        waits = [[waits for waits, _ in of_member] for of_member in found]
-        return waits, sum(decisions for of_member in found for _, decisions in of_member)
-
-    def _aim(self, waits: F64) -> float:
-        return float(np.log1p(waits).mean()) if self._config.goal == "log" else trimmed_mean(waits)
+        runs = [[rows for rows, _ in of_member] for of_member in found]
+        return runs, sum(decisions for of_member in found for _, decisions in of_member)
 
 
-def _less(ours: float, rule: float) -> float:
-    """By how much, in %."""
-    return 100.0 * (1.0 - ours / max(rule, 1.0))
+def _opponents() -> list[VmRulePolicy]:
+    return [rule_policy(name) for name in RULES]
 
 
 _OF_THREAD = threading.local()
 """VmLanes to play in: threads share the trace, not these."""
 
 
-def member_waits(
+def member_runs(
     trace: TrainingTrace, options: VmsOptions, weights: F64, plan: tuple[I64, I64]
 ) -> tuple[F64, int]:
-    """(total wait from each start, decisions made) of one member, wherever it is played."""
+    """(what each run came to, decisions made) of one member, wherever it is played."""
     # What comes through Ray is read-only; kernels are compiled for arrays that may be written.
     starts, limits = (array.copy() for array in plan)
     rule = VmRulePolicy("candidate", LEARNED, weights=weights.copy()).new_rule()
-    waits = np.zeros(starts.size)
+    found = np.zeros((starts.size, 3))
     lanes = _own_lanes(trace, options)
-    decisions = total_waits(trace.work(options.double), lanes, rule, (starts, limits), waits)
-    return waits, int(decisions)
+    decisions = brief_runs(trace.work(options.double), lanes, rule, (starts, limits), found)
+    return found, int(decisions)
 
 
 def _own_lanes(trace: TrainingTrace, options: VmsOptions) -> VmLanes:

@@ -18,6 +18,7 @@ from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.outcome import measures_of
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions
+from proreus.worlds.vms.training.aim import ahead, best_of
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
 from proreus.worlds.vms.training.trace import (
     CONFIRMED_EPISODES,
@@ -84,25 +85,16 @@ class VmsSchool:
 
     def gain(self, policy: VmRulePolicy) -> float:
         """How much better than the best rule, in % (points where machines are turned away)."""
-        return self._over(self._result(policy, self._held_out), self._best_rule)
+        return ahead(self.options.full, self._result(policy, self._held_out), self._best_rule)
 
     def confirmed_gains(self, policy: VmRulePolicy) -> F64:
         """The same for each group of runs on which nothing is chosen."""
         return np.array(
             [
-                self._over(self._result(policy, group), rule)
+                ahead(self.options.full, self._result(policy, group), rule)
                 for group, rule in zip(self._groups, self._best_rules, strict=True)
             ]
         )
-
-    def _over(self, ours: float, rule: float) -> float:
-        match self.options.full:
-            case "wait":
-                return 100.0 * (1.0 - ours / max(rule, 1.0))
-            case "end":
-                return 100.0 * (ours / max(rule, 1.0) - 1.0)
-            case "reject":
-                return rule - ours
 
     @property
     def _limit(self) -> int:
@@ -128,13 +120,13 @@ class VmsSchool:
     @cached_property
     def _best_rule(self) -> float:
         found = [self._result(rule_policy(name), self._held_out) for name in RULES]
-        return max(found) if self.options.full == "end" else min(found)
+        return found[best_of(self.options.full, found)]
 
     @cached_property
     def _best_rules(self) -> list[float]:
         """What the rule that is best over all groups comes to in each."""
         found = [[self._result(rule_policy(name), group) for group in self._groups] for name in RULES]
-        return max(found, key=sum) if self.options.full == "end" else min(found, key=sum)
+        return found[best_of(self.options.full, [sum(groups) for groups in found])]
 
     def _result(self, policy: VmRulePolicy, runs: VmRuns) -> float:
         """Total wait, machines placed or % turned away, as comparisons have it."""

@@ -19,7 +19,7 @@ from proreus.worlds.vms.simulation.world import compile_trace
 from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.traces.huawei import Split, split_range
 
-RULES = ("first_fit", "best_fit", "balance_fit")
+RULES = ("first_fit", "best_fit", "balance_fit", "worst_fit")
 """The opponents."""
 
 
