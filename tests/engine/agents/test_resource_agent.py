@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from proreus.engine.agents.moment import Moment
 from proreus.engine.agents.resource.agent import ResourceAgent
 from proreus.engine.agents.resource.orders import (
     FinishDeletion,
+    Note,
     Order,
     RemovePod,
     StartContainer,
@@ -17,7 +19,7 @@ from proreus.engine.agents.resource.orders import (
     WriteStatus,
 )
 from proreus.engine.objects.times import timestamp
-from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Phase, PodReport
+from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Notice, Phase, PodReport
 
 WALL = 1_800_000_000.0
 ROOM = {"cpu": "2", "memory": "4Gi", "pods": "3"}
@@ -200,3 +202,37 @@ def test_an_adopted_crash_loop_goes_on_where_it_was() -> None:
     node = agent()
     orders = node.begin([pod("u1")], [told(ended(1, attempt=3))], at(0))
     assert of(WakeAt, orders)[0].steady == 40 and not of(StartContainer, orders)
+
+
+def test_what_a_runtime_has_to_tell_of_a_container_becomes_an_event_once() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    greeting = ContainerReport("main", Phase.WAITING, reason="ContainerCreating", started=WALL)
+    orders = node.reported(told(greeting), at(1))
+    assert [one.reason for one in of(Note, orders)] == ["Started"]
+    assert status(orders)["phase"] == "Pending"
+    assert status(orders)["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    failed = Notice("Warning", "FailedPostStartHook", "PostStartHook failed")
+    greeting = replace(greeting, reason="PostStartHookError", message="no", notices=(failed,))
+    notes = of(Note, node.reported(told(greeting), at(2)))
+    assert [(one.type, one.reason, one.message) for one in notes] == [
+        ("Warning", "FailedPostStartHook", "PostStartHook failed")
+    ]
+    assert of(Note, node.reported(told(replace(ended(137), notices=(failed,))), at(3))) == []
+    again = replace(running(attempt=1), notices=(failed,))
+    notes = of(Note, node.reported(told(again), at(4)))
+    assert [one.reason for one in notes] == ["Started", "FailedPostStartHook"]
+
+
+def test_a_pod_that_is_too_full_is_evicted() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    node.reported(told(running()), at(1))
+    message = 'Usage of EmptyDir volume "data" exceeds the limit "1Mi". '
+    orders = node.reported(replace(told(running()), overfull=message), at(2))
+    assert [one.grace for one in of(StopPod, orders)] == [1.0]
+    assert ("Warning", "Evicted", message) in [(n.type, n.reason, n.message) for n in of(Note, orders)]
+    orders = node.reported(replace(told(ended(137)), overfull=message), at(3))
+    shown = status(orders)
+    assert (shown["phase"], shown["reason"], shown["message"]) == ("Failed", "Evicted", message)
+    assert not of(StartContainer, orders) and not of(Note, orders)

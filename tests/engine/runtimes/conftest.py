@@ -64,6 +64,7 @@ def _place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         log_bytes=64 * 1024,
         log_files=3,
         cgroups=kind != "process-rlimits",
+        follow_seconds=0.1,
     )
 
     if kind == "containerd":

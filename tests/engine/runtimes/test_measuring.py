@@ -175,7 +175,7 @@ def test_what_a_container_writes_is_counted(real_place: Place) -> None:
             assert isinstance(bench.runtime, MachineRuntime)
             end = time.monotonic() + 3 * PATIENCE  # containerd looks at its layers every 10 s
             while time.monotonic() < end:
-                await bench.runtime._looking.walk()
+                await bench.runtime.measure_disks()
                 (use,), pods = bench.runtime.stats(), bench.runtime.pod_stats()
                 if use.disk >= 2 * MIB and pods and pods[0].volumes >= 3 * MIB:
                     break

@@ -32,6 +32,16 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that people are to be told of a container: an event, as Kubernetes words it."""
+
+    type: str
+    """Normal or Warning."""
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerReport:
     """One attempt at running a container."""
 
@@ -41,7 +51,7 @@ class ContainerReport:
     """How often it had been started before."""
     id: str = ""
     started: float = 0.0
-    """Seconds of the wall clock; 0: not yet."""
+    """Seconds of the wall clock; 0: not yet. One that has started waits on while its hook runs."""
     finished: float = 0.0
     exit_code: int = 0
     reason: str = ""
@@ -49,6 +59,8 @@ class ContainerReport:
     message: str = ""
     ready: bool = False
     """Whether it serves; meant only while it runs."""
+    notices: tuple[Notice, ...] = ()
+    """What has happened to this attempt so far, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,8 @@ class PodReport:
     """The sandbox's; "" until it stands."""
     failure: str = ""
     """Why there is no sandbox, where it could not be made."""
+    overfull: str = ""
+    """Which bound of its own on files the pod has gone beyond: it is to be evicted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,12 @@ from proreus.engine.agents.resource.restarts import Due, Restarts
 from proreus.engine.agents.resource.status import TERMINAL, Seen, Verdict, pod_phase, pod_status
 from proreus.engine.objects.amounts import Amounts, read_amounts, requests_of, total
 from proreus.engine.objects.times import parse_timestamp
-from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Phase, PodReport
+from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Notice, Phase, PodReport
 
 _NO_MORE_GRACE = 0.0
 _UNSTATED_GRACE = 30.0
+_EVICTION_GRACE = 1.0
+"""Of a pod that has taken more than it may: a kubelet's."""
 
 
 @dataclass(slots=True)
@@ -55,6 +57,8 @@ class _Held:
     waits: dict[str, Due] = field(default_factory=dict)
     phase: str = "Pending"
     noted: set[tuple[str, int]] = field(default_factory=set)
+    told: set[tuple[str, int, Notice]] = field(default_factory=set)
+    """What was told of attempts at containers."""
 
 
 class ResourceAgent:
@@ -155,9 +159,14 @@ class ResourceAgent:
                 yield Note(held.pod, "Normal", "DeadlineExceeded", message)
             else:
                 yield WakeAt(held.deadline)
+        if held.verdict is None and held.phase not in TERMINAL and held.report is not None:
+            if held.report.overfull:
+                held.verdict = Verdict("Evicted", held.report.overfull)
+                yield Note(held.pod, "Warning", "Evicted", held.report.overfull)
         if held.verdict is not None:
             if self._runs(held):
-                yield from self._stop(held, _grace(held.pod), now)
+                evicted = held.verdict.reason == "Evicted"
+                yield from self._stop(held, _EVICTION_GRACE if evicted else _grace(held.pod), now)
         elif held.phase not in TERMINAL:
             yield from self._start(held, uid, now)
         yield from self._told(held)
@@ -206,10 +215,17 @@ class ResourceAgent:
 
     def _notes(self, held: _Held, report: PodReport) -> Iterator[Note]:
         for one in report.containers:
-            if one.phase is Phase.RUNNING and (one.name, one.attempt) not in held.noted:
+            started = one.phase is Phase.RUNNING or (one.phase is Phase.WAITING and one.started)
+            if started and (one.name, one.attempt) not in held.noted:
                 held.noted.add((one.name, one.attempt))
                 yield Note(held.pod, "Normal", "Started", f"Started container {one.name}")
-            elif one.phase is Phase.WAITING and one.message and (one.name, -1) not in held.noted:
+            for notice in one.notices:
+                if (one.name, one.attempt, notice) not in held.told:
+                    held.told.add((one.name, one.attempt, notice))
+                    yield Note(held.pod, notice.type, notice.reason, notice.message)
+            if started:
+                continue
+            if one.phase is Phase.WAITING and one.message and (one.name, -1) not in held.noted:
                 held.noted.add((one.name, -1))
                 yield Note(held.pod, "Warning", "Failed", f"Error: {one.message}")
 

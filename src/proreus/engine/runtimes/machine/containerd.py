@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 
 import grpc
 
-from proreus.engine.runtimes.images.repacking import repack
 from proreus.engine.runtimes.machine.backend import (
     KILLED,
     UNKNOWN_END,
@@ -33,7 +31,9 @@ from proreus.engine.runtimes.machine.cgroups import Cgroups, Spent, Unwritable
 from proreus.engine.runtimes.machine.commands import collected
 from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.cri.calls import CriCalls
+from proreus.engine.runtimes.machine.cri.calls import details as _details
 from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_config, sandbox_config
+from proreus.engine.runtimes.machine.cri.images import CriImages
 from proreus.engine.runtimes.machine.cri.streams import Streams, open_session
 from proreus.engine.runtimes.machine.cri.tool import Ctr
 from proreus.engine.runtimes.machine.keeper import put_aside
@@ -48,10 +48,9 @@ from proreus.engine.runtimes.protocol import (
     RuntimeRefused,
     Session,
 )
-from proreus.model.errors import UsageError, WorkError
+from proreus.model.errors import UsageError
 
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
-_IMPORT_SECONDS, _SHOW_SECONDS = 600.0, 30.0
 _UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """Nobody knows whether it was done."""
 _MAY_HAVE_RUN = ("failed to start containerd task", "failed to update container")
@@ -76,7 +75,7 @@ class ContainerdBackend:
         self._logs: dict[str, Path] = {}
         """Where the output of each container is, by its id."""
         self._waiting: dict[str, asyncio.Future[Ended]] = {}
-        self._images: list[Image] = []
+        self._images = CriImages(self._cri, self._ctr, options)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._something = asyncio.Event()
         try:
@@ -143,7 +142,7 @@ class ContainerdBackend:
         begun = await self._begun(plan)
         if begun is not None:
             return begun
-        await self._have_image(plan)
+        await self._images.have(plan)
         labels = {OWN: self._options.own_name, UID: plan.uid}
         request = cri.CreateContainerRequest(
             pod_sandbox_id=self._sandboxes[plan.uid],
@@ -296,44 +295,15 @@ class ContainerdBackend:
 
     def images(self) -> Sequence[Image]:
         """As of the last look."""
-        return self._images
+        return self._images.held
 
     async def import_image(self, path: Path, name: str) -> Sequence[Image]:
-        """Checked and made anew, then given to containerd's own tool: CRI has no import."""
-        if self._ctr.missing:
-            raise UsageError("importing images into containerd needs its tool `ctr`")
-        target = self._options.root / f"import-{os.getpid()}-{id(path)}.tar"
-        try:
-            names = await asyncio.to_thread(repack, path, name, target, self._options.most_image_bytes)
-            words = ("images", "import", "--no-unpack", str(target))
-            done = await self._ctr.run(*words, seconds=_IMPORT_SECONDS)
-        finally:
-            target.unlink(missing_ok=True)
-        if done.exit_code != 0:
-            raise WorkError(f"{path}: containerd: {done.stderr.decode(errors='replace').strip()[-500:]}")
-        end = time.monotonic() + _SHOW_SECONDS
-        told = ""
-        while time.monotonic() < end:  # CRI learns of images by an event, a moment later
-            try:
-                await self._look_at_images()
-            except grpc.aio.AioRpcError as error:
-                told = f": {_details(error)}"
-            found = [image for image in self._images if set(names) & set(image.names)]
-            if found:
-                return found
-            await asyncio.sleep(_POLL_SECONDS)
-        raise WorkError(f"{path}: containerd does not show {names[0]}{told}")
+        """See `CriImages.import_archive`."""
+        return await self._images.import_archive(path, name)
 
     async def remove_image(self, name: str) -> bool:
-        """containerd keeps the files of containers that run."""
-        spec = cri.ImageSpec(image=name)
-        try:
-            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
-            await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
-            await self._look_at_images()
-        except grpc.aio.AioRpcError as error:
-            raise WorkError(f"containerd: {_details(error)}") from error
-        return bool(status.HasField("image"))
+        """See `CriImages.remove`."""
+        return await self._images.remove(name)
 
     async def close(self) -> None:
         """Hang up; containerd and its containers go on."""
@@ -343,21 +313,6 @@ class ContainerdBackend:
         await self._cri.close()
         if self._cgroups is not None:
             self._cgroups.close()
-
-    async def _have_image(self, plan: Plan) -> None:
-        """On the node, pulled where that is allowed; one that was imported does for `Always`, too."""
-        spec = cri.ImageSpec(image=str(plan.container.get("image") or ""))
-        try:
-            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
-            if status.HasField("image"):
-                return
-            if plan.container.get("imagePullPolicy") == "Never":
-                told = f"Container image {spec.image!r} is not present with pull policy of Never"
-                raise LaunchRefused("ErrImageNeverPull", told)
-            await self._cri.call("PullImage", cri.PullImageRequest(image=spec), _IMPORT_SECONDS)
-            await self._look_at_images()
-        except grpc.aio.AioRpcError as error:
-            raise LaunchRefused("ErrImagePull", _details(error)) from error
 
     async def _watch(self) -> None:
         """Who has ended, and whose log is full; a containerd that is away is waited for."""
@@ -404,8 +359,7 @@ class ContainerdBackend:
             await self._quietly("ReopenContainerLog", cri.ReopenContainerLogRequest(container_id=id))
 
     async def _look_at_images(self) -> None:
-        answer = await self._cri.call("ListImages", cri.ListImagesRequest())
-        self._images = [Image((*one.repo_tags, *one.repo_digests, one.id), one.size) for one in answer.images]
+        await self._images.look()
 
     async def _list_sandboxes(self, labels: Mapping[str, str]) -> Any:
         wanted = cri.PodSandboxFilter(label_selector=dict(labels))
@@ -482,7 +436,3 @@ def _executed(told: str, error: Exception) -> Executed:
     if "not found" in told or "no such file" in told:
         return Executed(127, stderr=told.encode())
     raise RuntimeRefused(told) from error
-
-
-def _details(error: grpc.aio.AioRpcError) -> str:
-    return (error.details() or str(error.code()))[:2000]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from proreus.engine.objects.kinds import CONFIG_MAP, SECRET
 from proreus.engine.runtimes.machine.backend import LaunchRefused, Mount
+from proreus.engine.runtimes.machine.empty_dirs import remove_mounts, stand_empty_dir
 from proreus.engine.runtimes.machine.environment import expanded, field_value, resource_value
+from proreus.engine.runtimes.machine.publishing import Given, publish
 from proreus.engine.runtimes.machine.references import UNRESOLVED, References, contents
 from proreus.engine.runtimes.protocol import Pod
 
 _FILE_MODE = 0o644
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,10 @@ class Volumes:
                 raise LaunchRefused(UNRESOLVED, f"volume {mount['name']!r} is not among the pod's")
             source, given = await self._stand(volume)
             sub = expanded(str(mount.get("subPathExpr") or ""), variables) or mount.get("subPath") or ""
-            if sub:
-                source = _below(source, str(sub), folder=not given)
+            if sub and given:
+                source = self._copied(source, str(sub), (str(container["name"]), str(mount["mountPath"])))
+            elif sub:
+                source = _below(source, str(sub), folder=True)
             found.append(Mount(source, mount["mountPath"], bool(mount.get("readOnly")) or given))
         return tuple(found)
 
@@ -50,18 +56,64 @@ class Volumes:
         if "hostPath" in volume:
             return self._of_host(volume["hostPath"]), False
         if "emptyDir" in volume:
-            place.mkdir(parents=True, exist_ok=True)
-            place.chmod(0o777)
+            try:
+                stand_empty_dir(place, volume["emptyDir"] or {}, self.pod)
+            except ValueError as error:
+                raise LaunchRefused(UNRESOLVED, f"volume {volume['name']!r}: {error}") from error
             return place, False
-        for kind in ("configMap", "secret", "downwardAPI", "projected"):
-            if kind in volume:
-                files = await self._files(kind, volume[kind])
-                _write_files(place, files, volume[kind].get("defaultMode"))
-                return place, True
+        kind = _given_kind(volume)
+        if kind:
+            publish(place, await self._given(kind, volume[kind]))
+            return place, True
         kinds = sorted(set(volume) - {"name"})
         raise LaunchRefused(
             UNRESOLVED, f"volume {volume['name']!r}: this node has no volumes of kind {kinds}"
         )
+
+    async def follow(self, stands: Callable[[], bool]) -> None:
+        """Volumes that stand hold what their objects hold now.
+
+        What cannot be looked up, or is gone and may not be, leaves its volume as it is. stands: whether the
+        pod is still to be followed; it may come to be removed while something is looked up.
+        """
+        for volume in self.pod["spec"].get("volumes") or ():
+            kind, place = _given_kind(volume), self.folder / str(volume["name"])
+            if not kind or not place.is_dir():
+                continue
+            try:
+                files = await self._given(kind, volume[kind])
+            except LaunchRefused as error:
+                _log.info("volume %s of pod %s: %s", volume["name"], self.pod["metadata"]["name"], error)
+                continue
+            if not stands():
+                return
+            publish(place, files)
+
+    async def _given(self, kind: str, source: Mapping[str, Any]) -> dict[str, Given]:
+        """Content and mode by path."""
+        usual = source.get("defaultMode")
+        usual = _FILE_MODE if usual is None else int(usual)
+        files = await self._files(kind, source)
+        for name in files:
+            if not _is_inside(name) or name.startswith(".."):
+                raise LaunchRefused(UNRESOLVED, f"{name!r} is not a path in a volume")
+        return {name: Given(content, usual if own is None else own) for name, (content, own) in files.items()}
+
+    def _copied(self, source: Path, sub: str, mount: tuple[str, str]) -> Path:
+        """A part of what a volume was given, as it is now: unlike the volume, it follows nothing."""
+        found = _below(source, sub, folder=False)
+        if not found.exists():
+            told = f"failed to prepare subPath for volumeMount {source.name!r} of container {mount[0]!r}"
+            raise LaunchRefused(UNRESOLVED, f"{told}: there is no {sub!r} in it")
+        folder = self.folder.with_name("subpaths") / mount[0] / mount[1].strip("/").replace("/", "_")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        copy = folder / found.name
+        if found.is_dir():
+            shutil.copytree(found, copy)
+        else:
+            shutil.copy2(found, copy)
+        return copy
 
     async def _files(self, kind: str, source: Mapping[str, Any]) -> dict[str, tuple[bytes, int | None]]:
         """Content and mode by path."""
@@ -116,23 +168,21 @@ class Volumes:
         return real
 
 
-def _write_files(place: Path, files: Mapping[str, tuple[bytes, int | None]], mode: int | None) -> None:
-    for name, (content, own) in files.items():
-        target = _below(place, name, folder=False)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name}.draft")
-        draft.write_bytes(content)
-        draft.chmod(own if own is not None else mode if mode is not None else _FILE_MODE)
-        draft.replace(target)
-    place.mkdir(parents=True, exist_ok=True)
+def _given_kind(volume: Mapping[str, Any]) -> str:
+    """Of a volume whose content its pod is given; "" of any other."""
+    return next((kind for kind in ("configMap", "secret", "downwardAPI", "projected") if kind in volume), "")
+
+
+def _is_inside(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return bool(parts) and not name.startswith("/") and ".." not in parts
 
 
 def _below(place: Path, name: str, *, folder: bool) -> Path:
     """A path in a volume, which never leads out of it, not by links that the pod made either."""
-    parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts:
+    if not _is_inside(name):
         raise LaunchRefused(UNRESOLVED, f"{name!r} is not a path in a volume")
-    found = place.joinpath(*parts)
+    found = place.joinpath(*PurePosixPath(name).parts)
     if folder:
         found.mkdir(parents=True, exist_ok=True)
     if not found.resolve().is_relative_to(place.resolve()):
@@ -150,4 +200,5 @@ def remove_tree(folder: Path) -> None:
         function(path)
 
     if folder.exists():
+        remove_mounts(folder)
         shutil.rmtree(folder, onerror=again)

@@ -38,3 +38,8 @@ class CriCalls:
     async def close(self) -> None:
         """Hang up."""
         await self._channel.close()
+
+
+def details(error: grpc.aio.AioRpcError) -> str:
+    """What a call that failed has to say."""
+    return (error.details() or str(error.code()))[:2000]

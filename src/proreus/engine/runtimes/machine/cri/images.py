@@ -1,0 +1,88 @@
+"""The images of containerd: seen and pulled through CRI, imported by its own tool."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import grpc
+
+from proreus.engine.runtimes.images.repacking import repack
+from proreus.engine.runtimes.machine.backend import LaunchRefused, Plan
+from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
+from proreus.engine.runtimes.machine.cri.calls import CriCalls, details
+from proreus.engine.runtimes.machine.cri.tool import Ctr
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.protocol import Image
+from proreus.model.errors import UsageError, WorkError
+
+_POLL_SECONDS = 0.2
+_IMPORT_SECONDS, _SHOW_SECONDS = 600.0, 30.0
+
+
+class CriImages:
+    """As of the last look."""
+
+    def __init__(self, calls: CriCalls, ctr: Ctr, options: MachineOptions) -> None:
+        self._cri, self._ctr, self._options = calls, ctr, options
+        self.held: Sequence[Image] = []
+
+    async def look(self) -> None:
+        """What is held now; raises `grpc.aio.AioRpcError`."""
+        answer = await self._cri.call("ListImages", cri.ListImagesRequest())
+        self.held = [Image((*one.repo_tags, *one.repo_digests, one.id), one.size) for one in answer.images]
+
+    async def have(self, plan: Plan) -> None:
+        """On the node, pulled where that is allowed; one that was imported does for `Always`, too."""
+        spec = cri.ImageSpec(image=str(plan.container.get("image") or ""))
+        try:
+            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
+            if status.HasField("image"):
+                return
+            if plan.container.get("imagePullPolicy") == "Never":
+                told = f"Container image {spec.image!r} is not present with pull policy of Never"
+                raise LaunchRefused("ErrImageNeverPull", told)
+            await self._cri.call("PullImage", cri.PullImageRequest(image=spec), _IMPORT_SECONDS)
+            await self.look()
+        except grpc.aio.AioRpcError as error:
+            raise LaunchRefused("ErrImagePull", details(error)) from error
+
+    async def import_archive(self, path: Path, name: str) -> Sequence[Image]:
+        """Checked and made anew, then given to containerd's own tool: CRI has no import."""
+        if self._ctr.missing:
+            raise UsageError("importing images into containerd needs its tool `ctr`")
+        target = self._options.root / f"import-{os.getpid()}-{id(path)}.tar"
+        try:
+            names = await asyncio.to_thread(repack, path, name, target, self._options.most_image_bytes)
+            words = ("images", "import", "--no-unpack", str(target))
+            done = await self._ctr.run(*words, seconds=_IMPORT_SECONDS)
+        finally:
+            target.unlink(missing_ok=True)
+        if done.exit_code != 0:
+            raise WorkError(f"{path}: containerd: {done.stderr.decode(errors='replace').strip()[-500:]}")
+        end = time.monotonic() + _SHOW_SECONDS
+        told = ""
+        while time.monotonic() < end:  # CRI learns of images by an event, a moment later
+            try:
+                await self.look()
+            except grpc.aio.AioRpcError as error:
+                told = f": {details(error)}"
+            found = [image for image in self.held if set(names) & set(image.names)]
+            if found:
+                return found
+            await asyncio.sleep(_POLL_SECONDS)
+        raise WorkError(f"{path}: containerd does not show {names[0]}{told}")
+
+    async def remove(self, name: str) -> bool:
+        """Whether it was there; containerd keeps the files of containers that run."""
+        spec = cri.ImageSpec(image=name)
+        try:
+            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
+            await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
+            await self.look()
+        except grpc.aio.AioRpcError as error:
+            raise WorkError(f"containerd: {details(error)}") from error
+        return bool(status.HasField("image"))

@@ -1,0 +1,69 @@
+"""Volumes, looked at while their pods run: have their objects changed, do they hold too much."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from proreus.engine.objects.kinds import Kind
+from proreus.engine.runtimes.machine.empty_dirs import bounded_empty_dirs, overfull
+from proreus.engine.runtimes.machine.planning import Planner
+from proreus.engine.runtimes.machine.references import References
+from proreus.engine.runtimes.machine.standing import Standing
+
+_log = logging.getLogger(__name__)
+
+
+class Remembered:
+    """Asks for every object once, however many pods refer to it."""
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+        self._found: dict[tuple[Kind, str, str], Mapping[str, Any] | None] = {}
+
+    async def find(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """See `References`."""
+        wanted = (kind, namespace, name)
+        if wanted not in self._found:
+            self._found[wanted] = await self._references.find(kind, namespace, name)
+        return self._found[wanted]
+
+
+class Following:
+    """Of the pods that stand now, each in its folder below `folder`; tell: reports how a pod is now."""
+
+    def __init__(
+        self,
+        pods: Mapping[str, Standing],
+        folder: Path,
+        planner: Planner,
+        tell: Callable[[Standing], None],
+    ) -> None:
+        self._pods, self._folder, self._planner, self._tell = pods, folder, planner, tell
+
+    async def run(self, seconds: float, references: References) -> None:
+        """Look, wait, look again, until cancelled."""
+        while True:
+            await asyncio.sleep(seconds)
+            known = Remembered(references)
+            for standing in list(self._pods.values()):
+                try:
+                    await self._look(standing, known)
+                except OSError as error:  # a full disk, or a pod that is just being removed
+                    _log.warning("volumes of pod %s: %s", standing.uid, error)
+
+    async def _look(self, standing: Standing, references: References) -> None:
+        def stands() -> bool:
+            return self._pods.get(standing.uid) is standing and not standing.stopping.is_set()
+
+        if not stands():
+            return
+        await self._planner.volumes(standing, references).follow(stands)
+        if bounded_empty_dirs(standing.pod) and not standing.overfull and stands():
+            volumes = self._folder / standing.uid / "volumes"
+            standing.overfull = await asyncio.to_thread(overfull, standing.pod, volumes)
+            if standing.overfull:
+                self._tell(standing)

@@ -1,0 +1,45 @@
+"""From a container's spec to everything that a backend needs to know to run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from proreus.engine.runtimes.containers import container_of
+from proreus.engine.runtimes.machine.backend import Plan
+from proreus.engine.runtimes.machine.environment import environment, expanded_all
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.machine.references import References
+from proreus.engine.runtimes.machine.standing import Standing
+from proreus.engine.runtimes.machine.volumes import Volumes
+
+
+class Planner:
+    """Looks up what specs refer to; `folder` has a folder for each pod."""
+
+    def __init__(self, folder: Path, options: MachineOptions) -> None:
+        self._folder, self._options = folder, options
+
+    async def plan(self, standing: Standing, name: str) -> Plan:
+        """The attempt that is due; its volumes stand then. Raises `LaunchRefused`."""
+        container, references = container_of(standing.pod, name), self._options.references
+        volumes = self.volumes(standing, references)
+        variables = await environment(standing.pod, container, references, volumes.facts)
+        return Plan(
+            standing.pod,
+            container,
+            standing.reports[name].attempt,
+            expanded_all(container.get("command"), variables),
+            expanded_all(container.get("args"), variables),
+            variables,
+            await volumes.mounts(container, variables),
+        )
+
+    def volumes(self, standing: Standing, references: References) -> Volumes:
+        """The pod's."""
+        return Volumes(
+            self._folder / standing.uid / "volumes",
+            standing.pod,
+            references,
+            {"status.podIP": standing.address, "status.hostIP": self._options.address},
+            self._options.host_paths,
+        )

@@ -1,0 +1,59 @@
+"""What the pods of a runtime use, each by itself and the machine as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from proreus.engine.runtimes.machine.backend import Backend
+from proreus.engine.runtimes.machine.looking import VOLUMES, Looking, Place
+from proreus.engine.runtimes.machine.node_use import NodeMeter
+from proreus.engine.runtimes.machine.rates import Rates
+from proreus.engine.runtimes.machine.standing import Standing
+from proreus.engine.runtimes.protocol import NodeUse, Phase, PodUse, Use
+
+
+class Using:
+    """Of the pods that stand now, each in its folder below `folder`."""
+
+    def __init__(self, backend: Backend, folder: Path, pods: Mapping[str, Standing]) -> None:
+        self._backend, self._folder, self._pods = backend, folder, pods
+        self._rates = Rates(backend.spent)
+        self._node = NodeMeter(folder.parent)
+        self.looking = Looking(self._written_to, self._layers)
+
+    def stats(self) -> Sequence[Use]:
+        """What containers used since this was last asked."""
+        return self._rates.of(self._ids(), self.looking.disk)
+
+    def pod_stats(self) -> Sequence[PodUse]:
+        """Their volumes; the network is the machine's."""
+        sizes = self.looking.disk
+        return [PodUse(uid, sizes[uid, VOLUMES]) for uid in sorted(self._pods) if sizes.get((uid, VOLUMES))]
+
+    def node_stats(self) -> NodeUse:
+        """The whole machine's."""
+        return replace(self._node.read(), gpus=self.looking.gpus)
+
+    def _ids(self) -> dict[Place, str]:
+        return {
+            (uid, name): standing.ids[name]
+            for uid, standing in sorted(self._pods.items())
+            for name, report in standing.reports.items()
+            if report.phase is Phase.RUNNING and name in standing.ids
+        }
+
+    def _written_to(self) -> dict[Place, tuple[Path, ...]]:
+        """Where what pods write comes to stand."""
+        found: dict[Place, tuple[Path, ...]] = {}
+        for uid, standing in self._pods.items():
+            folder = self._folder / uid
+            found[uid, VOLUMES] = (folder / "volumes",)
+            for name in standing.ids:
+                found[uid, name] = (folder / "containers" / name, folder / "logs" / name)
+        return found
+
+    async def _layers(self) -> dict[Place, int]:
+        sizes = await self._backend.layers()
+        return {place: sizes[id] for place, id in self._ids().items() if id in sizes}
