@@ -236,3 +236,24 @@ def test_a_pod_that_is_too_full_is_evicted() -> None:
     shown = status(orders)
     assert (shown["phase"], shown["reason"], shown["message"]) == ("Failed", "Evicted", message)
     assert not of(StartContainer, orders) and not of(Note, orders)
+
+
+def test_what_is_never_to_run_twice_and_was_taken_away_has_ended() -> None:
+    shown = {"name": "main", "restartCount": 0, "state": {"running": {"startedAt": timestamp(WALL - 60)}}}
+    over = {"exitCode": 0, "reason": "Completed", "startedAt": timestamp(WALL), "finishedAt": timestamp(WALL)}
+    beside = {"name": "beside", "restartCount": 0, "state": {"terminated": over}}
+    once = pod("u1", restartPolicy="Never")
+    once["spec"]["containers"].append({"name": "beside", "image": "nginx"})
+    once["status"] = {"phase": "Running", "containerStatuses": [shown, beside]}
+    node = agent()
+    orders = node.begin([once], [], at(0))
+    assert not of(StartPod, orders)
+    told_now = status(orders)
+    assert told_now["phase"] == "Failed"
+    ends = {one["name"]: one["state"]["terminated"] for one in told_now["containerStatuses"]}
+    assert (ends["main"]["exitCode"], ends["main"]["reason"]) == (137, "ContainerStatusUnknown")
+    assert (ends["beside"]["exitCode"], ends["beside"]["reason"]) == (0, "Completed")
+    assert of(FinishDeletion, node.pod(leaving(once), at(1)))
+    again = pod("u2", restartPolicy="Always")
+    again["status"] = {"phase": "Running", "containerStatuses": [shown]}
+    assert of(StartPod, agent().begin([again], [], at(0)))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from proreus.engine.agents.metadata import Object, deleting, uid_of
 from proreus.engine.agents.moment import Moment
 from proreus.engine.agents.resource.admission import shortage
+from proreus.engine.agents.resource.lost import lost_containers
 from proreus.engine.agents.resource.orders import (
     FinishDeletion,
     Note,
@@ -78,6 +79,11 @@ class ResourceAgent:
             if report is not None:
                 held = self._hold(pod, now)
                 held.ordered, held.report = True, report
+            elif not deleting(pod) and (lost := lost_containers(pod, now.wall)):
+                held = self._hold(pod, now)
+                held.report = PodReport(uid_of(pod), lost)
+                orders += self._told(held)
+                continue
             orders += self.pod(pod, now)
         for report in running.values():
             orders += (StopPod(report.uid, _NO_MORE_GRACE), RemovePod(report.uid))
