@@ -13,6 +13,18 @@ End = Literal["", "succeeded", "failed", "deleted", "preempted", "evicted", "uns
 
 
 @dataclass(frozen=True, slots=True)
+class PodUsed:
+    """What a pod really used, as far as it was measured."""
+
+    cpu: float
+    """Thousandths of a core, on average."""
+    cpu_deviation: float
+    """The standard deviation of that over time."""
+    memory: int
+    """Bytes at most."""
+
+
+@dataclass(frozen=True, slots=True)
 class PodTrace:
     """One pod's life. Moments are seconds since 1970; None: it did not come to that while it was seen."""
 
@@ -33,6 +45,8 @@ class PodTrace:
     running: float | None = None
     ended: float | None = None
     end: End = ""
+    used: PodUsed | None = None
+    """None: nobody measured it."""
 
 
 @dataclass(frozen=True, slots=True)

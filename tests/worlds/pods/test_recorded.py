@@ -12,7 +12,7 @@ import pytest
 from proreus.engine.store.opening import open_store
 from proreus.engine.store.protocol import Put
 from proreus.engine.trace.segments import PREFIX, NodeEntry, PodEntry, Segment, digest, encode
-from proreus.model.cluster_trace import ClusterTrace, NodeTrace, PodTrace
+from proreus.model.cluster_trace import ClusterTrace, NodeTrace, PodTrace, PodUsed
 from proreus.model.errors import InputError, UsageError
 from proreus.model.node import Node
 from proreus.model.pod import PodSpec
@@ -139,6 +139,21 @@ def test_who_had_not_ended_is_drawn_with_the_length_of_one_that_lasted_longer() 
     assert {pod.duration for pod in drawn if pod.spec is SMALL} == {5.0, 30.0, 50.0}
     assert {pod.duration for pod in drawn if pod.spec is LARGE} == {math.inf}, "none of its kind ever ended"
     assert was.workload.pods[3].duration == math.inf, "as recorded it stays"
+
+
+def test_what_pods_really_used_is_what_load_aware_scores_see() -> None:
+    asked = SMALL.requests.cpu
+    found = replay(
+        life("busy", 0, 1, 2, 30, used=PodUsed(asked * 0.5, asked * 0.1, 1 << 20)),
+        life("unknown", 1, 2, 3, 40),
+    )
+    busy, unknown = found.workload.pods
+    assert (busy.spec.usage, busy.spec.usage_deviation) == (0.5, 0.1)
+    assert unknown.spec == SMALL
+    stays = life("stays", 80, 80, 80, used=PodUsed(asked * 0.25, 0.0, 0))
+    again = replay(life("longer", 0, 1, 2, 90, used=PodUsed(asked * 0.75, 0.0, 0)), stays)
+    drawn = [pod.duration for seed in range(1, 9) for pod in drawn_anew(again, seed).pods]
+    assert set(drawn) == {88.0}, "pods that ask for the same are of one kind"
 
 
 def test_a_replay_by_the_same_rules_is_played_to_the_end() -> None:

@@ -6,13 +6,14 @@ that is told twice changes nothing. A segment brings the specs that its pods ref
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable
 from hashlib import blake2b
 
 import msgspec
 
-from proreus.model.cluster_trace import ClusterTrace, End, NodeTrace, PodTrace
+from proreus.model.cluster_trace import ClusterTrace, End, NodeTrace, PodTrace, PodUsed
 from proreus.model.errors import InputError
 from proreus.model.node import Node
 from proreus.model.pod import PodSpec
@@ -41,6 +42,14 @@ class PodEntry(msgspec.Struct, array_like=True):
     running: float = 0.0
     ended: float = 0.0
     end: End = ""
+    looks: int = 0
+    """How often it was seen what it uses."""
+    cpu: float = 0.0
+    """Thousandths of a core, on average."""
+    cpu_squares: float = 0.0
+    """The sum of the squared distances from that."""
+    memory: int = 0
+    """Bytes at most."""
 
 
 class NodeEntry(msgspec.Struct, array_like=True, frozen=True):
@@ -148,4 +157,9 @@ def _pod(entry: PodEntry, spec: PodSpec) -> PodTrace:
         entry.running or None,
         entry.ended or None,
         entry.end,
+        _use(entry) if entry.looks else None,
     )
+
+
+def _use(entry: PodEntry) -> PodUsed:
+    return PodUsed(entry.cpu, math.sqrt(entry.cpu_squares / entry.looks), entry.memory)

@@ -182,3 +182,26 @@ def test_a_segment_takes_so_many_and_the_rest_waits() -> None:
         core.pod_came(made(f"p{number}"), AT)
     assert [len(taken(core, 2).pods) for _ in range(3)] == [2, 2, 1]
     assert core.waiting == 0
+
+
+def test_what_a_pod_used_is_told_seldom_and_at_its_end() -> None:
+    core, obj = a_core(), made("a")
+    bound = on(obj, "n")
+    uid = obj["metadata"]["uid"]
+    core.pod_came(obj, AT)
+    core.pod_used(uid, 500, 100)  # it does not run yet
+    core.pod_seen(running(bound, AT + 1), AT + 1)
+    assert only(core).looks == 0
+    told = []
+    for cpu, memory in ((100, 10), (300, 30), (200, 20), (400, 5), (0, 5)):
+        core.pod_used(uid, cpu, memory)
+        told.append(core.waiting)
+        taken(core)
+    assert told == [1, 1, 0, 1, 0]
+    core.pod_seen(done(bound, AT + 1, AT + 10), AT + 10)
+    entry = only(core)
+    assert (entry.looks, entry.memory) == (5, 30)
+    assert entry.cpu == pytest.approx(200)
+    assert entry.cpu_squares == pytest.approx(100_000)
+    core.pod_used(uid, 999, 999)
+    assert not core.waiting

@@ -84,6 +84,8 @@ def test_pods_are_followed_from_their_creation_to_their_end() -> None:
                 assert entry.owner == ("Job/sum" if entry.end else "")
                 if entry.end:
                     assert abs(entry.ended - entry.running - 20) < 1
+            (stays,) = (entry for entry in pods.values() if not entry.end)
+            assert stays.looks >= 1 and stays.cpu > 0 and stays.memory > 0
             found = await all_of(made)
             assert {one.name for one in found.nodes} == {"node-0", "node-1"}
 

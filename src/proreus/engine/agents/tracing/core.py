@@ -111,6 +111,23 @@ class TraceCore:
             end = _taken(obj) if killed else _ENDS[phase]
             self._ended(entry, end, _held(now, max(finished)) if finished else now)
 
+    def pod_used(self, uid: str, cpu: int, memory: int) -> None:
+        """What a pod uses now, in thousandths of a core and bytes.
+
+        That is news each time as often again as it was measured before: of a pod that stays for ever not too
+        much is written, and of one that ends its end tells all.
+        """
+        entry = self._pods.get(uid)
+        if entry is None or not entry.running or entry.ended:
+            return
+        entry.looks += 1
+        before = cpu - entry.cpu
+        entry.cpu += before / entry.looks
+        entry.cpu_squares += before * (cpu - entry.cpu)
+        entry.memory = max(entry.memory, memory)
+        if entry.looks & (entry.looks - 1) == 0:
+            self._news[uid] = None
+
     def pod_gone(self, obj: Object, now: float) -> None:
         """A pod is there no longer; this was its last state."""
         self.pod_seen(obj, now)

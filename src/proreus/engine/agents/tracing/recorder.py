@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+import msgspec
+
 from proreus.engine.agents.leading import Term
 from proreus.engine.agents.scheduling.reading import TemplateReader
 from proreus.engine.agents.shared import SharedInformer
@@ -22,6 +24,7 @@ from proreus.engine.agents.tracing.core import TraceCore
 from proreus.engine.objects.errors import Fenced, Gone, Refused
 from proreus.engine.objects.kinds import NAMESPACE, NODE, POD, REPLICA_SET, SERVICE, Kind
 from proreus.engine.objects.registry import ObjectEvent, Registry
+from proreus.engine.runtimes.measures import TOPIC, decode
 from proreus.engine.runtimes.timers import Timers
 from proreus.engine.store.protocol import StoreError
 from proreus.engine.trace.log import KEPT, Retention, TraceLog
@@ -47,6 +50,8 @@ class TraceOptions:
     """Between two segments, unless there is much to write."""
     entries: int = 1_000
     """That is much."""
+    measure_seconds: float = 30.0
+    """Between two looks at what pods use."""
     retention: Retention = field(default_factory=lambda: KEPT)
 
 
@@ -84,6 +89,7 @@ class TraceRecorder:
             async with asyncio.TaskGroup() as group:
                 for kind in (POD, NODE):
                     group.create_task(self._follow(kind))
+                group.create_task(self._measure())
                 group.create_task(self._write())
         finally:
             with contextlib.suppress(TimeoutError, StoreError, Refused):
@@ -122,6 +128,32 @@ class TraceRecorder:
             except Refused as error:
                 _log.warning("recording %s: %s; trying again", kind.plural, error)
                 await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _measure(self) -> None:
+        """What pods use, as the agents of their nodes tell it."""
+        notes = self._registry.notes(TOPIC)
+        while True:
+            await asyncio.sleep(self._options.measure_seconds)
+            try:
+                told = await notes.all()
+            except Refused as error:
+                _log.warning("reading what pods use: %s; trying again", error)
+                continue
+            for note in told.values():
+                self._used(note)
+                await asyncio.sleep(0)  # others want to go on meanwhile
+
+    def _used(self, note: bytes) -> None:
+        try:
+            measures = decode(note)
+        except msgspec.DecodeError:
+            return  # of another version: its own API tells
+        sums: dict[str, tuple[int, int]] = {}
+        for use in measures.containers:
+            cpu, memory = sums.get(use.uid, (0, 0))
+            sums[use.uid] = cpu + use.cpu, memory + use.memory
+        for uid, (cpu, memory) in sums.items():
+            self.core.pod_used(uid, cpu, memory)
 
     async def _list(self, kind: Kind) -> None:
         listed = await self._registry.list(kind)

@@ -120,13 +120,13 @@ def drawn_anew(replay: Replay, seed: int) -> Workload:
     lengths: dict[PodSpec, list[float]] = {}
     for place in coming:
         if math.isfinite(pods[place].duration):
-            lengths.setdefault(pods[place].spec, []).append(pods[place].duration)
+            lengths.setdefault(_kind(pods[place].spec), []).append(pods[place].duration)
     found = list(pods)
     for place in coming:
         like = coming[int(draw.integers(len(coming)))]
         spec, duration = pods[like].spec, pods[like].duration
         if math.isinf(duration):
-            longer = [one for one in lengths.get(spec, ()) if one > replay.lasted[like]]
+            longer = [one for one in lengths.get(_kind(spec), ()) if one > replay.lasted[like]]
             duration = longer[int(draw.integers(len(longer)))] if longer else math.inf
         found[place] = replace(pods[place], spec=spec, duration=duration)
     return replace(replay.workload, pods=tuple(found))
@@ -147,12 +147,26 @@ def _pod(pod: PodTrace, name: str, stretch: tuple[float, float], nodes: set[str]
         duration = round(max(0.0, pod.ended - began), 3)
     return Pod(
         name,
-        pod.spec,
+        _as_used(pod),
         round(max(0.0, pod.created - begin), 3),
         duration,
         job=pod.owner,
         node=pod.node if there else "",
     )
+
+
+def _as_used(pod: PodTrace) -> PodSpec:
+    """With the share of its CPU request that it really used; to the per cent, so that pods stay alike."""
+    asked = pod.spec.requests.cpu
+    if pod.used is None or not asked:
+        return pod.spec
+    share, deviation = (round(amount / asked, 2) for amount in (pod.used.cpu, pod.used.cpu_deviation))
+    return replace(pod.spec, usage=share, usage_deviation=deviation)
+
+
+def _kind(spec: PodSpec) -> PodSpec:
+    """What pods have in common that ask for the same, however much of it they use."""
+    return replace(spec, usage=1.0, usage_deviation=0.0)
 
 
 def _nodes(trace: Iterable[NodeTrace], begin: float, end: float) -> tuple[list[Node], int]:
