@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -64,11 +66,11 @@ def test_a_watch_that_takes_nothing_holds_nothing_that_the_feed_has_forgotten() 
         feed = Feed(0, 1_000, 100_000)
         read_from: list[int] = []
 
-        async def older(prefix: str, after: int):  # type: ignore[no-untyped-def]
+        async def older(prefix: str, after: int) -> AsyncGenerator[Batch, None]:
             read_from.append(after)
             yield Batch((), feed.revision)
 
-        watch = feed.follow("pods/", 0, older)
+        watch = cast(AsyncGenerator[Batch, None], feed.follow("pods/", 0, older))
         waiting = asyncio.ensure_future(anext(watch))
         await asyncio.sleep(0)
         _published(feed, 1, 1_000)

@@ -159,7 +159,9 @@ class SQLiteStore:
             async for part in _in_slices(found):
                 entries += part
             if limit and len(entries) == limit:
-                remaining = tables.count(prefix, max(after, entries[-1].key), revision)
+                # To count what follows is one long step, too.
+                last = max(after, entries[-1].key)
+                remaining = await asyncio.to_thread(tables.count, prefix, last, revision)
         return Listing(tuple(entries), revision or now, remaining)
 
     async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:

@@ -1,4 +1,4 @@
-"""How much room the history takes: values that stand no longer, kept for who wants to know what stood before."""
+"""How much room the history takes: values that stand no longer."""
 
 from __future__ import annotations
 
