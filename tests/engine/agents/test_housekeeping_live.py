@@ -251,3 +251,27 @@ def test_events_are_counted_and_forgotten_after_an_hour() -> None:
             assert await made.list(EVENT, "default") == []
 
     play(main())
+
+
+def test_events_are_looked_for_only_when_one_can_be_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading all of them each minute took a good part of the time where pods come and go."""
+
+    async def main() -> None:
+        async with cluster() as made:
+            await made.registry.create(DEPLOYMENT, deployment())
+            await made.until(lambda: _running(made, 3))
+            listed, looks = made.registry.list, 0
+
+            async def counting(kind: Kind, *words: Any, **more: Any) -> Any:
+                nonlocal looks
+                looks += kind is EVENT and bool(more.get("limit"))
+                return await listed(kind, *words, **more)
+
+            monkeypatch.setattr(made.registry, "list", counting)
+            await asyncio.sleep(3500)
+            assert looks == 1
+            await asyncio.sleep(300)
+            assert looks == 2
+            assert await made.list(EVENT, "default") == []
+
+    play(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proreus.engine.objects import shelf as shelves
+from proreus.engine.objects.kinds import EVENT
 from proreus.engine.objects.shelf import Shelf, Standing
 from proreus.engine.store.memory import MemoryStore
 
@@ -41,3 +42,19 @@ def test_what_came_again_stays_whoever_tells_late_that_it_went(monkeypatch: pyte
         shelf.gone(f"other-{number}", 10 + number)
     standing = shelf.peek("pod")
     assert standing is not None and standing.revision == 3
+
+
+def test_of_events_only_the_last_are_kept_and_nothing_else_makes_room_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shelves, "MOST_EVENTS_KEPT", 3)
+    shelf = Shelf(MemoryStore())
+    _keep(shelf, "pod", 1)
+    for number in range(10):
+        _keep(shelf, EVENT.key("default", f"event-{number}"), 2 + number)
+    _keep(shelf, EVENT.key("default", "event-7"), 20)  # counted once more
+    _keep(shelf, EVENT.key("default", "event-10"), 21)
+    last = {EVENT.key("default", f"event-{number}") for number in (7, 9, 10)}
+    assert _kept(shelf) == {"pod"} | last
+    assert set(shelf._events) == last
+    assert shelf._size == 400

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from proreus.engine.objects.errors import Gone, Unserviceable
+from proreus.engine.objects.kinds import EVENT
 from proreus.engine.store.protocol import (
     Batch,
     Committed,
@@ -30,6 +31,8 @@ MOST_BYTES_KEPT = 48 * 2**20
 """Of encoded objects; decoded ones take several times their room."""
 
 MOST_GONE_KEPT = 1_000
+MOST_EVENTS_KEPT = 1_000
+"""They are written once and hardly ever read: of those of an hour only the last are worth their room."""
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
@@ -62,6 +65,8 @@ class Shelf:
         self._size = 0
         self._gone: dict[str, None] = {}
         """Keys that were deleted, in that order."""
+        self._events: dict[str, None] = {}
+        """Keys of events among what is kept, the longest unchanged first."""
 
     async def get(self, key: str) -> Standing | None:
         """What stands there now."""
@@ -131,9 +136,13 @@ class Shelf:
                 kept = _Kept(standing, kept.newest, size)
         self._kept[key] = kept
         self._size += kept.size
+        if key.startswith(EVENT.prefix):
+            self._events.pop(key, None)
+            self._events[key] = None
+            if len(self._events) > MOST_EVENTS_KEPT:
+                self._drop(next(iter(self._events)))
         while self._size > MOST_BYTES_KEPT:
-            oldest = next(iter(self._kept))
-            self._size -= self._kept.pop(oldest).size
+            self._drop(next(iter(self._kept)))
 
     def gone(self, key: str, revision: int) -> None:
         """It was deleted then: nothing is planned on it any more. Watches will still tell of its last state;
@@ -147,7 +156,11 @@ class Shelf:
             oldest = next(iter(self._gone))
             del self._gone[oldest]
             if oldest in self._kept and self._kept[oldest].gone:
-                self._size -= self._kept.pop(oldest).size
+                self._drop(oldest)
+
+    def _drop(self, key: str) -> None:
+        self._size -= self._kept.pop(key).size
+        self._events.pop(key, None)
 
 
 def encode(obj: dict[str, Any]) -> bytes:

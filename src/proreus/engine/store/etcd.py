@@ -49,7 +49,7 @@ class EtcdStore:
         self._root = address.root
         self._options = options
         self._connection = EtcdConnection(address, options.timeout)
-        self._feed = Feed(0, options.held)
+        self._feed = Feed(0, options.held, options.held_bytes)
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._readings: set[asyncio.Future[Batch]] = set()
         self._closed = False
@@ -59,7 +59,7 @@ class EtcdStore:
         """The store in that cluster; raises where no member answers."""
         store = cls(address, options)
         try:
-            store._feed = Feed(await store._revision(), options.held)
+            store._feed = Feed(await store._revision(), options.held, options.held_bytes)
         except StoreError:
             await store._connection.close()
             raise

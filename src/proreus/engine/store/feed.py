@@ -10,8 +10,9 @@ import asyncio
 import bisect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
-from proreus.engine.store.protocol import Batch, Change, Compacted
+from proreus.engine.store.protocol import Batch, Change, Compacted, Entry
 
 PROGRESS_SECONDS = 5.0
 _WAKE_SECONDS = 0.002
@@ -34,12 +35,16 @@ class _Follower:
         self.compacted = 0
         self.woken = asyncio.Event()
 
-    def offer(self, changes: Sequence[Change], most: int) -> None:
-        """Take changes; a watch that takes none off for long is sent back to the history."""
+    def offer(self, changes: Sequence[Change]) -> None:
+        """Take changes."""
         if not self.lost:
             self.pending.extend(change for change in changes if change.revision > self.after)
-            if len(self.pending) > most:
-                self.lose()
+
+    def keep_up(self, floor: int) -> None:
+        """A watch that takes none off for long is sent back to the history: it keeps nothing that the feed
+        has forgotten."""
+        if self.pending and self.pending[0].revision <= floor:
+            self.lose()
 
     def lose(self) -> None:
         """What follows is not complete: go back to the history."""
@@ -51,13 +56,18 @@ class _Follower:
 class Feed:
     """What was published last, up to `revision`; everything after `floor` is held."""
 
-    def __init__(self, revision: int, most: int) -> None:
+    def __init__(self, revision: int, most: int, most_bytes: int) -> None:
+        """Between these and twice as many are held."""
         self.floor = revision
         self.revision = revision
         self.heard = True
         """Whether the source can be heard now; without it no progress is told."""
-        self._most = most
+        self._most, self._most_bytes = most, most_bytes
         self._recent: list[Change] = []
+        self._bytes = 0
+        """Of what is held; values that two changes share are counted twice."""
+        self._newest: dict[str, Entry] = {}
+        """By key, of what is held: the value before a change is the very one that the last change brought."""
         self._followers: dict[str, list[_Follower]] = {}
         self._offered: set[_Follower] = set()
         self._waking: asyncio.TimerHandle | None = None
@@ -67,21 +77,22 @@ class Feed:
     def publish(self, changes: Sequence[Change], revision: int) -> None:
         """All changes after the last revision up to this one."""
         self.revision = revision
+        changes = [self._sharing(change) for change in changes]
         self._recent.extend(changes)
-        if len(self._recent) > 2 * self._most:
-            self._forget(len(self._recent) - self._most)
+        self._bytes += sum(_size(change) for change in changes)
         if changes:
             for prefix, followers in self._followers.items():
                 matching = [change for change in changes if change.key.startswith(prefix)]
                 if matching:
                     for follower in followers:
-                        follower.offer(matching, self._most)
+                        follower.offer(matching)
                     self._offered.update(followers)
             self._wake_soon()
+        self._forget_surplus()
 
     def skip(self, revision: int) -> None:
         """More has changed than can be held: every watch reads it from the history."""
-        self._recent.clear()
+        self._forget(len(self._recent))
         self.floor = self.revision = revision
         for follower in self._all():
             follower.lose()
@@ -171,15 +182,50 @@ class Feed:
         if not others:
             del self._followers[follower.prefix]
 
+    def _sharing(self, change: Change) -> Change:
+        """With the value before it that is held already, where that is the same: stores read it anew."""
+        before, held = change.previous, self._newest.get(change.key)
+        if change.entry is None:
+            self._newest.pop(change.key, None)
+        else:
+            self._newest[change.key] = change.entry
+        if before is None or held is None or held.revision != before.revision:
+            return change
+        return replace(change, previous=held)
+
+    def _forget_surplus(self) -> None:
+        """Down to the bounds, where twice as much is held."""
+        count, size = len(self._recent), self._bytes
+        if count <= 2 * self._most and size <= 2 * self._most_bytes:
+            return
+        surplus = 0
+        for change in self._recent:
+            if count - surplus <= self._most and size <= self._most_bytes:
+                break
+            surplus += 1
+            size -= _size(change)
+        self._forget(surplus)
+        for follower in self._all():
+            follower.keep_up(self.floor)
+
     def _forget(self, count: int) -> None:
         """Drop the oldest changes, whole revisions only."""
         if count:
             last = self._recent[count - 1].revision
-            del self._recent[: bisect.bisect_right(self._recent, last, key=_revision)]
+            end = bisect.bisect_right(self._recent, last, key=_revision)
+            for change in self._recent[:end]:
+                self._bytes -= _size(change)
+                if change.entry is not None and self._newest.get(change.key) is change.entry:
+                    del self._newest[change.key]
+            del self._recent[:end]
             self.floor = max(self.floor, last)
 
     def _all(self) -> list[_Follower]:
         return [follower for followers in self._followers.values() for follower in followers]
+
+
+def _size(change: Change) -> int:
+    return sum(len(entry.value) for entry in (change.entry, change.previous) if entry is not None)
 
 
 def _revision(change: Change) -> int:

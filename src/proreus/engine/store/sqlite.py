@@ -39,6 +39,7 @@ from proreus.engine.store.protocol import (
 from proreus.engine.store.sqlite_errors import in_protocol_words
 from proreus.engine.store.sqlite_file import make_private, tell_if_public
 from proreus.engine.store.sqlite_tables import Tables
+from proreus.engine.store.superseded import Superseded
 
 T = TypeVar("T")
 
@@ -87,6 +88,7 @@ class SQLiteStore:
         self._woken = asyncio.Event()
         self._closing = False
         self._unpublished: list[Change] = []
+        self._superseded = Superseded()
         self._readers: list[Tables] = []
 
     @classmethod
@@ -123,12 +125,14 @@ class SQLiteStore:
             self._compacted = self._tables.number("compacted")
             self._sweeping = self._tables.number("swept") < self._compacted
             self._next_end = self._tables.next_end()
+            for revision, size in self._tables.superseded(self._compacted):
+                self._superseded.add(revision, size)
         except BaseException:
             self._tables.close()
             raise
         tell_if_public(self._path)
         self._reader = self._new_reader()
-        self._feed = Feed(self._revision, self._options.held)
+        self._feed = Feed(self._revision, self._options.held, self._options.held_bytes)
 
     def _new_reader(self) -> Tables:
         return Tables(self._path, busy_seconds=self._options.timeout)
@@ -155,7 +159,9 @@ class SQLiteStore:
             async for part in _in_slices(found):
                 entries += part
             if limit and len(entries) == limit:
-                remaining = tables.count(prefix, max(after, entries[-1].key), revision)
+                # To count what follows is one long step, too.
+                last = max(after, entries[-1].key)
+                remaining = await asyncio.to_thread(tables.count, prefix, last, revision)
         return Listing(tuple(entries), revision or now, remaining)
 
     async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
@@ -242,8 +248,11 @@ class SQLiteStore:
         if revision - self._revision > min(_SPAN, self._options.held):
             self._feed.skip(revision)
         elif revision > self._revision:
-            self._feed.publish(list(self._tables.changes("", self._revision, revision)), revision)
+            changes = list(self._tables.changes("", self._revision, revision))
+            self._superseded.add_changes(changes)
+            self._feed.publish(changes, revision)
         self._revision = revision
+        self._superseded.forget(self._compacted)
 
     # The writer: the only task that uses `_tables`
 
@@ -315,6 +324,8 @@ class SQLiteStore:
             self._unpublished.clear()
             await self._after_failure(group, error)
             return
+        self._superseded.add_changes(self._unpublished)
+        self._superseded.forget(self._compacted)
         self._feed.publish(self._unpublished, self._revision)
         self._feed.compact(self._compacted)
         self._unpublished.clear()
@@ -362,6 +373,8 @@ class SQLiteStore:
                 break
         if self._revision - self._compacted > self._options.history * 5 // 4:
             self._compact(self._revision - self._options.history)
+        if self._superseded.size > self._options.history_bytes * 5 // 4:
+            self._compact(self._superseded.surplus(self._options.history_bytes))
 
     # Readers
 

@@ -68,6 +68,10 @@ SELECT c.key, c.value, c.created, c.place, c.lease, p.value, p.created, p.place,
 FROM changes c LEFT JOIN changes p ON p.place = c.previous
 WHERE c.place >= :place AND c.place < :end_place AND c.key >= :begin AND c.key < :end ORDER BY c.place
 """
+_SUPERSEDED = """
+SELECT c.place, length(p.value) FROM changes c JOIN changes p ON p.place = c.previous
+WHERE c.place >= ? ORDER BY c.place
+"""
 
 
 class Tables:
@@ -187,6 +191,11 @@ class Tables:
             entry = None if value is None else _entry(key, value, created, place, lease)
             previous = None if before[2] is None else _entry(key, *before)
             yield Change(key, place // PLACES, entry, previous)
+
+    def superseded(self, after: int) -> Iterator[tuple[int, int]]:
+        """What each later change took the place of: its revision, and how long that was."""
+        for place, size in self.execute(_SUPERSEDED, ((after + 1) * PLACES,)):
+            yield place // PLACES, size or 0
 
     def apply(self, operations: Sequence[Operation], revision: int) -> list[Change]:
         """Do the operations as that revision; what they changed."""

@@ -11,13 +11,18 @@ from proreus.engine.objects.kinds import EVENT, POD
 from proreus.engine.objects.times import parse_timestamp
 
 EVENT_SECONDS = 3600.0
-"""So long after it was last seen an event is kept."""
+"""So long after it was last seen an event is kept, and some minutes more."""
 MOST_ENDED_PODS = 12_500
 
 
 def old_events(events: Iterable[Object], now: float, keep: float = EVENT_SECONDS) -> list[Instruction]:
     """Events that nobody saw again for so long."""
     return [Remove(EVENT, event) for event in events if _last(event) + keep < now]
+
+
+def oldest_event(events: Iterable[Object], now: float, keep: float = EVENT_SECONDS) -> float:
+    """When the oldest of those that are not too old was last seen; now, where there is none."""
+    return min((seen for event in events if (seen := _last(event)) + keep >= now), default=now)
 
 
 def surplus_pods(pods: Iterable[Object], most: int = MOST_ENDED_PODS) -> list[Instruction]:

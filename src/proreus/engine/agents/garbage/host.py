@@ -9,7 +9,7 @@ from typing import Any
 from proreus.engine.agents.carrying_out import carry_out
 from proreus.engine.agents.garbage.budgets import reconcile_budget
 from proreus.engine.agents.garbage.collector import GarbageGraph, Reference
-from proreus.engine.agents.garbage.expiry import EVENT_SECONDS, old_events, surplus_pods
+from proreus.engine.agents.garbage.expiry import EVENT_SECONDS, old_events, oldest_event, surplus_pods
 from proreus.engine.agents.garbage.namespaces import empty_out
 from proreus.engine.agents.instructions import Instruction
 from proreus.engine.agents.leading import Term
@@ -52,7 +52,11 @@ FOLLOWED = (*OWNING, NAMESPACE)
 _SWEEP_SECONDS = 60.0
 _EMPTYING_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
-_PAGE = 500
+_PAGE = 250
+_PAGE_PAUSE = 0.01
+"""Seconds between two pages of events: others have their turn."""
+_SWEEPS_IN_A_LIFE = 12
+"""Events are looked for so often, at most, in the time that one is kept."""
 
 
 class Housekeeping:
@@ -235,19 +239,31 @@ class Housekeeping:
         return {kind: (await self._registry.list(kind, namespace)).items for kind in kinds}
 
     async def _sweep(self) -> None:
-        """Old events page by page, so that a million of them do not hold up the rest."""
+        due = self._timers.steady()
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
-            after = ""
-            while True:
-                try:
-                    page = await self._registry.list(EVENT, limit=_PAGE, after=after)
-                except Refused:
-                    break
-                old = old_events(page.items, self._timers.wall(), self._event_seconds)
-                await self._carry_out(old)
-                after = page.after
-                if not after:
-                    break
+            if self._timers.steady() >= due:
+                due = self._timers.steady() + await self._sweep_events()
             surplus = surplus_pods(self._informers[POD].objects.values())
             await self._carry_out(surplus)
+
+    async def _sweep_events(self) -> float:
+        """Take old events away, page by page, so that a million of them do not hold up the rest.
+
+        Returns in how many seconds to look again: not before the oldest that is left is too old, with others
+        of its minute, and not so often that reading all of them takes a good part of the time.
+        """
+        now = self._timers.wall()
+        oldest, after = now, ""
+        while True:
+            try:
+                page = await self._registry.list(EVENT, limit=_PAGE, after=after)
+            except Refused:
+                return 0.0
+            await self._carry_out(old_events(page.items, now, self._event_seconds))
+            oldest = min(oldest, oldest_event(page.items, now, self._event_seconds))
+            after = page.after
+            if not after:
+                left = oldest + self._event_seconds - now
+                return max(left + _SWEEP_SECONDS, self._event_seconds / _SWEEPS_IN_A_LIFE)
+            await asyncio.sleep(_PAGE_PAUSE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,8 +28,10 @@ from proreus.engine.runtimes.timers import Timers
 
 _log = logging.getLogger(__name__)
 RENEW_SECONDS = LEASE_SECONDS / 4
-_BEATS = 4
+_FEWEST_BEATS, _MOST_BEATS = 4, 40
 """Each interval is cut into so many beats; a part of the nodes is renewed at each."""
+_AT_A_BEAT = 50
+"""Nodes, where the beats are enough: they hold the loop for some milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +99,15 @@ class Heartbeats:
     async def run(self) -> None:
         """Renew for ever, a part of the nodes at each beat."""
         names = sorted(self._nodes)
+        beats = beats_for(len(names))
         beat = 0
         while True:
-            await asyncio.sleep(RENEW_SECONDS / _BEATS)
-            due = names[beat::_BEATS]
+            await asyncio.sleep(RENEW_SECONDS / beats)
+            due = names[beat::beats]
             await self._renew(due)
             await self._tell_use(due)
             await self.put_right([name for name in due if self._images_changed(name)])
-            beat = (beat + 1) % _BEATS
+            beat = (beat + 1) % beats
 
     async def put_right(self, names: Sequence[str]) -> list[str]:
         """The API shows these nodes as they are: well. Returns those that the store had no answer for."""
@@ -166,6 +170,11 @@ class Heartbeats:
 
     def _images_changed(self, name: str) -> bool:
         return tuple(self._nodes[name].runtime.images()) != self._images.get(name, ())
+
+
+def beats_for(nodes: int) -> int:
+    """How many beats an interval has for so many nodes."""
+    return min(max(_FEWEST_BEATS, math.ceil(nodes / _AT_A_BEAT)), _MOST_BEATS)
 
 
 def _existed(outcome: dict[str, object] | Refused) -> bool:
