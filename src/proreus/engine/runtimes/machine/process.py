@@ -28,6 +28,7 @@ from proreus.engine.runtimes.machine.kept import (
     limits_of,
     user_of,
 )
+from proreus.engine.runtimes.machine.seccomp import Profile, compiled_filter, wanted_profile
 from proreus.engine.runtimes.machine.tree import tree_spent
 from proreus.engine.runtimes.protocol import CommandWanted, Session
 from proreus.version import __version__
@@ -73,6 +74,8 @@ class ProcessBackend(KeptBackend):
             "capabilities": _numbers(capabilities_of(plan)) if root_like else None,
             "no_new_privileges": _no_new_privileges(plan),
         }
+        if wanted_profile(plan) is Profile.RUNTIME_DEFAULT:
+            spec["seccomp"] = compiled_filter(DEFAULT_CAPABILITIES).hex()
         if uid is not None and root_like:
             spec |= {"uid": uid, "gid": _NOBODY if gid is None else gid, "groups": _groups(plan)}
         memory = limits_of(plan, 0).memory

@@ -1,7 +1,8 @@
 """Containers by runc, without a daemon: a bundle for each attempt, made of an imported image.
 
 The container has its own files (the image below, its own layer above), processes, host name and cgroup, the
-usual capabilities, and no system call filter; it shares the machine's network. Needs root.
+usual capabilities, and a filter of system calls where its pod wants one; it shares the machine's network. It
+needs root.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from proreus.engine.runtimes.machine.backend import LaunchRefused, Mount, Plan
 from proreus.engine.runtimes.machine.commands import spawn
 from proreus.engine.runtimes.machine.kept import KeptBackend, capabilities_of, command_of, user_of
 from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.machine.seccomp import Profile, runc_filter, wanted_profile
 from proreus.engine.runtimes.protocol import CommandWanted, Session
 from proreus.model.errors import UsageError
 
@@ -118,6 +120,7 @@ class RuncBackend(KeptBackend):
         assert self.cgroups is not None
         uid, gid = user_of(plan, unpacked)
         context = plan.container.get("securityContext") or {}
+        filtered = wanted_profile(plan) is Profile.RUNTIME_DEFAULT
         capabilities = [f"CAP_{name}" for name in capabilities_of(plan)]
         kept = capabilities if not uid else []
         environment = {"PATH": _PATH, "HOSTNAME": str(plan.pod["metadata"]["name"]), **unpacked.environment}
@@ -152,6 +155,7 @@ class RuncBackend(KeptBackend):
                 "resources": {"devices": _DEVICES},
                 "maskedPaths": list(MASKED),
                 "readonlyPaths": list(READ_ONLY),
+                **({"seccomp": runc_filter(capabilities_of(plan))} if filtered else {}),
             },
         }
 
