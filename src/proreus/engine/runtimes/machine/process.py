@@ -65,6 +65,8 @@ class ProcessBackend(KeptBackend):
             ROOT: str(root),
             keeping.MARK: str(folder),
         }
+        if plan.gpus is not None:  # no engine stands between: this is what CUDA itself looks at
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(plan.gpus.ids)
         root_like = os.geteuid() == 0
         spec: dict[str, Any] = {
             "argv": [word.replace(f"$({ROOT})", str(root)) for word in command_of(plan, unpacked)],

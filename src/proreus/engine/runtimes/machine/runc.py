@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,7 @@ class RuncBackend(KeptBackend):
         assert self.cgroups is not None
         uid, gid = user_of(plan, unpacked)
         context = plan.container.get("securityContext") or {}
+        devices = [_device_file(node) for node in plan.gpus.nodes] if plan.gpus is not None else []
         filtered = wanted_profile(plan) is Profile.RUNTIME_DEFAULT
         capabilities = [f"CAP_{name}" for name in capabilities_of(plan)]
         kept = capabilities if not uid else []
@@ -152,7 +154,10 @@ class RuncBackend(KeptBackend):
             "linux": {
                 "namespaces": [{"type": one} for one in ("pid", "ipc", "uts", "mount")],
                 "cgroupsPath": self.cgroups.path(self._name(folder)),
-                "resources": {"devices": _DEVICES},
+                "devices": devices,
+                "resources": {
+                    "devices": [*_DEVICES, *(_device(one["major"], one["minor"]) for one in devices)]
+                },
                 "maskedPaths": list(MASKED),
                 "readonlyPaths": list(READ_ONLY),
                 **({"seccomp": runc_filter(capabilities_of(plan))} if filtered else {}),
@@ -162,6 +167,22 @@ class RuncBackend(KeptBackend):
 
 def _device(major: int, minor: int, kind: str = "c") -> dict[str, Any]:
     return {"allow": True, "type": kind, "major": major, "minor": minor, "access": "rwm"}
+
+
+def _device_file(node: Path) -> dict[str, Any]:
+    """The machine's, as it is to stand in the container."""
+    status = node.stat()
+    if not stat.S_ISCHR(status.st_mode):
+        raise LaunchRefused("CreateContainerError", f"{node} is not a device")
+    return {
+        "path": f"/dev/{node.name}",
+        "type": "c",
+        "major": os.major(status.st_rdev),
+        "minor": os.minor(status.st_rdev),
+        "fileMode": 0o666,
+        "uid": 0,
+        "gid": 0,
+    }
 
 
 _DEVICES: list[dict[str, Any]] = [

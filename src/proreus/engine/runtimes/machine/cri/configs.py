@@ -61,6 +61,10 @@ def container_config(plan: Plan, labels: Mapping[str, str]) -> cri.ContainerConf
             cri.Mount(container_path=one.target, host_path=str(one.source.resolve()), readonly=one.read_only)
             for one in plan.mounts
         ],
+        devices=[
+            cri.Device(container_path=f"/dev/{node.name}", host_path=str(node), permissions="rwm")
+            for node in (plan.gpus.nodes if plan.gpus is not None else ())
+        ],
         labels=dict(labels),
         log_path=f"{plan.name}/{plan.attempt}.log",
         stdin=bool(plan.container.get("stdin")),
