@@ -65,6 +65,7 @@ def _place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         log_files=3,
         cgroups=kind != "process-rlimits",
         follow_seconds=0.1,
+        devices=tmp_path / "machine",
     )
 
     if kind == "containerd":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from proreus.engine.runtimes.protocol import ContainerReport, Pod, RuntimeRefused
+from proreus.engine.runtimes.protocol import ContainerReport, Phase, Pod, RuntimeRefused
 
 
 def container_of(pod: Pod, name: str) -> Mapping[str, Any]:
@@ -24,3 +24,24 @@ def last_report(pod: Pod, reports: Mapping[str, ContainerReport], name: str) -> 
         container_of(pod, name)
         raise RuntimeRefused(f"container {name} is waiting to start: PodInitializing")
     return reports[name]
+
+
+def restarts(policy: str, exit_code: int) -> bool:
+    """Whether a container that ended so is run again."""
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+def is_over(pod: Pod, reports: Mapping[str, ContainerReport]) -> bool:
+    """Whether nothing of the pod runs, nor will by its restart policy."""
+    if any(report.phase is not Phase.EXITED for report in reports.values()):
+        return False
+    spec = pod["spec"]
+    policy = str(spec.get("restartPolicy") or "Always")
+    for init in spec.get("initContainers") or ():
+        report = reports.get(init["name"])
+        if init.get("restartPolicy") == "Always":
+            continue
+        if report is None or report.exit_code != 0:
+            return report is not None and policy == "Never"
+    ends = [reports.get(container["name"]) for container in spec["containers"]]
+    return all(end is not None and not restarts(policy, end.exit_code) for end in ends)

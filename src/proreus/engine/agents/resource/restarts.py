@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from proreus.engine.runtimes.containers import restarts as restarts
 from proreus.engine.runtimes.protocol import ContainerReport, Phase
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
@@ -88,11 +89,6 @@ class Restarts:
         due = Due(report.name, report.attempt + 1, steady + pause, pause)
         self.crashes[report.name] = _Crashes(report.attempt, pause, steady, due)
         return due
-
-
-def restarts(policy: str, exit_code: int) -> bool:
-    """Whether a container that ended so is run again."""
-    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 
 def _pause(attempts: int) -> float:

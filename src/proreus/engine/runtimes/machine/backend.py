@@ -38,6 +38,20 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class GpusGiven:
+    """What a container is given of the machine's GPUs, on a machine that has some."""
+
+    ids: tuple[str, ...] = ()
+    nodes: tuple[Path, ...] = ()
+    """The device files that it needs for them."""
+
+    @property
+    def visible(self) -> str:
+        """As `NVIDIA_VISIBLE_DEVICES` wants it: a container without any is to see none."""
+        return ",".join(self.ids) or "void"
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One attempt at a container, with everything looked up that its spec refers to."""
 
@@ -49,6 +63,8 @@ class Plan:
     args: tuple[str, ...]
     environment: Mapping[str, str]
     mounts: tuple[Mount, ...]
+    gpus: GpusGiven | None = None
+    """None where the machine has none."""
 
     @property
     def uid(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from proreus.engine.runtimes.protocol import Capacity
-from proreus.model.resources import CPU, EPHEMERAL, MEMORY, PODS, parse_quantity
+from proreus.model.resources import CPU, EPHEMERAL, GPU, MEMORY, PODS, parse_quantity
 from proreus.version import __version__
 
 _MOST_PODS = 110
@@ -21,13 +21,14 @@ _IDENTITIES = {
 }
 
 
-def machine_capacity(root: Path, reserved: Mapping[str, str], runtime: str) -> Capacity:
-    """Cores that this process may use, memory, and the disk below `root`."""
+def machine_capacity(root: Path, reserved: Mapping[str, str], runtime: str, gpus: int = 0) -> Capacity:
+    """Cores that this process may use, memory, the disk below `root`, and GPUs."""
     amounts = {
         CPU: 1000 * len(os.sched_getaffinity(0)),
         MEMORY: _memory(),
         EPHEMERAL: shutil.disk_usage(root).total,
         PODS: _MOST_PODS,
+        **({GPU: gpus} if gpus else {}),
     }
     kept = {name: parse_quantity(text, scale=1000 if name == CPU else 1) for name, text in reserved.items()}
     left = {name: max(0, amount - kept.get(name, 0)) for name, amount in amounts.items()}

@@ -1,10 +1,13 @@
-"""The machine's GPUs and what they do, as `nvidia-smi` tells."""
+"""The machine's GPUs: which there are, as the driver lists them, and what they do, as `nvidia-smi` tells."""
 
 from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
+from dataclasses import dataclass
+from pathlib import Path
 
 from proreus.engine.runtimes.machine.commands import run_command
 from proreus.engine.runtimes.protocol import GpuUse, RuntimeRefused
@@ -13,6 +16,52 @@ _QUERY = "uuid,name,utilization.gpu,memory.used,memory.total"
 _SECONDS = 10.0
 _MIB = 1024 * 1024
 _PATHS = f"{os.defpath}:/usr/local/bin:/usr/sbin:/sbin"
+
+
+_NODE = re.compile(r"nvidia(\d+)")
+_SHARED_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+"""What everybody needs who uses any GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One that containers can be given."""
+
+    id: str
+    """Its UUID; its number where the driver does not list it, as inside somebody else's container."""
+    node: Path
+    """The device file."""
+
+
+def list_gpus(root: Path) -> tuple[Gpu, ...]:
+    """Those with a device file, in the order of their numbers; root: `/`, but in tests."""
+    try:
+        names = sorted(one.name for one in (root / "dev").iterdir())
+    except OSError:
+        return ()
+    numbers = sorted(int(match[1]) for name in names if (match := _NODE.fullmatch(name)))
+    uuids = _listed(root / "proc" / "driver" / "nvidia" / "gpus")
+    return tuple(Gpu(uuids.get(one, str(one)), root / "dev" / f"nvidia{one}") for one in numbers)
+
+
+def shared_nodes(root: Path) -> tuple[Path, ...]:
+    """The device files that are there beside those of the GPUs themselves."""
+    return tuple(path for name in _SHARED_NODES if (path := root / "dev" / name).exists())
+
+
+def _listed(folder: Path) -> dict[int, str]:
+    """UUIDs by number."""
+    found = {}
+    for file in folder.glob("*/information"):
+        try:
+            lines = file.read_text(errors="replace").splitlines()
+        except OSError:  # it has fallen off its bus
+            continue
+        fields = {name.strip(): text.strip() for name, _, text in (line.partition(":") for line in lines)}
+        number, uuid = fields.get("Device Minor", ""), fields.get("GPU UUID", "")
+        if number.isdigit() and uuid.startswith("GPU-"):
+            found[int(number)] = uuid
+    return found
 
 
 def read_gpus(output: str) -> tuple[GpuUse, ...]:

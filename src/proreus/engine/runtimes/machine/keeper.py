@@ -28,6 +28,7 @@ SPEC, LOCK, KEEPER, STOP, EXIT, STDIN = "spec.json", "lock", "keeper.json", "sto
 CANNOT_START = 128
 """Exit code of a container whose command could not be run."""
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _CLONE_NEWNS, _MS_REC, _MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 _LAST_CAPABILITY = 63
 _CHUNK = 1 << 16
@@ -337,14 +338,27 @@ def enter(spec: dict[str, Any]) -> None:
         for number in range(_LAST_CAPABILITY + 1):
             if number not in kept:
                 _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
+    if spec.get("no_new_privileges"):
+        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if spec.get("seccomp"):
+        _filter_calls(bytes.fromhex(spec["seccomp"]))
     if spec.get("gid") is not None or spec.get("uid") is not None:
         os.setgroups(spec.get("groups") or [])
         os.setgid(spec.get("gid") or 0)
         os.setuid(spec.get("uid") or 0)
-    if spec.get("no_new_privileges"):
-        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     os.umask(0o022)
     os.chdir(spec["cwd"])
+
+
+def _filter_calls(program: bytes) -> None:
+    """System calls go through this program of the kernel's from now on."""
+
+    class Program(ctypes.Structure):
+        _fields_ = (("steps", ctypes.c_ushort), ("first", ctypes.c_char_p))
+
+    given = Program(len(program) // 8, program)
+    if _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(given), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
 
 
 def _mount_root(overlay: dict[str, str] | None) -> None:

@@ -36,6 +36,8 @@ class MachineOptions:
     """The most that one image may unpack to."""
     cgroups: bool = True
     """False: limits by rlimits alone, as where cgroups cannot be made."""
+    devices: Path = Path("/")
+    """Below it the GPUs are looked for, in `dev` and `proc`."""
     follow_seconds: float = 10.0
     """How often it is looked whether volumes' objects have changed, and whether volumes are too full."""
     reserved: Mapping[str, str] = field(default_factory=dict)

@@ -7,23 +7,30 @@ from pathlib import Path
 from proreus.engine.runtimes.containers import container_of
 from proreus.engine.runtimes.machine.backend import Plan
 from proreus.engine.runtimes.machine.environment import environment, expanded_all
+from proreus.engine.runtimes.machine.gpu_holding import GpuHolding
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.references import References
 from proreus.engine.runtimes.machine.standing import Standing
 from proreus.engine.runtimes.machine.volumes import Volumes
 
+_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+
 
 class Planner:
     """Looks up what specs refer to; `folder` has a folder for each pod."""
 
-    def __init__(self, folder: Path, options: MachineOptions) -> None:
-        self._folder, self._options = folder, options
+    def __init__(self, folder: Path, options: MachineOptions, gpus: GpuHolding) -> None:
+        self._folder, self._options, self._gpus = folder, options, gpus
 
     async def plan(self, standing: Standing, name: str) -> Plan:
         """The attempt that is due; its volumes stand then. Raises `LaunchRefused`."""
         container, references = container_of(standing.pod, name), self._options.references
         volumes = self.volumes(standing, references)
         variables = await environment(standing.pod, container, references, volumes.facts)
+        mounts = await volumes.mounts(container, variables)
+        gpus = self._gpus.give(standing, container)
+        if gpus is not None:
+            variables[_VISIBLE] = gpus.visible
         return Plan(
             standing.pod,
             container,
@@ -31,7 +38,8 @@ class Planner:
             expanded_all(container.get("command"), variables),
             expanded_all(container.get("args"), variables),
             variables,
-            await volumes.mounts(container, variables),
+            mounts,
+            gpus,
         )
 
     def volumes(self, standing: Standing, references: References) -> Volumes:

@@ -28,6 +28,7 @@ from proreus.engine.runtimes.machine.kept import (
     limits_of,
     user_of,
 )
+from proreus.engine.runtimes.machine.seccomp import Profile, compiled_filter, wanted_profile
 from proreus.engine.runtimes.machine.tree import tree_spent
 from proreus.engine.runtimes.protocol import CommandWanted, Session
 from proreus.version import __version__
@@ -64,6 +65,8 @@ class ProcessBackend(KeptBackend):
             ROOT: str(root),
             keeping.MARK: str(folder),
         }
+        if plan.gpus is not None:  # no engine stands between: this is what CUDA itself looks at
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(plan.gpus.ids)
         root_like = os.geteuid() == 0
         spec: dict[str, Any] = {
             "argv": [word.replace(f"$({ROOT})", str(root)) for word in command_of(plan, unpacked)],
@@ -73,6 +76,8 @@ class ProcessBackend(KeptBackend):
             "capabilities": _numbers(capabilities_of(plan)) if root_like else None,
             "no_new_privileges": _no_new_privileges(plan),
         }
+        if wanted_profile(plan) is Profile.RUNTIME_DEFAULT:
+            spec["seccomp"] = compiled_filter(DEFAULT_CAPABILITIES).hex()
         if uid is not None and root_like:
             spec |= {"uid": uid, "gid": _NOBODY if gid is None else gid, "groups": _groups(plan)}
         memory = limits_of(plan, 0).memory

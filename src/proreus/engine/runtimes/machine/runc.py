@@ -1,7 +1,8 @@
 """Containers by runc, without a daemon: a bundle for each attempt, made of an imported image.
 
 The container has its own files (the image below, its own layer above), processes, host name and cgroup, the
-usual capabilities, and no system call filter; it shares the machine's network. Needs root.
+usual capabilities, and a filter of system calls where its pod wants one; it shares the machine's network. It
+needs root.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from proreus.engine.runtimes.machine.backend import LaunchRefused, Mount, Plan
 from proreus.engine.runtimes.machine.commands import spawn
 from proreus.engine.runtimes.machine.kept import KeptBackend, capabilities_of, command_of, user_of
 from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.machine.seccomp import Profile, runc_filter, wanted_profile
 from proreus.engine.runtimes.protocol import CommandWanted, Session
 from proreus.model.errors import UsageError
 
@@ -118,6 +121,8 @@ class RuncBackend(KeptBackend):
         assert self.cgroups is not None
         uid, gid = user_of(plan, unpacked)
         context = plan.container.get("securityContext") or {}
+        devices = [_device_file(node) for node in plan.gpus.nodes] if plan.gpus is not None else []
+        filtered = wanted_profile(plan) is Profile.RUNTIME_DEFAULT
         capabilities = [f"CAP_{name}" for name in capabilities_of(plan)]
         kept = capabilities if not uid else []
         environment = {"PATH": _PATH, "HOSTNAME": str(plan.pod["metadata"]["name"]), **unpacked.environment}
@@ -149,15 +154,35 @@ class RuncBackend(KeptBackend):
             "linux": {
                 "namespaces": [{"type": one} for one in ("pid", "ipc", "uts", "mount")],
                 "cgroupsPath": self.cgroups.path(self._name(folder)),
-                "resources": {"devices": _DEVICES},
+                "devices": devices,
+                "resources": {
+                    "devices": [*_DEVICES, *(_device(one["major"], one["minor"]) for one in devices)]
+                },
                 "maskedPaths": list(MASKED),
                 "readonlyPaths": list(READ_ONLY),
+                **({"seccomp": runc_filter(capabilities_of(plan))} if filtered else {}),
             },
         }
 
 
 def _device(major: int, minor: int, kind: str = "c") -> dict[str, Any]:
     return {"allow": True, "type": kind, "major": major, "minor": minor, "access": "rwm"}
+
+
+def _device_file(node: Path) -> dict[str, Any]:
+    """The machine's, as it is to stand in the container."""
+    status = node.stat()
+    if not stat.S_ISCHR(status.st_mode):
+        raise LaunchRefused("CreateContainerError", f"{node} is not a device")
+    return {
+        "path": f"/dev/{node.name}",
+        "type": "c",
+        "major": os.major(status.st_rdev),
+        "minor": os.minor(status.st_rdev),
+        "fileMode": 0o666,
+        "uid": 0,
+        "gid": 0,
+    }
 
 
 _DEVICES: list[dict[str, Any]] = [

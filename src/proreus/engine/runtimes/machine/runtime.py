@@ -21,6 +21,8 @@ from proreus.engine.runtimes.containers import container_of
 from proreus.engine.runtimes.machine.backend import Backend, Found, Launched, LaunchRefused
 from proreus.engine.runtimes.machine.capacity import machine_capacity
 from proreus.engine.runtimes.machine.following import Following
+from proreus.engine.runtimes.machine.gpu_holding import GpuHolding
+from proreus.engine.runtimes.machine.gpus import list_gpus
 from proreus.engine.runtimes.machine.inside import Inside
 from proreus.engine.runtimes.machine.lives import Lives
 from proreus.engine.runtimes.machine.options import MachineOptions
@@ -60,7 +62,8 @@ class MachineRuntime:
         self._hear: Callable[[PodReport], None] = lambda report: None
         self._chores: set[asyncio.Task[None]] = set()
         self._leaving: dict[str, asyncio.Task[None]] = {}
-        self._planner = Planner(self._folder, options)
+        self._gpus = GpuHolding(self._folder, options.devices, self._pods)
+        self._planner = Planner(self._folder, options, self._gpus)
         self._lives = Lives(backend, self._folder, self._launch, self._tell)
         self._inside = Inside(backend, self._pods)
         self._using = Using(backend, self._folder, self._pods)
@@ -74,7 +77,8 @@ class MachineRuntime:
         for folder in runtime._folder.iterdir():
             with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
                 pod = msgspec.json.decode((folder / "pod.json").read_bytes())
-                runtime._pods[folder.name] = Standing(pod)
+                standing = runtime._pods[folder.name] = Standing(pod)
+                runtime._gpus.take_up(standing)
         found = await backend.recover(sorted(runtime._pods))
         for folder in list(runtime._folder.iterdir()):
             if folder.name not in runtime._pods:
@@ -157,7 +161,8 @@ class MachineRuntime:
     def capacity(self) -> Capacity:
         """The machine's."""
         runtime = f"{self._backend.scheme}://{self._backend.version}"
-        return machine_capacity(self._options.root, self._options.reserved, runtime)
+        gpus = len(list_gpus(self._options.devices))
+        return machine_capacity(self._options.root, self._options.reserved, runtime, gpus)
 
     @property
     def name(self) -> str:
@@ -264,6 +269,7 @@ class MachineRuntime:
         await asyncio.gather(*standing.tasks.values(), return_exceptions=True)
         await self._backend.raze(uid)
         await asyncio.to_thread(remove_tree, self._folder / uid)
+        self._gpus.release(uid)
         self._leaving.pop(uid, None)
 
     def _take_up(self, standing: Standing, found: Sequence[Found]) -> None:

@@ -10,11 +10,16 @@ from proreus.engine.runtimes.machine.backend import Plan
 from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.kept import limits_of, user_of
 from proreus.engine.runtimes.machine.runc import MASKED, READ_ONLY
+from proreus.engine.runtimes.machine.seccomp import Profile, wanted_profile
 from proreus.engine.runtimes.protocol import Pod
 
 OWN, UID = "proreus.io/runtime", "io.kubernetes.pod.uid"
 """Labels: which runtime made it, and for which pod."""
 _PERIOD = 100_000
+_PROFILES = {
+    Profile.RUNTIME_DEFAULT: cri.SecurityProfile.RuntimeDefault,
+    Profile.UNCONFINED: cri.SecurityProfile.Unconfined,
+}
 
 
 def sandbox_config(pod: Pod, labels: Mapping[str, str], logs: Path, attempt: int) -> cri.PodSandboxConfig:
@@ -56,6 +61,10 @@ def container_config(plan: Plan, labels: Mapping[str, str]) -> cri.ContainerConf
             cri.Mount(container_path=one.target, host_path=str(one.source.resolve()), readonly=one.read_only)
             for one in plan.mounts
         ],
+        devices=[
+            cri.Device(container_path=f"/dev/{node.name}", host_path=str(node), permissions="rwm")
+            for node in (plan.gpus.nodes if plan.gpus is not None else ())
+        ],
         labels=dict(labels),
         log_path=f"{plan.name}/{plan.attempt}.log",
         stdin=bool(plan.container.get("stdin")),
@@ -70,6 +79,7 @@ def _security(plan: Plan) -> cri.LinuxContainerSecurityContext:
     pod: Mapping[str, Any] = plan.pod["spec"].get("securityContext") or {}
     stated = context.get("capabilities") or {}
     uid, gid = user_of(plan, None)
+    profile = wanted_profile(plan)
     groups = [*(pod.get("supplementalGroups") or ())]
     if pod.get("fsGroup") is not None:
         groups.append(pod["fsGroup"])
@@ -86,6 +96,7 @@ def _security(plan: Plan) -> cri.LinuxContainerSecurityContext:
         no_new_privs=context.get("allowPrivilegeEscalation") is not True and not context.get("privileged"),
         masked_paths=list(MASKED),
         readonly_paths=list(READ_ONLY),
+        seccomp=None if profile is None else cri.SecurityProfile(profile_type=_PROFILES[profile]),
     )
 
 
