@@ -34,9 +34,12 @@ class CombineArguments:
     """Flags of `proreus combine`."""
 
     sources: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Folders of training runs (es), `learned`, or checkpoints that adapt already."""
+    """Folders of training runs (es), `learned`, or checkpoints that adapt already; POLICY=SCENARIO,SCENARIO
+    makes a rule or any checkpoint of es the expert for those."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/adaptive")
     """The checkpoint to write."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """The folder of datasets, for POLICY=SCENARIO; or set PROREUS_DATA."""
     common: Common = field(default_factory=Common)
 
 
@@ -57,7 +60,7 @@ def run(words: Sequence[str]) -> int:
 
 def _combine(world: World, arguments: CombineArguments) -> None:
     module, _, name = world.combine.partition(":")
-    found = getattr(importlib.import_module(module), name)(arguments.sources)
+    found = getattr(importlib.import_module(module), name)(arguments.sources, arguments.data)
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     card = replace(found.card, commit=code_version(), created=created)
     save_checkpoint(arguments.out, replace(found, card=card))

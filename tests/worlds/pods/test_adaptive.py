@@ -57,6 +57,13 @@ def test_work_without_gpus_is_elsewhere(gpu_work: Compiled) -> None:
     assert not experts(plain[None, :]).shares(demand_figures(gpu_work)).any()
 
 
+def test_gpus_that_nobody_asks_for_are_not_no_gpus(gpu_work: Compiled) -> None:
+    idle = replace(gpu_work, demand=replace(gpu_work.demand, gpu=0, shared_gpu=0, several_gpu=0))
+    figures = demand_figures(idle)
+    assert dict(zip(FIGURES, figures, strict=True))["no_gpus"] == 0.5
+    assert not experts(demand_figures(PLAIN.load(0))[None, :]).shares(figures).any()
+
+
 def test_an_expert_decides_where_it_stands(gpu_work: Compiled) -> None:
     here = demand_figures(gpu_work)
     far = here + 10.0

@@ -16,6 +16,7 @@ from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.scenarios import parse_scenario
+from proreus.worlds.pods.training.combining import LENGTH
 
 SHORT = ("--generations", "2", "--population", "4", "--validation-seeds", "1", "--confirm-seeds", "2")
 
@@ -44,7 +45,7 @@ def test_the_combined_policy_decides_as_the_expert_for_the_demand(
     assert found.tensors["stands"][0] == pytest.approx(
         demand_figures(parse_scenario("gpu@12", None).of_part("train").load(0))
     )
-    assert np.linalg.norm(found.tensors["weights"], axis=-1) == pytest.approx(1.0)
+    assert np.linalg.norm(found.tensors["weights"], axis=-1) == pytest.approx(LENGTH)
     for scenario, expert in (
         (parse_scenario("gpu@12", None), "gpu"),
         (parse_scenario("small", None), "plain"),
@@ -64,12 +65,34 @@ def test_another_expert_joins_one_that_adapts_already(runs: Path, tmp_path: Path
     assert load_checkpoint(second, VERSION).card.config["experts"] == ["gpu@12", "small"]
 
 
+def test_a_rule_and_a_checkpoint_are_experts_for_what_they_are_told(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told, both = f"{runs / 'gpu' / 'best'}=gpu@12,gpu@20", tmp_path / "both"
+    assert main(["combine", "pods", told, "first_fit=small", "--out", str(both)]) == 0
+    capsys.readouterr()
+    assert load_checkpoint(both, VERSION).card.config["experts"] == ["gpu@12", "gpu@20", "small"]
+    for name, expert in (("gpu@20", str(runs / "gpu")), ("small", "first_fit")):
+        scenario = parse_scenario(name, None)
+        work = scenario.of_part("train").load(0)
+        alone, together = (
+            simulate(work, make_policy(policy), scenario.options).measures for policy in (expert, str(both))
+        )
+        assert {**together, "decisions_per_s": 0.0} == {**alone, "decisions_per_s": 0.0}
+
+
+def test_a_policy_without_weights_is_no_expert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["combine", "pods", "kube=small", "--out", str(tmp_path / "x")]) == 2
+    assert "kube: it has no weights; checkpoints of es have, and fgd, best_fit" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("source", "says"),
     [
         ("", "name at least one training run"),
         ("nowhere", "there is neither a checkpoint nor a training run"),
         ("gpu/best", "name the folder of the training run"),
+        ("gpu=mars", "unknown scenario 'mars'"),
     ],
 )
 def test_what_cannot_be_combined_is_told_in_one_line(

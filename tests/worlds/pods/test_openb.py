@@ -15,7 +15,7 @@ from proreus.model.errors import InputError
 from proreus.model.node import Node
 from proreus.model.pod import GpuRequest, Pod, PodSpec
 from proreus.model.resources import MIB, Resources
-from proreus.worlds.pods.traces.openb import openb_experiment, read_nodes, read_pods
+from proreus.worlds.pods.traces.openb import first_nodes, openb_experiment, read_nodes, read_pods
 
 Write = Callable[[str, str | bytes], Path]
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
@@ -107,6 +107,17 @@ def test_experiment_stops_at_the_load_with_unique_names(milli: list[int], seed: 
     originals = [pod.name for pod in workload.pods[: len(pods)]]
     assert set(originals) <= {pod.name for pod in pods}
     assert openb_experiment(nodes, tuple(reversed(pods)), seed, load) == workload
+
+
+def test_the_first_nodes_are_asked_for_as_much_as_all_of_them() -> None:
+    nodes = tuple(Node(f"n{i}", Resources(cpu=1), 2) for i in range(20))
+    pods = tuple(gpu_pod(f"p{i:02d}", 500) for i in range(50))
+    whole = openb_experiment(nodes, pods, 42)
+    part = first_nodes(whole, 5)
+    assert (part.nodes, part.pods) == (whole.nodes[:5], whole.pods[:26])
+    assert sum(pod.spec.gpu.milli for pod in part.pods) == 1.3 * 10_000
+    with pytest.raises(InputError, match="21 nodes: the experiment has 20"):
+        first_nodes(whole, 21)
 
 
 def test_experiment_differs_by_seed() -> None:

@@ -64,6 +64,15 @@ def test_the_openb_experiment_drops_and_its_trace_does_not(data: Path) -> None:
     assert loaded == experiment.source.load(3)
 
 
+def test_the_openb_experiment_on_fewer_nodes(data: Path) -> None:
+    scenario = parse_scenario("openb/default@1", data)
+    assert scenario.source == FromCatalogue("openb/default", data, 1)
+    assert scenario.options.drop_failures and scenario.source.load(3).name == "openb/default@1"
+    assert scenario_from_json(scenario.to_json()) == scenario
+    with pytest.raises(UsageError, match="after @ comes a number of nodes"):
+        parse_scenario("openb/default@x", data)
+
+
 @pytest.mark.parametrize(
     ("text", "near"),
     [

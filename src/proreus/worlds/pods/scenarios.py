@@ -112,15 +112,18 @@ class FromCatalogue:
     dataset: str
     data: Path
     """The data folder."""
+    nodes: int | None = None
+    """Of an experiment that fills its nodes: how many of them; None: all."""
 
     @property
     def name(self) -> str:
-        """The dataset's name."""
-        return self.dataset
+        """The dataset's name, with the number of nodes where it is not its own."""
+        return self.dataset if self.nodes is None else f"{self.dataset}@{self.nodes}"
 
     def load(self, seed: int) -> Workload:
         """The dataset as a workload."""
-        return load(self.dataset, self.data, seed)
+        found = load(self.dataset, self.data, seed)
+        return found if self.nodes is None else replace(openb.first_nodes(found, self.nodes), name=self.name)
 
 
 @dataclass(frozen=True)
@@ -355,16 +358,21 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Po
 
 
 def parse_scenario(text: str, data_dir: Path | None) -> PodScenario:
-    """The scenario of that name: a preset of the generator (gpu, gpu@1000), or a dataset under `data_dir`."""
-    preset, at, size = text.partition("@")
-    if preset in PRESETS:
+    """The scenario of that name: a preset of the generator (gpu, gpu@1000), or a dataset under `data_dir`
+    (openb/default; openb/default@100: on so many of its nodes)."""
+    plain, at, size = text.partition("@")
+    filled = plain.startswith(_ARRIVALS_ONLY_FAMILIES)
+    if plain in PRESETS or filled:
         if at and not (size.isdecimal() and 0 < int(size) <= _MOST_NODES):
             raise UsageError(f"scenario {text!r}: after @ comes a number of nodes up to {_MOST_NODES:,}")
-        source = Generated(preset, int(size) if at else None)
-        return PodScenario(source, PodsOptions(drop_failures=preset in _ARRIVALS_ONLY_PRESETS))
+    nodes = int(size) if at and size.isdecimal() else None
+    if plain in PRESETS:
+        options = PodsOptions(drop_failures=plain in _ARRIVALS_ONLY_PRESETS)
+        return PodScenario(Generated(plain, nodes), options)
+    dataset, nodes = (plain, nodes) if filled else (text, None)
     datasets = known(DATASETS, data_dir)
     # A family whose files are not here is listed as a pattern; which members it has shows when it is loaded.
-    if "*" in text or not any(fnmatchcase(text, name) for name in datasets):
+    if "*" in dataset or not any(fnmatchcase(dataset, name) for name in datasets):
         raise unknown_name("scenario", text, [*PRESETS, *datasets])
-    options = PodsOptions(drop_failures=text.startswith(_ARRIVALS_ONLY_FAMILIES))
-    return PodScenario(FromCatalogue(text, folder_for(text, data_dir)), options)
+    source = FromCatalogue(dataset, folder_for(dataset, data_dir), nodes)
+    return PodScenario(source, PodsOptions(drop_failures=filled))

@@ -24,10 +24,12 @@ FIGURES = (
     "several_gpus",
     "named_models",  # share of the GPU demand that states models
     "models",  # how mixed the cluster's GPUs are: 0 of one model, towards 1 of many
-    "no_gpus",  # 1: nobody asks for GPUs, or there are none
+    "no_gpus",  # 1: the cluster has none; 1/2: it has some, and nobody asks for them
 )
 WIDTHS = np.array([0.1, 0.5, 0.5, 0.15, 0.15, 0.15, 0.3, 0.1])
 """Demands that differ by so much in one figure are neighbours and no longer the same."""
+SPANS = np.array([2.0, 4.0, 4.0, 1.0, 1.0, 1.0, 1.5, 0.4])
+"""How far in one figure what was learned still holds, as far as is known: CPU per GPU up to four times."""
 _MOST = 8.0
 
 
@@ -39,7 +41,8 @@ def demand_figures(compiled_workload: Compiled) -> F64:
     memory = _filled(demand.memory, float(nodes.allocatable[:, 1].sum()))
     per_cpu = _log_ratio(memory, cpu)
     if demand.gpu == 0 or supply == 0.0:
-        return np.array([0.0, 0.0, per_cpu, 0.0, 0.0, 0.0, 0.0, 1.0])
+        # Where nobody asks for GPUs now, somebody may tomorrow: nodes without any are another matter.
+        return np.array([0.0, 0.0, per_cpu, 0.0, 0.0, 0.0, 0.0, 1.0 if supply == 0.0 else 0.5])
     gpu = demand.gpu / supply
     shares = np.bincount(nodes.gpu_model[nodes.gpu_count > 0], nodes.gpu_count[nodes.gpu_count > 0])
     return np.array(

@@ -7,7 +7,7 @@ stands at its figures (`encoding.figures`), for each of the objectives that a us
     share_k    ~ exp(-distance_k^2 / 2)
     weights    = sum_k share_k sum_o wish_o weights_ok
 
-A demand that is farther than `reach` from every expert is unlike anything that was trained on: there the rule
+A demand that is farther than `SPANS` from every expert is unlike anything that was trained on: there the rule
 decides that is best without training, and the policy says so.
 """
 
@@ -22,28 +22,33 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint
-from proreus.worlds.pods.encoding.figures import FIGURES, WIDTHS, demand_figures
+from proreus.worlds.pods.encoding.figures import FIGURES, SPANS, WIDTHS, demand_figures
 from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, PAIR_FEATURES, POD_KINDS
 from proreus.worlds.pods.state.compile import Compiled
 
-REACH = 4.0
-"""In WIDTHS: a demand this far from all experts is unknown."""
 _NO_GPUS = FIGURES.index("no_gpus")
 _SHAPE = (len(POD_KINDS), len(PAIR_FEATURES))
 _TOLD = 0.05
 """Experts with a smaller share are not worth a word."""
 
 
-def rule_weights(*, gpus: bool) -> F64:
-    """float64[kinds, features] that decide as the strongest rule: FGD with GPUs, else best fit; equals go to
-    the first in order."""
+_RULES = {"fgd": (FGD_SCORE, 10.0), "best_fit": (CPU_LEFT, -10.0), "first_fit": (ORDER, 10.0)}
+"""Rules that are one feature of the pair, with its weight; equals go to the first in order."""
+RULES = tuple(_RULES)
+
+
+def weights_of_rule(name: str) -> F64:
+    """float64[kinds, features] that decide as the rule of that name, one of `RULES`."""
+    feature, weight = _RULES[name]
     weights = np.zeros(_SHAPE)
-    if gpus:
-        weights[:, FGD_SCORE] = 10.0
-    else:
-        weights[:, CPU_LEFT] = -10.0
     weights[:, ORDER] = 0.01
+    weights[:, feature] = weight
     return weights
+
+
+def rule_weights(*, gpus: bool) -> F64:
+    """float64[kinds, features] that decide as the strongest rule: FGD with GPUs, else best fit."""
+    return weights_of_rule("fgd" if gpus else "best_fit")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +67,9 @@ class AdaptiveScorer:
 
     def shares(self, figures: F64) -> F64:
         """[K]: how much each expert counts; all 0 where the demand is unlike anything known."""
-        apart = (((self.stands - figures) / WIDTHS) ** 2).sum(axis=1)
-        if apart.min() > REACH**2:
+        if (((self.stands - figures) / SPANS) ** 2).sum(axis=1).min() > 1.0:
             return np.zeros(len(self.stands))
+        apart = (((self.stands - figures) / WIDTHS) ** 2).sum(axis=1)
         near = np.exp(-0.5 * (apart - apart.min()))
         shares: F64 = near / near.sum()
         return shares

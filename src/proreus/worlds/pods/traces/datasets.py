@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
 from proreus.model.errors import InputError
+from proreus.model.node import Node
+from proreus.model.pod import Pod
 from proreus.model.workload import Workload
 from proreus.reading.catalogue import Dataset, dataset_of, files_of
 from proreus.worlds.pods.traces import (
@@ -38,16 +41,28 @@ def load(name: str, folder: Path | None, seed: int) -> Workload:
         raise InputError(str(error), file=files[-1]) from error
 
 
+@lru_cache(maxsize=2)
+def _openb_lists(
+    files: tuple[Path, ...], written: tuple[int, ...]
+) -> tuple[tuple[Node, ...], tuple[Pod, ...]]:
+    return openb.read_nodes(files[0]), openb.read_pods(files[1])
+
+
+def _openb_files(files: tuple[Path, ...]) -> tuple[tuple[Node, ...], tuple[Pod, ...]]:
+    """Nodes and pods; every seed draws from the same, so files that stay as they are are read once."""
+    return _openb_lists(files, tuple(file.stat().st_mtime_ns for file in files))
+
+
 def _openb_experiment(files: tuple[Path, ...], seed: int) -> Workload:
-    return openb.openb_experiment(openb.read_nodes(files[0]), openb.read_pods(files[1]), seed)
+    return openb.openb_experiment(*_openb_files(files), seed)
 
 
 def _openb_mix(mix: openb_mixes.Mix) -> Callable[[tuple[Path, ...], int], Workload]:
     """The experiment with another mix of pods, mixed the same way for every seed."""
 
     def read(files: tuple[Path, ...], seed: int) -> Workload:
-        nodes = openb.read_nodes(files[0])
-        return openb.openb_experiment(nodes, mix.pods(openb.read_pods(files[1]), nodes), seed)
+        nodes, pods = _openb_files(files)
+        return openb.openb_experiment(nodes, mix.pods(pods, nodes), seed)
 
     return read
 

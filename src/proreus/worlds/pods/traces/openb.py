@@ -25,6 +25,8 @@ from proreus.reading.table import LARGEST, Row, read_table
 UNBOUND_PODS = 1_000_000
 """openb states no limit of pods per node: one that never binds."""
 
+LOAD = 1.3
+"""The GPUs that are asked for in the experiment, in capacities."""
 _MOST_MIB = LARGEST // MIB
 
 
@@ -72,7 +74,7 @@ def read_pods(path: Path) -> tuple[Pod, ...]:
     return tuple(sorted(pods, key=lambda pod: pod.arrival))
 
 
-def openb_experiment(nodes: Sequence[Node], pods: Sequence[Pod], seed: int, load: float = 1.3) -> Workload:
+def openb_experiment(nodes: Sequence[Node], pods: Sequence[Pod], seed: int, load: float = LOAD) -> Workload:
     """The published experiment: pods arrive one by one until GPU demand is `load` times the capacity.
 
     The pods are sorted by name and shuffled; where the list ends early, uniformly drawn pods follow under
@@ -99,6 +101,21 @@ def openb_experiment(nodes: Sequence[Node], pods: Sequence[Pod], seed: int, load
         demand += _gpu_demand(pod)
     order = np.random.default_rng(seed).permutation(len(nodes))
     return Workload("openb", tuple(nodes[position] for position in order), tuple(arrived))
+
+
+def first_nodes(experiment: Workload, count: int, load: float = LOAD) -> Workload:
+    """The experiment on that many of its nodes, with the pods that arrive until their GPUs are asked for.
+
+    Nodes and pods come in an order that the seed drew, so the first ones are a sample.
+    """
+    nodes = experiment.nodes[:count]
+    wanted = load * sum(node.gpu_count for node in nodes) * GPU_WHOLE
+    if count > len(experiment.nodes) or not wanted:
+        raise InputError(
+            f"{count} nodes: the experiment has {len(experiment.nodes)}, and needs GPUs among them"
+        )
+    asked = np.cumsum([_gpu_demand(pod) for pod in experiment.pods])
+    return replace(experiment, nodes=nodes, pods=experiment.pods[: int(np.searchsorted(asked, wanted)) + 1])
 
 
 def recorded_peak(workload: Workload) -> float:

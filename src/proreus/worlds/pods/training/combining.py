@@ -2,7 +2,8 @@
 
 An expert stands where the demand of its own training workloads is. Runs over the same workloads for other
 measures are the same expert for other objectives; where an expert has no weights for an objective, those for
-its first one stand in.
+its first one stand in. What no run at hand has trained (a rule, a checkpoint) becomes an expert where it
+is told for which workloads: first_fit=small,medium.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from proreus.kernels.arrays import F64
 from proreus.learning.runs import read_settings, scenarios_of
 from proreus.model.errors import UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, is_checkpoint, load_checkpoint
+from proreus.reading.catalogue import data_dir
 from proreus.worlds.pods.encoding.figures import demand_figures
 from proreus.worlds.pods.encoding.pair import VERSION
-from proreus.worlds.pods.policies.adaptive import AdaptiveScorer, adaptive_scorer
-from proreus.worlds.pods.policies.catalogue import POLICIES
+from proreus.worlds.pods.policies.adaptive import RULES, AdaptiveScorer, adaptive_scorer, weights_of_rule
+from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
 from proreus.worlds.pods.policies.learned import linear_scorer
-from proreus.worlds.pods.scenarios import scenario_from_json
+from proreus.worlds.pods.policies.rules.policy import RulePolicy
+from proreus.worlds.pods.scenarios import PodScenario, parse_scenario, scenario_from_json
 from proreus.worlds.pods.training.judge import compiled_workload
 
 OBJECTIVES = {
@@ -34,6 +37,9 @@ OBJECTIVES = {
 }
 """What a run makes better -> what users call it; another measure keeps its name."""
 
+LENGTH = 10.0
+"""Of an expert's weights: that of a rule's, so that a search that starts from them has the same width."""
+
 
 @dataclass
 class _Expert:
@@ -42,10 +48,16 @@ class _Expert:
     """By objective."""
 
 
-def combine(sources: Sequence[str]) -> Checkpoint:
-    """A policy that adapts, of training runs and of others that adapt (`learned`, a checkpoint)."""
+def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
+    """A policy that adapts, of training runs, of others that adapt, and of any with weights that are told
+    for which scenarios: `POLICY=SCENARIO,SCENARIO`. data: the folder of datasets."""
     experts: dict[str, _Expert] = {}
     for source in sources:
+        policy, told, names = source.partition("=")
+        if told:
+            for name in names.split(","):
+                _place(experts, policy, parse_scenario(name, data_dir(data) if "/" in name else None))
+            continue
         folder = POLICIES.folder_of(source)
         if folder is None:
             raise UsageError(f"{source!r}: there is neither a checkpoint nor a training run")
@@ -69,7 +81,10 @@ def _take_over(experts: dict[str, _Expert], scorer: AdaptiveScorer) -> None:
 
 def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder: Path) -> None:
     if is_checkpoint(run):
-        raise UsageError(f"{run}: name the folder of the training run, which says what it was trained on")
+        raise UsageError(
+            f"{run}: name the folder of the training run, which says what it was trained on, or say for what "
+            f"the checkpoint is meant: {run}=SCENARIO,SCENARIO"
+        )
     settings = read_settings(run, "pods")
     works = [
         compiled_workload(scenario.of_part("train"), 0)
@@ -83,9 +98,24 @@ def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder:
     expert.weights[OBJECTIVES.get(measure, measure)] = _evenly(weights)
 
 
+def _place(experts: dict[str, _Expert], policy: str, scenario: PodScenario) -> None:
+    """The policy as the expert for one scenario."""
+    work = compiled_workload(scenario.of_part("train"), 0)
+    if policy in RULES:
+        weights = weights_of_rule(policy)
+    else:
+        made = make_policy(policy)
+        if not isinstance(made, RulePolicy) or made.options.linear is None:
+            raise UsageError(f"{policy}: it has no weights; checkpoints of es have, and {', '.join(RULES)}")
+        weights = made.options.linear.weights_for(work)
+    expert = experts.setdefault(scenario.name, _Expert(demand_figures(work)))
+    measure = scenario.headings.deciding[0]
+    expert.weights[OBJECTIVES.get(measure, measure)] = _evenly(weights)
+
+
 def _evenly(weights: F64) -> F64:
-    """Of length 1 for each kind of pod: who is chosen stays the same, and no expert outweighs another."""
-    return weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-12)
+    """Of one length for each kind of pod: who is chosen stays the same, and no expert outweighs another."""
+    return LENGTH * weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-12)
 
 
 def _together(experts: dict[str, _Expert]) -> Checkpoint:
