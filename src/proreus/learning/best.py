@@ -24,6 +24,9 @@ class Best:
         self._gain = max(map(mean_gain, judged), default=-np.inf)
         self.validation: dict[str, float] = judged[-1] if judged else {}
         """What the latest judgement came to."""
+        gains = [mean_gain(one) for one in judged]
+        self.since = len(gains) - 1 - gains.index(self._gain) if gains else 0
+        """Judgements since the best was found."""
 
     @property
     def began(self) -> bool:
@@ -54,9 +57,10 @@ class Best:
         generations), seconds."""
         self.validation = validation
         self.keep_last(tensors, validation, spent)
+        self.since += 1
         if mean_gain(validation) <= self._gain:
             return False
-        self._gain = mean_gain(validation)
+        self._gain, self.since = mean_gain(validation), 0
         self._folder.save(BEST, self._checkpoint(tensors, validation, spent))
         return True
 

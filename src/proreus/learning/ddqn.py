@@ -110,9 +110,14 @@ class DDQNConfig:
             raise UsageError(f"ddqn: epsilon_points and epsilon_values: {error}") from error
 
 
-def ddqn(config: DDQNConfig, lanes: Lanes, saved: Arrays | None = None) -> Iterator[Update]:
-    """Train; yields every `report_every` decisions and at the end. `saved`: the state to go on from."""
+def ddqn(
+    config: DDQNConfig, lanes: Lanes, saved: Arrays | None = None, initial: Arrays | None = None
+) -> Iterator[Update]:
+    """Train; yields every `report_every` decisions and at the end. `saved`: the state to go on from;
+    `initial`: weights to begin with, else they are drawn."""
     learner = DDQNLearner(config, lanes)
+    if initial is not None:
+        learner.begin_with(initial)
     if saved is not None:
         learner.restore(saved)
     pace = Pace(learner.step)
@@ -151,6 +156,11 @@ class DDQNLearner:
         self._target = first_network(QNetwork, config, sizes).to(config.device)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, fused=True)
         self._replay = PrioritisedReplay(config.capacity, config.priority_exponent, self._seen)
+
+    def begin_with(self, weights: Arrays) -> None:
+        """Take these weights before anything is learned."""
+        set_weights(self.network, weights)
+        set_weights(self._target, weights)
 
     @few_torch_threads()
     def advance(self) -> None:

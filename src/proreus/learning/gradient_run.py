@@ -45,24 +45,41 @@ class Report:
     """The same of the start, where it was judged just now: with the first update."""
 
 
+@dataclass(frozen=True)
+class Turns:
+    """When a run is judged."""
+
+    every: int
+    """Updates between two judgements."""
+    patience: int = 0
+    """It ends after so many judgements without a new best; 0: never."""
+
+    def are_over(self, best: Best) -> bool:
+        """Whether nothing better is to be hoped for."""
+        return 0 < self.patience <= best.since
+
+
 def live(
     run: GradientRun,
     updates: Iterator[Update],
     judge: Callable[[Arrays], dict[str, float]],
     *,
-    every: int,
+    turns: Turns,
     stopped: Callable[[], bool],
     begin: Callable[[Iterable[str]], dict[str, float]],
 ) -> Iterator[Report]:
-    """Live through the updates, or until `stopped` says so between two; all that is learned is kept.
+    """Live through the updates, until it gets no better, or until `stopped` says so between two; all that is
+    learned is kept.
 
     `begin` judges and records the start; it hears the names of the figures that updates have. It does so once
     there is an update to record: what cannot be trained on leaves nothing behind.
     """
+    if turns.are_over(run.best):
+        return
     for update in updates:
         start = None if run.best.began else begin(update.figures)
         validation, is_best = None, False
-        if update.number % every == 0 or update.number == update.total:
+        if update.number % turns.every == 0 or update.number == update.total:
             tensors = update.tensors()
             validation = judge(tensors)
             is_best = run.keep(tensors, validation, update)
@@ -73,7 +90,7 @@ def live(
         if interrupted or validation is not None:
             run.save_state(update)
         yield Report(update, validation, is_best, start)
-        if interrupted:
+        if interrupted or turns.are_over(run.best):
             return
 
 

@@ -25,6 +25,13 @@ def at_least_one(config: object, *names: str) -> None:
             raise UsageError(f"{name}: {getattr(config, name)} is not at least 1")
 
 
+def not_negative(config: object, *names: str) -> None:
+    """Refuse settings that are below nothing."""
+    for name in names:
+        if getattr(config, name) < 0:
+            raise UsageError(f"{name}: {getattr(config, name)} is negative")
+
+
 def current_names(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Settings under the names that they have now."""
     return {FORMER_NAMES.get(name, name): value for name, value in stored.items()}

@@ -16,7 +16,7 @@ from proreus.contract.lanes import Arrays
 from proreus.learning.alike import refuse_where_all_score_alike
 from proreus.learning.es import evolve
 from proreus.learning.evolution_run import EvolutionRun
-from proreus.learning.gradient_run import GradientRun, Report, live
+from proreus.learning.gradient_run import GradientRun, Report, Turns, live
 from proreus.learning.improvement import Gains, Improvement, improvement, same_weights
 from proreus.learning.learner import Configs, EvolutionLearner, GradientLearner, Learner, Scenarios
 from proreus.learning.runs import (
@@ -185,7 +185,10 @@ def _descend(
         if report.start is not None:
             yield Told(0, report.update.total, "", f"start; held out: {_by_scenario(report.start)}")
         yield (told := _told(learner, report))
-    if run.steps < task.configs[0].steps:
+    if _turns(task).are_over(run.best):
+        judged = _turns(task).patience
+        yield replace(told, text="", line=f"ended early: nothing better in {judged} judgements (--patience)")
+    elif run.steps < task.configs[0].steps:
         return  # interrupted
     yield replace(told, text="is confirmed", line="")
 
@@ -194,6 +197,12 @@ def _descend(
 
     start = learner.start(task.scenarios, task.configs)
     yield replace(told, text="", line=_end(task.folder, run, start, confirm))
+
+
+def _turns(task: Task) -> Turns:
+    """Not every learner ends early: elsewhere `patience` is a setting of the world's own."""
+    lessons = task.configs[-1]
+    return Turns(lessons.evaluate_every, getattr(lessons, "patience", 0))
 
 
 def descend(
@@ -213,9 +222,9 @@ def descend(
         return judged
 
     updates = learner.train(task.scenarios, task.configs, task.workers, run.saved)
-    every = task.configs[-1].evaluate_every
+    turns = _turns(task)
     try:
-        yield from live(run, updates, judge, every=every, stopped=stopped, begin=begin)
+        yield from live(run, updates, judge, turns=turns, stopped=stopped, begin=begin)
     finally:
         if isinstance(updates, Generator):
             updates.close()  # now, and not when the interpreter ends: it may hold a cluster

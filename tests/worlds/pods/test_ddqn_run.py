@@ -23,6 +23,7 @@ from safetensors.numpy import load, save
 
 from proreus.learning.ddqn import DDQNConfig
 from proreus.learning.gradient_run import STATE, GradientRun, Report
+from proreus.learning.learner_state import first_network, weights_of
 from proreus.learning.runs import read_journal
 from proreus.learning.task import Task, descend
 from proreus.model.decision import Delay, Place, Preempt, from_action
@@ -32,7 +33,7 @@ from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
 from proreus.policies.checkpoint import load_checkpoint
-from proreus.policies.networks.q import QNetwork, best_legal
+from proreus.policies.networks.q import QNetwork, best_legal, network_of
 from proreus.policies.protocol import Explains
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
@@ -44,21 +45,26 @@ from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.training.judge import Lessons
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, EpisodeLane
-from proreus.worlds.pods.training.torch_learners import DDQN
+from proreus.worlds.pods.training.torch_learners import DDQN, DDQNLessons, rule_values
 
+_SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
 SCENARIO = PodScenario(Generated("gpu", 5), PodsOptions(drop_failures=True))
 CONFIG = DDQNConfig(steps=600, seed=3, hidden=16, warm_up=64, capacity=250, target_every=20, report_every=100)
-LESSONS = Lessons(horizon=30, train_seeds=2, validation_seeds=1, evaluate_every=2)
+LESSONS = DDQNLessons(horizon=30, train_seeds=2, validation_seeds=1, evaluate_every=2)
 
 
 def train(
-    folder: Path, *, resume: bool = False, stop_after: int = 10**9, config: DDQNConfig = CONFIG
+    folder: Path,
+    *,
+    resume: bool = False,
+    stop_after: int = 10**9,
+    config: DDQNConfig = CONFIG,
+    lessons: DDQNLessons = LESSONS,
 ) -> list[Report]:
     """The reports of a run, stopped after so many."""
     reports: list[Report] = []
-    task = Task((SCENARIO,), (config, LESSONS), Workers(1), folder, resume)
+    task = Task((SCENARIO,), (config, lessons), Workers(1), folder, resume)
     run = GradientRun(folder, DDQN.identity(task.scenarios, task.configs), resume=resume)
 
     def stopped() -> bool:
@@ -93,6 +99,29 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(whole: Path, tmp_path: Pa
         for run in (whole, broken)
     )
     assert str(one) == str(other)  # NaN is not equal to itself
+
+
+def test_a_run_that_gets_no_better_ends_and_stays_ended(tmp_path: Path) -> None:
+    idle = replace(CONFIG, learning_rate=1e-12)
+    lessons = replace(LESSONS, evaluate_every=1, patience=2)
+    reports = train(tmp_path / "run", config=idle, lessons=lessons)
+    assert [report.is_best for report in reports] == [False, False], "of six judgements that were possible"
+    assert train(tmp_path / "run", config=idle, lessons=lessons, resume=True) == []
+    with pytest.raises(UsageError, match="patience: -1 is negative"):
+        DDQNLessons(patience=-1)
+
+
+@pytest.mark.parametrize(("rule", "gpus"), [("fgd", True), ("best_fit", False)])
+def test_it_starts_as_the_strongest_rule(rule: str, gpus: bool) -> None:
+    """Nearly: best fit looks at memory, too, and FGD has its own order of the GPUs that are shared."""
+    drawn = weights_of(first_network(QNetwork, CONFIG, _SIZES))
+    start = BiddingQPolicy("start", network_of(rule_values(drawn, gpus=gpus), _SIZES))
+    compiled = SCENARIO.load(5) if gpus else small_world(nodes=6, pods=40)
+    found, wanted = (
+        simulate(compiled, policy, SCENARIO.options).measures for policy in (start, make_policy(rule))
+    )
+    measure = "gpu_allocation_peak" if gpus else "jct_mean"
+    assert found[measure] == pytest.approx(wanted[measure], rel=0.01 if gpus else 0.05)
 
 
 def test_the_best_checkpoint_plays_and_explains_like_any_policy(whole: Path) -> None:
@@ -164,7 +193,9 @@ def test_what_a_policy_chooses_is_what_the_lanes_would_have_chosen() -> None:
 
 
 def test_where_it_may_not_evict_it_waits(whole: Path) -> None:
-    compiled = small_world(nodes=2, pods=60)
+    workload = small_world(nodes=2, pods=60).workload
+    crowd = tuple(replace(pod, arrival=0.0) for pod in workload.pods)
+    compiled = compile_workload(replace(workload, pods=crowd))
     decided = []
     patient = make_policy(str(whole), PolicyOptions(preempt=False))
     simulate(compiled, patient, inspect=lambda o: decided.append(patient.decide(o)))

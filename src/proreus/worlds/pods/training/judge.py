@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from proreus.kernels.arrays import F64
 from proreus.learning.judge import Judge, confirming
-from proreus.learning.settings import at_least_one
+from proreus.learning.settings import at_least_one, not_negative
 from proreus.model.errors import UsageError
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
@@ -37,9 +37,12 @@ class Lessons:
     """How many seeds after those say, at the end, how much better the best is than the start."""
     evaluate_every: int = 10
     """Updates between judgements; the learner is saved as often."""
+    patience: int = 10
+    """End after so many judgements without a new best; 0: never."""
 
     def __post_init__(self) -> None:
         at_least_one(self, "train_seeds", "validation_seeds", "confirm_seeds", "evaluate_every")
+        not_negative(self, "patience")
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -7,7 +7,9 @@ episode, which is played again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
@@ -23,13 +25,24 @@ from proreus.learning.update import Update
 from proreus.policies.networks.q import QNetwork, network_of
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
-from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, VERSION
+from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, PAIR_FEATURES, VERSION
 from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.training.judge import Lessons, confirmed_gains, gains, training_workloads
 from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, EpisodeLane
 
 _SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
+_IN_ORDER = 0.005  # among nodes that the rule holds equal, the first: FGD's scores are a hundredth apart
+_IN_ORDER_HARDLY = 1e-5  # shares of CPU may be as near as that
+_SHARPNESS = 0.1  # what a node that the rule prefers is worth more: about what placing a pod is
+
+
+@dataclass(frozen=True)
+class DDQNLessons(Lessons):
+    """What DDQN trains on, from where, and how it is judged."""
+
+    start: Literal["rule", "random"] = "rule"
+    """Start from the strongest rule (one unit of each layer carries its score, the rest learn the rest)."""
 
 
 def _train(
@@ -43,7 +56,7 @@ def _train(
     batch = BatchedPods(workloads, len(workloads), 0, lessons.horizon, lessons.reward, options)
     observation = 4 * (batch.nodes * _SIZES[0] + _SIZES[1]) + 2 * batch.nodes + 2
     check_memory("ddqn", config.capacity, observation, f"{batch.nodes:,} nodes")
-    yield from ddqn(config, EpisodeLane(batch), saved)
+    yield from ddqn(config, EpisodeLane(batch), saved, _start(scenarios, configs))
 
 
 def _judge(scenarios: Sequence[PodScenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
@@ -57,17 +70,42 @@ def _confirm(scenarios: Sequence[PodScenario], configs: Configs, tensors: Arrays
 
 
 def _start(scenarios: Sequence[PodScenario], configs: Configs) -> Arrays:
-    return weights_of(first_network(QNetwork, configs[0], _SIZES))
+    config, lessons = configs
+    drawn = weights_of(first_network(QNetwork, config, _SIZES))
+    return rule_values(drawn, gpus="fgd" in scenarios[0].yardstick()[1]) if lessons.start == "rule" else drawn
+
+
+def rule_values(drawn: Arrays, *, gpus: bool) -> Arrays:
+    """Weights by which the most valued node is the one of a rule: FGD with GPUs, else best fit.
+
+    Unit 0 of each layer hands the rule's score on as it is, and it alone bids; what the other units make of
+    what they see is learned. Nobody draws or adds anything else, so that the start plays as the rule does.
+    """
+    found = {name: array.copy() for name, array in drawn.items()}
+    node, bias = found["of_node.weight"], found["of_node.bias"]
+    node[0], bias[0], found["of_context.weight"][0] = 0.0, 0.0, 0.0
+    if gpus:
+        node[0, FGD_SCORE], node[0, ORDER] = 1.0, _IN_ORDER
+    else:
+        node[0, CPU_LEFT], bias[0] = -1.0, 1.0  # what is left is at most the largest node
+        node[0, ORDER] = _IN_ORDER_HARDLY
+    for layer in ("deeper", "bid_of_node"):
+        found[f"{layer}.weight"][0], found[f"{layer}.bias"][0] = 0.0, 0.0
+        found[f"{layer}.weight"][0, 0] = 1.0
+    found["bid_of_summary.weight"][0] = 0.0
+    found["bid.weight"][:], found["bid.bias"][:] = 0.0, 0.0
+    found["bid.weight"][0, 0] = _SHARPNESS
+    return found
 
 
 DDQN = GradientLearner(
     world="pods",
     algorithm="ddqn",
-    configs=(DDQNConfig(), Lessons()),
+    configs=(DDQNConfig(), DDQNLessons()),
     kind="q",
     encoding=VERSION,
     gain="gain over the strongest rule",
-    about="a network that values every action",
+    about="a network that values every action, from the strongest rule on",
     example="--scenarios gpu@7 --steps 30000 --out runs/q",
     needs="torch",
     not_on_ray="learns decision by decision in one process; es and ppo spread over Ray",

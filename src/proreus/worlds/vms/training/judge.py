@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.learning.settings import at_least_one
+from proreus.learning.settings import at_least_one, not_negative
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import rule_policy
@@ -48,11 +48,12 @@ class VmsLessons:
     """Runs that say, at the end, how much better the best is than the start; in 20 groups."""
     evaluate_every: int = 10
     """Updates between judgements; the learner is saved as often."""
+    patience: int = 0
+    """End after so many judgements without a new best; 0: never."""
 
     def __post_init__(self) -> None:
         at_least_one(self, "validation_starts", "confirm_starts", "evaluate_every")
-        if self.limit < 0:
-            raise UsageError(f"limit: {self.limit} is negative")
+        not_negative(self, "limit", "patience")
         if not 0.0 <= self.ending_cost < np.inf:
             raise UsageError(f"ending_cost: {self.ending_cost} is not a number from 0 on")
 
