@@ -41,7 +41,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def searches(clock: Clock) -> Iterator[CycleSearches]:
-    found = CycleSearches(SearchOptions(short=2, seconds=600.0), clock)
+    found = CycleSearches(SearchOptions(short=2, seconds=600.0, busy_seconds=3_600.0), clock)
     with found.kept_short():
         yield found
 
@@ -77,11 +77,29 @@ def test_garbage_among_what_was_set_aside_goes_when_all_is_looked_at(
     gc.collect()
     assert gone() is not None
     searches.look_again()
+    searches.look_again()
     assert searches.whole == 0  # too soon after the last time
     clock.now = 601.0
     searches.look_again()
     assert searches.whole == 1
     assert gone() is None
+
+
+def test_all_is_looked_at_when_little_happens_unless_that_is_never(
+    searches: CycleSearches, clock: Clock
+) -> None:
+    for clock.now in (601.0, 1_201.0, 3_599.0):
+        gc.collect()
+        gc.collect()
+        searches.look_again()
+        assert searches.whole == 0
+    searches.look_again()  # nothing since
+    assert searches.whole == 1
+    for clock.now in (5_000.0, 7_200.0):
+        gc.collect()
+        gc.collect()
+        searches.look_again()
+    assert searches.whole == 2
 
 
 def test_nothing_new_is_no_reason_to_look_at_all(searches: CycleSearches, clock: Clock) -> None:

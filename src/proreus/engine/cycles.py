@@ -4,7 +4,7 @@ A cluster of ten thousand pods is some millions of objects, and Python looks at 
 number has grown by a quarter: half a second and more. Hardly any of them ever is such garbage. So whatever a
 full search has found to be in use is set aside, and the next one looks at what came to be since then only.
 What was set aside still goes when nobody refers to it any more; only where it refers to itself it stays,
-until all is looked at again: after many short searches, and seldom.
+until all is looked at again: after many short searches, seldom, and rather when little happens.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class SearchOptions:
     """After so many short searches: each sets some ten thousand objects aside."""
     seconds: float = 600.0
     """But not more often than this."""
+    busy_seconds: float = 3600.0
+    """Nor than this, while there is no quiet moment between two looks."""
     look_seconds: float = 10.0
     """Between two looks at whether it is time."""
 
@@ -49,6 +51,8 @@ class CycleSearches:
     whole: int = 0
     """How often everything was looked at."""
     _looked: float = 0.0
+    _short_before: int = 0
+    """As of the last look at whether it is time."""
 
     @contextlib.contextmanager
     def kept_short(self) -> Iterator[None]:
@@ -72,9 +76,11 @@ class CycleSearches:
 
     def look_again(self) -> None:
         """Look at everything, if it is time."""
-        if self.short < self.options.short or self.clock() - self._looked < self.options.seconds:
-            return
+        busy, self._short_before = self.short != self._short_before, self.short
+        least = self.options.busy_seconds if busy else self.options.seconds
         began = self.clock()
+        if self.short < self.options.short or began - self._looked < least:
+            return
         gc.unfreeze()
         found = self._look_at_all()
         self.whole += 1

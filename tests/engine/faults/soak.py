@@ -1,6 +1,7 @@
 """`python -m tests.engine.faults.soak --minutes 10 --runtime runc`: pods begin and end as fast as it goes.
 
 Every minute a line of JSON: how many pods have come and gone, and what the engine holds on the machine.
+With `--runtime simulated` the nodes are; `--pods` ends it when so many have gone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import math
 import os
 import signal
 import sys
@@ -78,19 +80,21 @@ class Churned:
     pod: Callable[[str], Object]
     in_flight: int
     token: str = ""
+    most: float = math.inf
 
     async def soak(self, seconds: float, say: Callable[[float, int], None]) -> None:
-        """Pods come and go; told once a minute and at the end: seconds, and how many have."""
+        """Pods come and go, until the time is over or the most have; told once a minute and at the end:
+        seconds, and how many have."""
         client, done, numbers = Client((self.server,), self.token), 0, itertools.count()
         begun = looked = time.monotonic()
         asked: set[str] = set()
         try:
-            while time.monotonic() - begun < seconds or asked:
+            while (on := time.monotonic() - begun < seconds and done < self.most) or asked:
                 leaving = asked & await _ended(client)
                 await asyncio.gather(*(client.ask("DELETE", f"{PATHS['pods']}/{name}") for name in leaving))
                 asked -= leaving
                 done += len(leaving)
-                more = self.in_flight - len(asked) if time.monotonic() - begun < seconds else 0
+                more = self.in_flight - len(asked) if on else 0
                 new = [f"short-{next(numbers)}" for _ in range(more)]
                 await asyncio.gather(*(client.ask("POST", PATHS["pods"], self.pod(name)) for name in new))
                 asked |= set(new)
@@ -126,7 +130,7 @@ async def soak_real(folder: Path, runtime: str, seconds: float) -> None:
         await cluster.end()
 
 
-async def soak_simulated(folder: Path, seconds: float) -> None:
+async def soak_simulated(folder: Path, seconds: float, most: float = math.inf) -> None:
     """On simulated nodes: many more pods in the same time."""
     engine, server = up(folder / "up", "--nodes", "8")
     await engine.start()
@@ -144,7 +148,7 @@ async def soak_simulated(folder: Path, seconds: float) -> None:
 
     try:
         say(0.0, 0)
-        await Churned(server, short, 20 * _IN_FLIGHT).soak(seconds, say)
+        await Churned(server, short, 20 * _IN_FLIGHT, most=most).soak(seconds, say)
     finally:
         engine.end(signal.SIGTERM)
 
@@ -159,10 +163,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--runtime", choices=("simulated", "process", "runc", "containerd"), default="runc")
+    parser.add_argument("--pods", type=float, default=math.inf, help="simulated: end when so many have gone")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         if chosen.runtime == "simulated":
-            asyncio.run(soak_simulated(Path(name), chosen.minutes * 60.0))
+            asyncio.run(soak_simulated(Path(name), chosen.minutes * 60.0, chosen.pods))
         else:
             asyncio.run(soak_real(Path(name), chosen.runtime, chosen.minutes * 60.0))
 

@@ -38,7 +38,7 @@ from proreus.engine.store.protocol import (
 )
 from proreus.engine.store.sqlite_errors import in_protocol_words
 from proreus.engine.store.sqlite_file import make_private, tell_if_public
-from proreus.engine.store.sqlite_tables import Tables
+from proreus.engine.store.sqlite_tables import READER_KIB, Tables
 from proreus.engine.store.superseded import Superseded
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ class SQLiteStore:
         self._feed = Feed(self._revision, self._options.held, self._options.held_bytes)
 
     def _new_reader(self) -> Tables:
-        return Tables(self._path, busy_seconds=self._options.timeout)
+        return Tables(self._path, busy_seconds=self._options.timeout, cache_kib=READER_KIB)
 
     async def get(self, key: str) -> Entry | None:
         """What stands under the key now."""

@@ -18,6 +18,8 @@ from proreus.engine.store.sqlite_errors import Damaged
 
 PLACES = 1 << 20
 """More changes than one transaction has; `place = revision * PLACES + position`."""
+WRITER_KIB, READER_KIB = 16_384, 2_048
+"""Of pages that a connection keeps; the system keeps the file's pages, too, and there are many readers."""
 _APPLICATION = 0x50524F52
 _FORMAT = 1
 _END_OF_TEXT = b""
@@ -77,7 +79,9 @@ WHERE c.place >= ? ORDER BY c.place
 class Tables:
     """One connection to the file."""
 
-    def __init__(self, path: Path, *, busy_seconds: float, read_only: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, busy_seconds: float, read_only: bool = False, cache_kib: int = WRITER_KIB
+    ) -> None:
         self.path = path
         self._connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}",
@@ -87,7 +91,7 @@ class Tables:
             check_same_thread=False,
             cached_statements=64,
         )
-        for setting in ("synchronous = FULL", "fullfsync = ON", "cache_size = -16384"):
+        for setting in ("synchronous = FULL", "fullfsync = ON", f"cache_size = -{cache_kib}"):
             self.execute(f"PRAGMA {setting}")
 
     def execute(self, statement: str, values: Sequence[object] | dict[str, object] = ()) -> sqlite3.Cursor:
