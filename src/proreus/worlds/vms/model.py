@@ -24,6 +24,17 @@ Full = Literal["end", "reject", "wait"]
 """A machine that fits nowhere: ends the run, is rejected, or waits and all behind it with it."""
 
 
+@dataclass(frozen=True)
+class Treatment:
+    """How a cluster treats its machines: whoever runs it knows, so a policy may."""
+
+    full: Full = "end"
+    release: bool = True
+    """Deleted machines give back what they took."""
+    grows: bool = False
+    """Servers are added when it gets full."""
+
+
 @dataclass(frozen=True, eq=False)
 class VmTrace:
     """Machines in order of arrival."""

@@ -15,6 +15,7 @@ from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.compiled import compiled
 from proreus.policies.protocol import remark_of
+from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
 from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.policy import VmPolicy, VmRulePolicy
 from proreus.worlds.vms.policies.rules import choose_place
@@ -24,6 +25,7 @@ from proreus.worlds.vms.simulation.kernel import at_hand, begin, put
 from proreus.worlds.vms.simulation.outcome import RunFigures
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation
 from proreus.worlds.vms.simulation.world import VmsWorld
+from proreus.worlds.vms.state.servers import capacity_of
 
 _ALL = 2**62
 RUN_PLACED, RUN_TURNED_AWAY, RUN_WAIT = range(3)
@@ -40,7 +42,7 @@ def play(
     picture: bool = False,
 ) -> Played:
     """All runs of the seed, as `contract.world.Play` says."""
-    (first, again), runs = for_two_runs(policy, seed, VmRulePolicy), work.starts.size
+    (first, again), runs = for_two_runs(_settled(policy, work), seed, VmRulePolicy), work.starts.size
     watch = None if hear is None else lambda done: hear(done, runs)
     found, seconds = play_runs(work, first, watch)
     outcome = work.outcome(list(found))
@@ -50,6 +52,13 @@ def play(
         simulation, player = VmSimulation(work.first()), again()
         drawn = recorded(simulation, player, _advance(simulation.world, player))
     return Played(outcome, drawn, remark_of(first))
+
+
+def _settled(policy: VmPolicy, runs: VmRuns) -> VmPolicy:
+    """A policy that adapts to its cluster is one rule in it, which kernels can run."""
+    if not isinstance(policy, AdaptiveVmPolicy):
+        return policy
+    return policy.under(runs.options.treatment, capacity_of(runs.options.shapes))
 
 
 def _advance(world: VmsWorld, policy: VmPolicy) -> Callable[[int], object] | None:
@@ -64,6 +73,7 @@ def play_runs(
     runs: VmRuns, policy: VmPolicy, watch: Callable[[int], None] | None = None
 ) -> tuple[tuple[RunFigures, ...], float]:
     """(every run with that policy, in order; the seconds it took); `watch` hears how many are done."""
+    policy = _settled(policy, runs)
     if not isinstance(policy, VmRulePolicy):
         simulation = VmSimulation(runs)
         hear = None if watch is None else lambda decided, of: watch(len(simulation.ended))

@@ -129,12 +129,8 @@ class VmScenario:
         """The name, and what the flags changed; paths are absolute, for a run may go on elsewhere."""
         plain = VmScenario("plain")
         base = self.name.partition(":")[0]
-        named = re.fullmatch(_NAME, base)
-        known = SCENARIOS.get(named["scenario"]) if named else None
-        if known is not None and named is not None and named["servers"]:
-            known = with_servers(known, int(named["servers"]))
         entry: dict[str, Any] = {"name": self.name}
-        if self.options != known:
+        if self.options != named_options(base):
             entry["options"] = asdict(self.options)
         if base != self.name:
             entry["trace"] = str(self.file.resolve()) if self.file is not None else None
@@ -206,6 +202,15 @@ def trace_of(file: Path) -> VmTrace:
 def compiled_file(file: Path, double: DoubleRule) -> Work:
     """The trace in a file as columns, made once."""
     return compile_trace(trace_of(file), double)
+
+
+def named_options(text: str) -> VmsOptions | None:
+    """The cluster that a scenario's name means, whatever machines come to it; None: it means none."""
+    named = re.fullmatch(_NAME, text)
+    known = SCENARIOS.get(named["scenario"]) if named else None
+    if known is not None and named is not None and named["servers"]:
+        return with_servers(known, int(named["servers"]))
+    return known
 
 
 def parse_vm_scenario(text: str, data: Path | None) -> VmScenario:

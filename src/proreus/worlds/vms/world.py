@@ -62,6 +62,7 @@ WORLD = World(
         "ppo": "proreus.worlds.vms.training.torch_learners:PPO",
         "ddqn": "proreus.worlds.vms.training.torch_learners:DDQN",
     },
+    combine="proreus.worlds.vms.training.combining:combine",
     trains_on=("waiting",),
     bench="proreus.worlds.vms.bench.claims:bench_vms",
     shown=_first_run,

@@ -13,6 +13,7 @@ from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import BIDDERS, bidder_of
 from proreus.worlds.vms.encoding import place as vms
 from proreus.worlds.vms.encoding import rows as servers
+from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy, read_experts
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import (
     BALANCE_FIT,
@@ -32,7 +33,11 @@ def _rule(what: str, kind: int) -> Rule:
 
 
 def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed: int) -> VmPolicy:
-    return VmRulePolicy(name, LEARNED, seed, _scorer_weights(checkpoint, folder))
+    return VmRulePolicy(name, LEARNED, seed, scorer_weights(checkpoint, folder))
+
+
+def _adaptive(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed: int) -> VmPolicy:
+    return AdaptiveVmPolicy(name, read_experts(checkpoint, folder), seed)
 
 
 def _bidding(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed: int) -> VmPolicy:
@@ -43,7 +48,7 @@ def _bidding(name: str, checkpoint: Checkpoint, folder: Path, options: None, see
         raise InputError(str(error), file=folder / WEIGHTS) from error
 
 
-def _scorer_weights(checkpoint: Checkpoint, folder: Path) -> F64:
+def scorer_weights(checkpoint: Checkpoint, folder: Path) -> F64:
     """[features] of a scorer."""
     weights = checkpoint.tensors.get("weights")
     if weights is None or weights.shape != (len(vms.FEATURES),) or not np.isfinite(weights).all():
@@ -66,6 +71,7 @@ VM_POLICIES = Catalogue(
     main=("first_fit", "best_fit", "balance_fit", "learned"),
     kinds={
         "linear": Kind(vms.VERSION, _linear),
+        "adaptive": Kind(vms.VERSION, _adaptive),
         **{kind: Kind(servers.VERSION, _bidding) for kind in BIDDERS},
     },
     shipped=Path(__file__).resolve().parents[1] / "pretrained" / "vms",

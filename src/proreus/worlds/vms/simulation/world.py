@@ -10,7 +10,7 @@ import numpy as np
 from proreus.kernels.arrays import I32
 from proreus.kernels.packed import pack
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
-from proreus.worlds.vms.model import DoubleRule, Full, ServerShape, VmTrace
+from proreus.worlds.vms.model import DoubleRule, Full, ServerShape, Treatment, VmTrace
 from proreus.worlds.vms.simulation.columns import (
     BY_CPU,
     BY_WAIT,
@@ -98,6 +98,11 @@ class VmsOptions:
         """The servers that a run starts with, then those that may be added, which are of the last kind."""
         more = self.server_count - self.first_servers
         return (*self.servers, replace(self.servers[-1], count=more)) if more else self.servers
+
+    @property
+    def treatment(self) -> Treatment:
+        """What policies may know of this."""
+        return Treatment(self.full, self.release, self.growth > 0)
 
 
 SCENARIOS: dict[str, VmsOptions] = {
@@ -193,6 +198,7 @@ class VmsWorld:
             flavour=int(self.work.flavour[machine]),
             now=float(figure[NOW]),
             waited=float(figure[NOW] - self.work.arrival[machine]),
+            treatment=self.options.treatment,
         )
 
     def apply(self, place: int) -> float:

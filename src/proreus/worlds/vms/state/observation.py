@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from proreus.kernels.arrays import F32, Bool
+from proreus.worlds.vms.model import Treatment
 from proreus.worlds.vms.state.servers import UNITS, Flavours, Servers
 
 
@@ -22,6 +23,8 @@ class VmObservation:
     """Seconds."""
     waited: float
     """Seconds since the request came."""
+    treatment: Treatment = field(default_factory=Treatment)
+    """What becomes of machines here."""
 
     @property
     def obs(self) -> F32:

@@ -1,0 +1,128 @@
+"""A policy that knows how its cluster treats machines: experts, of which the nearest decides.
+
+Each expert is a linear scorer (`scorer`) that was trained on one kind of cluster and stands at its figures
+(`encoding.figures`). Where machines wait other choices are good than where they are turned away, so weights
+that are the same everywhere lose somewhere to a rule. A cluster that is farther than `REACH` from every
+expert is unlike anything that was trained on: there the rule decides that is best without training, and the
+policy says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import assert_never
+
+import numpy as np
+
+from proreus.kernels.arrays import F64, I32
+from proreus.model.errors import InputError
+from proreus.policies.checkpoint import Checkpoint
+from proreus.policies.protocol import Explanation
+from proreus.worlds.vms.encoding.figures import FIGURES, WIDTHS, cluster_figures
+from proreus.worlds.vms.encoding.place import FEATURES
+from proreus.worlds.vms.model import Full, Treatment
+from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.policy import VmRulePolicy
+from proreus.worlds.vms.state.observation import VmObservation
+
+REACH = 4.0
+"""In WIDTHS: a cluster this far from all experts is unknown."""
+
+
+def untrained(full: Full) -> tuple[int, str]:
+    """(kind, words) of the rule that is best where nothing was trained."""
+    match full:
+        case "reject":
+            return WORST_FIT, "worst fit"
+        case "wait" | "end":
+            return FIRST_FIT, "first fit"
+        case other:
+            assert_never(other)
+
+
+@dataclass(frozen=True, eq=False)
+class Experts:
+    """K scorers and where each stands."""
+
+    names: tuple[str, ...]
+    """What each was trained on."""
+    stands: F64
+    """[K, figures]"""
+    weights: F64
+    """[K, features]"""
+
+    def nearest(self, figures: F64) -> int | None:
+        """The expert for a cluster; None where it is unlike all of theirs."""
+        apart = (((self.stands - figures) / WIDTHS) ** 2).sum(axis=1)
+        found = int(apart.argmin())
+        return found if apart[found] <= REACH**2 else None
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveVmPolicy:
+    """See the module."""
+
+    name: str
+    experts: Experts
+    seed: int = 0
+
+    def under(self, treatment: Treatment, capacity: I32) -> VmRulePolicy:
+        """The rule that decides in such a cluster."""
+        found = self.experts.nearest(cluster_figures(treatment, capacity))
+        if found is None:
+            return VmRulePolicy(self.name, untrained(treatment.full)[0], self.seed)
+        return VmRulePolicy(self.name, LEARNED, self.seed, self.experts.weights[found])
+
+    def fresh(self, seed: int) -> AdaptiveVmPolicy:
+        """The same, for other runs."""
+        return replace(self, seed=seed)
+
+    def decide(self, observation: VmObservation) -> int:
+        """The choice of the expert that is nearest."""
+        return self._at(observation).decide(observation)
+
+    def explain(self, observation: VmObservation) -> Explanation:
+        """The same with what every place was worth, and who decided."""
+        found = self._at(observation).explain(observation)
+        return replace(found, note=f"{self._who(observation)} {found.note}")
+
+    @cached_property
+    def _known(self) -> dict[tuple[Treatment, bytes], VmRulePolicy]:
+        return {}
+
+    def _at(self, observation: VmObservation) -> VmRulePolicy:
+        treatment, capacity = observation.treatment, observation.servers.capacity
+        cluster = (treatment, capacity.tobytes())
+        if cluster not in self._known:
+            self._known[cluster] = self.under(treatment, capacity)
+        return self._known[cluster]
+
+    def _who(self, observation: VmObservation) -> str:
+        treatment = observation.treatment
+        found = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity))
+        if found is None:
+            return (
+                f"The cluster is unlike anything that was trained on: {untrained(treatment.full)[1]} decides."
+            )
+        return f"Weights for a cluster like {self.experts.names[found]}."
+
+
+def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
+    """The experts of a checkpoint."""
+    names = _names(checkpoint.card.config, folder)
+    shapes = {"stands": (len(names), len(FIGURES)), "weights": (len(names), len(FEATURES))}
+    for name, shape in shapes.items():
+        tensor = checkpoint.tensors.get(name)
+        if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
+            raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
+    return Experts(names, *(checkpoint.tensors[name].astype(np.float64) for name in shapes))
+
+
+def _names(config: Mapping[str, object], folder: Path) -> tuple[str, ...]:
+    found = config.get("experts")
+    if not isinstance(found, list | tuple) or not found or not all(isinstance(one, str) for one in found):
+        raise InputError("needs a list of names", file=folder, field="config.experts")
+    return tuple(found)

@@ -1,0 +1,136 @@
+"""Experts of the world `vms`: the nearest decides, a cluster unlike all of theirs is left to a rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proreus.cli.main import main
+from proreus.model.errors import InputError, UsageError
+from proreus.policies.checkpoint import Card, Checkpoint, load_checkpoint, save_checkpoint
+from proreus.worlds.vms.encoding.figures import FIGURES, cluster_figures
+from proreus.worlds.vms.encoding.place import FEATURES, VERSION
+from proreus.worlds.vms.model import ServerShape
+from proreus.worlds.vms.play import play_runs
+from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy, Experts
+from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.policy import VmRulePolicy
+from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
+from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, with_servers
+from proreus.worlds.vms.state.servers import capacity_of
+from proreus.worlds.vms.training.combining import combine
+from proreus.worlds.vms.training.trace import TrainingTrace
+
+TRACE = TrainingTrace(machines=3_000, seed=11)
+WEIGHTS = np.random.default_rng(5).normal(size=(2, len(FEATURES)))
+
+
+def figures(options: VmsOptions) -> np.typing.NDArray[np.float64]:
+    return cluster_figures(options.treatment, capacity_of(options.shapes))
+
+
+def adaptive() -> AdaptiveVmPolicy:
+    """An expert for machines that wait, and one for machines that are turned away."""
+    stands = np.array([figures(SCENARIOS[name]) for name in ("waiting", "rejecting")])
+    return AdaptiveVmPolicy("both", Experts(("waiting", "rejecting"), stands, WEIGHTS))
+
+
+def runs_of(options: VmsOptions) -> VmRuns:
+    return planned_runs(TRACE.work(options.double), options, np.arange(0, 1_500, 500), 300)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "expert"),
+    [("waiting", 0), ("rejecting", 1), ("recovering", 0), ("fading", 0), ("expansion", 0)],
+)
+def test_the_nearest_expert_decides_at_any_size(scenario: str, expert: int) -> None:
+    for servers in (2, 20):
+        options = with_servers(SCENARIOS[scenario], servers)
+        settled = adaptive().under(options.treatment, capacity_of(options.shapes))
+        assert settled.kind == LEARNED and (settled.weights == WEIGHTS[expert]).all()
+
+
+@pytest.mark.parametrize(("scenario", "rule"), [("waiting", FIRST_FIT), ("rejecting", WORST_FIT)])
+def test_servers_unlike_all_are_left_to_a_rule(scenario: str, rule: int) -> None:
+    options = replace(SCENARIOS[scenario], servers=(ServerShape(5, 8.0, 128.0),))
+    assert adaptive().under(options.treatment, capacity_of(options.shapes)).kind == rule
+
+
+def test_where_machines_are_turned_away_and_nobody_trained_for_it_worst_fit_decides() -> None:
+    experts = adaptive().experts
+    waiting = AdaptiveVmPolicy("one", Experts(experts.names[:1], experts.stands[:1], experts.weights[:1]))
+    runs = runs_of(with_servers(SCENARIOS["rejecting"], 2))
+    ours, _ = play_runs(runs, waiting)
+    assert ours == play_runs(runs, make_vm_policy("worst_fit"))[0]
+    assert ours != play_runs(runs, make_vm_policy("first_fit"))[0]
+
+
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS))
+def test_asked_call_by_call_it_decides_as_inside_the_kernel(scenario: str) -> None:
+    runs = runs_of(with_servers(SCENARIOS[scenario], 2))
+    simulation, policy = VmSimulation(runs), adaptive()
+    while (observation := simulation.next_decision()) is not None:
+        simulation.apply(policy.decide(observation))
+    assert tuple(simulation.ended) == play_runs(runs, adaptive())[0]
+
+
+def test_one_policy_may_be_asked_for_several_clusters() -> None:
+    policy = adaptive()
+    for shape in (ServerShape(3), ServerShape(3, 8.0, 128.0)):
+        options = replace(SCENARIOS["waiting"], servers=(shape,))
+        world = VmsWorld(TRACE.work(options.double), options)
+        world.begin()
+        observation = world.next_decision()
+        assert observation is not None
+        settled = policy.under(options.treatment, capacity_of(options.shapes))
+        assert policy.decide(observation) == settled.decide(observation)
+        known = "like waiting" if shape.cpu == 40.0 else "unlike anything that was trained on: first fit"
+        assert known in policy.explain(observation).note
+
+
+def saved(folder: Path, weights: np.typing.NDArray[np.float64], trained_on: str) -> str:
+    card = Card(world="vms", kind="linear", algorithm="es", encoding=VERSION, trained_on=(trained_on,))
+    save_checkpoint(folder, Checkpoint(card, {"weights": weights}))
+    return str(folder)
+
+
+def test_combined_checkpoints_play_as_each_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = saved(tmp_path / "w", WEIGHTS[0], "huawei/waiting@7")
+    rejecting = saved(tmp_path / "r", WEIGHTS[1], "rejecting")
+    one, both = str(tmp_path / "one"), str(tmp_path / "both")
+    assert main(["combine", "vms", waiting, "--out", one]) == 0
+    assert main(["combine", "vms", one, rejecting, "--out", both]) == 0
+    assert "expert: rejecting" in capsys.readouterr().out
+    assert load_checkpoint(tmp_path / "both", VERSION).tensors["stands"].shape == (2, len(FIGURES))
+    for scenario, weights in (("waiting", WEIGHTS[0]), ("rejecting", WEIGHTS[1])):
+        runs = runs_of(with_servers(SCENARIOS[scenario], 2))
+        alone = VmRulePolicy("alone", LEARNED, weights=weights)
+        assert play_runs(runs, make_vm_policy(both))[0] == play_runs(runs, alone)[0]
+    # A later expert for the same clusters takes the place of the one before.
+    assert combine([both, saved(tmp_path / "n", WEIGHTS[0], "rejecting@5")]).card.config["experts"] == [
+        "huawei/waiting@7",
+        "rejecting@5",
+    ]
+
+
+def test_what_is_no_expert_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="neither a checkpoint nor a training run"):
+        combine([str(tmp_path)])
+    with pytest.raises(UsageError, match="is not known"):
+        combine([saved(tmp_path / "x", WEIGHTS[0], "my own")])
+    card = Card(world="vms", kind="actor", algorithm="ppo", encoding=VERSION)
+    save_checkpoint(tmp_path / "ppo", Checkpoint(card, {"weights": WEIGHTS[0]}))
+    with pytest.raises(UsageError, match="runs of es are"):
+        combine([str(tmp_path / "ppo")])
+    empty = Card(world="vms", kind="adaptive", algorithm="experts", encoding=VERSION)
+    save_checkpoint(tmp_path / "empty", Checkpoint(empty, {"weights": WEIGHTS}))
+    with pytest.raises(InputError, match="list of names"):
+        make_vm_policy(str(tmp_path / "empty"))
+    named = replace(empty, config={"experts": ["waiting"]})
+    save_checkpoint(tmp_path / "short", Checkpoint(named, {"weights": WEIGHTS}))
+    with pytest.raises(InputError, match="finite numbers"):
+        make_vm_policy(str(tmp_path / "short"))
