@@ -183,6 +183,8 @@ class Lives:
             return
 
         async def fail(message: str, spec: Mapping[str, Any]) -> None:
+            if standing.stopping.is_set():
+                return  # it ends anyway, and in its own time
             self._tell_of(standing, name, Notice("Warning", "Unhealthy", message))
             kind = message.partition(" ")[0].lower()
             told = f"Container {name} failed {kind} probe, will be restarted"
