@@ -23,6 +23,24 @@ JOB_OBJECT = {
 ONE_OF_EACH: list[tuple[Kind, dict[str, Any]]] = [
     (POD, pod(affinity={"podAntiAffinity": {}}, volumes=[{"name": "scratch"}])),
     (
+        POD,
+        pod(
+            securityContext={"seccompProfile": {"type": "RuntimeDefault"}},
+            volumes=[{"name": "fast", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}],
+            initContainers=[
+                {
+                    "name": "side",
+                    "image": "side:1",
+                    "restartPolicy": "Always",
+                    "lifecycle": {
+                        "postStart": {"httpGet": {"port": 80}},
+                        "preStop": {"sleep": {"seconds": 0}},
+                    },
+                }
+            ],
+        ),
+    ),
+    (
         NODE,
         {
             "metadata": {"name": "node-1"},
@@ -229,6 +247,53 @@ REFUSED: list[tuple[Kind, dict[str, Any], str, str]] = [
         _of_container(volumeMounts=[{"name": "x", "mountPath": "/x"}]),
         "spec.containers[0].volumeMounts[0].name",
         "Not found",
+    ),
+    *(
+        (POD, _of_container(**container), f"spec.containers[0].{field}", words)
+        for container, field, words in (
+            ({"lifecycle": {"preStop": {}}}, "lifecycle.preStop", "must specify a handler type"),
+            (
+                {"lifecycle": {"postStart": {"exec": {"command": ["a"]}, "sleep": {"seconds": 1}}}},
+                "lifecycle.postStart.sleep",
+                "may not specify more than 1 handler type",
+            ),
+            ({"lifecycle": {"preStop": {"exec": {}}}}, "lifecycle.preStop.exec.command", "Required value"),
+            (
+                {"lifecycle": {"preStop": {"sleep": {"seconds": 31}}}},
+                "lifecycle.preStop.sleep",
+                "must be non-negative and less than terminationGracePeriodSeconds (30)",
+            ),
+            (
+                {"securityContext": {"seccompProfile": {"type": "Own"}}},
+                "securityContext.seccompProfile.type",
+                'Unsupported value: "Own"',
+            ),
+            (
+                {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+                "securityContext.seccompProfile.localhostProfile",
+                "must be set when seccomp type is Localhost",
+            ),
+        )
+    ),
+    (
+        POD,
+        _of_pod(securityContext={"seccompProfile": {"type": "RuntimeDefault", "localhostProfile": "x"}}),
+        "spec.securityContext.seccompProfile.localhostProfile",
+        "can only be set when seccomp type is Localhost",
+    ),
+    (
+        POD,
+        _of_pod(volumes=[{"name": "data", "emptyDir": {"sizeLimit": "-1Gi"}}]),
+        "spec.volumes[0].emptyDir.sizeLimit",
+        "SizeLimit field must be a valid resource quantity",
+    ),
+    (
+        POD,
+        _of_pod(
+            initContainers=[{"name": "i", "image": "i", "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}]
+        ),
+        "spec.initContainers[0].lifecycle",
+        "may not be set for init containers without restartPolicy=Always",
     ),
     (POD, _of_container(livenessProbe={}), "spec.containers[0].livenessProbe", "must specify a handler type"),
     (

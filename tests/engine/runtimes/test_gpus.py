@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
+import random
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from proreus.engine.runtimes.containers import is_over
 from proreus.engine.runtimes.machine.gpus import list_gpus, shared_nodes
 from proreus.engine.runtimes.protocol import ContainerReport, Phase
 from tests.engine.runtimes.benches import Bench, Place, container, pod_of
+from tests.engine.runtimes.pretended_gpus import pretend_gpus, uuid_of
 
 _SHOW = 'echo "$NVIDIA_VISIBLE_DEVICES;$CUDA_VISIBLE_DEVICES"'
 _STAY = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
-
-
-def _machine(folder: Path, count: int) -> None:
-    """As the driver lists them; the devices themselves are null's."""
-    (folder / "dev").mkdir(parents=True)
-    for name in [*(f"nvidia{number}" for number in range(count)), "nvidiactl", "nvidia-uvm"]:
-        if os.geteuid() == 0:
-            os.mknod(folder / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-        else:
-            (folder / "dev" / name).touch()
-    for number in range(count):
-        listed = folder / "proc/driver/nvidia/gpus" / f"0000:0{number}:00.0"
-        listed.mkdir(parents=True)
-        text = f"Model: \t\t Pretended\nGPU UUID: \t {_uuid(number)}\nDevice Minor: \t {number}\n"
-        (listed / "information").write_text(text)
-
-
-def _uuid(number: int) -> str:
-    return f"GPU-00000000-0000-0000-0000-{number:012}"
 
 
 def _wants(count: int, script: str = f"{_SHOW}; {_STAY}", name: str = "main") -> dict[str, Any]:
@@ -55,7 +40,7 @@ async def _has(bench: Bench, uid: str, name: str = "main") -> set[str]:
 def gpu_place(real_place: Place) -> Place:
     """A machine with two GPUs."""
     assert real_place.options is not None
-    _machine(real_place.options.devices, 2)
+    pretend_gpus(real_place.options.devices, 2)
     return real_place
 
 
@@ -85,12 +70,12 @@ def test_containers_get_their_gpus_and_no_others(gpu_place: Place) -> None:
             one, two, none = (pod_of(_wants(count, look), restartPolicy="Never") for count in (1, 2, 0))
             _, text = await bench.run(one)
             visible, devices = text.split("\n")[:2]
-            cuda = _uuid(0) if gpu_place.name.startswith("process") else ""
-            assert visible == f"{_uuid(0)};{cuda}"
+            cuda = uuid_of(0) if gpu_place.name.startswith("process") else ""
+            assert visible == f"{uuid_of(0)};{cuda}"
             own = not gpu_place.name.startswith("process")
             assert not own or devices.split() == ["nvidia-uvm", "nvidia0", "nvidiactl"]
             _, text = await bench.run(two)
-            assert text.partition(";")[0] == f"{_uuid(0)},{_uuid(1)}", "the pod before is over"
+            assert text.partition(";")[0] == f"{uuid_of(0)},{uuid_of(1)}", "the pod before is over"
             _, text = await bench.run(none)
             assert text.split("\n")[0] == "void;"
             assert not own or text.split("\n")[1] == ""
@@ -121,7 +106,7 @@ def test_no_gpu_is_handed_out_twice(gpu_place: Place) -> None:
             for one in (first, second):
                 bench.runtime.start(one, ["main"])
             had = [await _has(bench, uid) for uid in uids[:2]]
-            assert had[0] | had[1] == {_uuid(0), _uuid(1)} and not had[0] & had[1]
+            assert had[0] | had[1] == {uuid_of(0), uuid_of(1)} and not had[0] & had[1]
         async with gpu_place.bench() as bench:
             bench.runtime.adopt([first, second])
             bench.runtime.start(third, ["main"])
@@ -131,6 +116,75 @@ def test_no_gpu_is_handed_out_twice(gpu_place: Place) -> None:
             bench.runtime.stop(uids[1], 30.0)
             assert await _has(bench, uids[2]) == had[1]
             bench.runtime.remove(uids[1])
+
+    asyncio.run(scene())
+
+
+_AGENT = """
+import asyncio, sys
+from pathlib import Path
+import msgspec
+from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.opening import open_runtime
+name, root, devices, cgroups, socket, pods = sys.argv[1:]
+
+async def main():
+    options = MachineOptions(
+        Path(root), devices=Path(devices), cgroups=cgroups == "True", socket=Path(socket)
+    )
+    runtime = await open_runtime(name, options)
+    known = {report.uid: report for report in runtime.adopt([])}
+    print("up", flush=True)
+    for pod in msgspec.json.decode(Path(pods).read_bytes()):
+        report = known.get(pod["metadata"]["uid"])
+        if report is None:
+            runtime.start(pod, ["main"])
+        elif not report.containers:
+            runtime.start_container(report.uid, "main", 0)
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(300)
+
+asyncio.run(main())
+"""
+
+
+def test_an_agent_that_is_killed_hands_no_gpu_out_twice(gpu_place: Place) -> None:
+    """Killed at random moments while it hands them out; as many pods as there are GPUs all come to run."""
+    assert gpu_place.options is not None
+    options, draw = gpu_place.options, random.Random(20261116)
+    pods = [pod_of(_wants(1), restartPolicy="Always") for _ in range(2)]
+    written = gpu_place.host.parent / "pods.json"
+    written.write_bytes(msgspec.json.encode(pods))
+
+    async def prepared() -> None:
+        async with gpu_place.open():
+            pass
+
+    asyncio.run(prepared())
+    for pause in (0.0, draw.uniform(0.02, 0.1), draw.uniform(0.1, 0.3)):
+        words = [gpu_place.name.partition("-")[0], gpu_place.root, options.devices, options.cgroups]
+        argv = [sys.executable, "-c", _AGENT, *map(str, (*words, options.socket, written))]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"up\n"
+            time.sleep(pause)
+            process.kill()
+
+    async def scene() -> None:
+        async with gpu_place.bench() as bench:
+            known = {report.uid: report for report in bench.runtime.adopt(pods)}
+            for report in known.values():
+                bench.hear(report)
+            had: set[str] = set()
+            for pod in pods:
+                uid = pod["metadata"]["uid"]
+                if uid not in known:
+                    bench.runtime.start(pod, ["main"])
+                elif not known[uid].containers or known[uid].containers[0].phase is Phase.EXITED:
+                    attempt = known[uid].containers[0].attempt + 1 if known[uid].containers else 0
+                    bench.runtime.start_container(uid, "main", attempt)
+                had |= await _has(bench, uid)
+            assert had == {uuid_of(0), uuid_of(1)}
 
     asyncio.run(scene())
 
@@ -158,24 +212,24 @@ def test_what_an_init_container_had_is_its_pods(gpu_place: Place) -> None:
             pod = pod_of(_wants(1, name="a"), _wants(1, name="b"), initContainers=[_wants(2, _SHOW, "init")])
             uid = pod["metadata"]["uid"]
             _, text = await bench.run(pod, "init")
-            assert text.partition(";")[0] == f"{_uuid(0)},{_uuid(1)}"
+            assert text.partition(";")[0] == f"{uuid_of(0)},{uuid_of(1)}"
             for name in ("a", "b"):
                 bench.runtime.start_container(uid, name, 0)
             both = [await _has(bench, uid, name) for name in ("a", "b")]
-            assert both[0] | both[1] == {_uuid(0), _uuid(1)} and not both[0] & both[1]
+            assert both[0] | both[1] == {uuid_of(0), uuid_of(1)} and not both[0] & both[1]
 
     asyncio.run(scene())
 
 
 def test_listing(tmp_path: Path) -> None:
     assert list_gpus(tmp_path) == ()
-    _machine(tmp_path, 11)
-    assert [gpu.id for gpu in list_gpus(tmp_path)] == [_uuid(number) for number in range(11)]
+    pretend_gpus(tmp_path, 11)
+    assert [gpu.id for gpu in list_gpus(tmp_path)] == [uuid_of(number) for number in range(11)]
     assert [node.name for node in shared_nodes(tmp_path)] == ["nvidiactl", "nvidia-uvm"]
     (tmp_path / "dev" / "nvidia3").unlink()
     (tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0/information").write_text("nonsense")
     ids = [gpu.id for gpu in list_gpus(tmp_path)]
-    assert len(ids) == 10 and _uuid(3) not in ids and ids[1] == "1"
+    assert len(ids) == 10 and uuid_of(3) not in ids and ids[1] == "1"
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,37 @@ def test_a_container_runs_once_its_hook_is_through(real_place: Place) -> None:
     asyncio.run(scene())
 
 
+def test_who_is_listed_after_waits_for_the_hook(real_place: Place) -> None:
+    """Kubernetes starts one container after the other, each with its hook."""
+
+    async def scene() -> None:
+        async with real_place.bench() as bench:
+            hook = _exec(
+                f"while ! test -e {ROOT}/shared/go; do sleep 0.05; done; echo hook >> {ROOT}/shared/order"
+            )
+            first = container("sleep 300", "first", lifecycle={"postStart": hook}, volumeMounts=_SHARED)
+            second = container(
+                f"echo second >> {ROOT}/shared/order; sleep 300", "second", volumeMounts=_SHARED
+            )
+            refused = container(
+                "true", "refused", securityContext={"privileged": True}, lifecycle={"postStart": hook}
+            )
+            pod = pod_of(refused, first, second, volumes=_VOLUMES)
+            uid = pod["metadata"]["uid"]
+            bench.runtime.start(pod, ["refused", "first", "second"])
+            await bench.until(uid, lambda one: bool(one["first"].started))
+            await asyncio.sleep(0.3)
+            assert not bench.reports[uid].containers[2].started
+            await bench.runtime.execute(uid, "first", ["/bin/sh", "-c", f"touch {ROOT}/shared/go"])
+            await bench.running(uid, "second")
+            order = next(real_place.root.rglob("shared/order"))
+            async with asyncio.timeout(60):
+                while order.read_text() != "hook\nsecond\n":
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(scene())
+
+
 def test_a_container_whose_first_hook_fails_is_killed(real_place: Place) -> None:
     async def scene() -> None:
         async with real_place.bench() as bench:

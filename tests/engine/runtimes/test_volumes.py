@@ -177,15 +177,20 @@ def test_volumes_in_memory_are_bounded_and_leave_nothing(real_place: Place) -> N
     asyncio.run(scene())
 
 
-def test_a_limit_that_is_no_amount_is_refused(real_place: Place) -> None:
+def test_limits_that_are_no_amounts_and_other_media_are_refused(real_place: Place) -> None:
     async def scene() -> None:
         async with real_place.bench() as bench:
-            volumes = [{"name": "data", "emptyDir": {"sizeLimit": "much"}}]
-            mounts = [{"name": "data", "mountPath": "/data"}]
-            pod = pod_of(container("true", volumeMounts=mounts), volumes=volumes)
-            bench.runtime.start(pod, ["main"])
-            found = await bench.until(pod["metadata"]["uid"], lambda one: bool(one["main"].message))
-            assert found["main"].message.startswith("volume 'data': ")
+            for source, words in (
+                ({"sizeLimit": "much"}, "'much'"),
+                ({"medium": "HugePages"}, "'HugePages'"),
+            ):
+                mounts = [{"name": "data", "mountPath": "/data"}]
+                volumes = [{"name": "data", "emptyDir": source}]
+                pod = pod_of(container("true", volumeMounts=mounts), volumes=volumes)
+                bench.runtime.start(pod, ["main"])
+                found = await bench.until(pod["metadata"]["uid"], lambda one: bool(one["main"].message))
+                assert found["main"].message.startswith("volume 'data': ")
+                assert words in found["main"].message
 
     asyncio.run(scene())
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,12 @@ from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.objects.errors import NotFound
-from proreus.engine.objects.kinds import CONFIG_MAP, POD
+from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.references import RegistryReferences
 from proreus.engine.runtimes.opening import open_runtime
-from proreus.engine.runtimes.protocol import LogWanted
+from proreus.engine.runtimes.protocol import LogWanted, RuntimeRefused
 from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.runtimes.benches import NODE, PATIENCE
@@ -35,28 +36,135 @@ async def _until(true: Callable[[], Awaitable[Any]]) -> Any:
         await asyncio.sleep(0.05)
 
 
-def test_a_pod_from_its_object_to_a_process_and_back(tmp_path: Path) -> None:
-    root = tmp_path / "node"
+@asynccontextmanager
+async def _node(root: Path) -> AsyncIterator[tuple[Registry, ResourceHost]]:
+    """A registry, and this machine as its node with plain processes, of which nothing is left at the end."""
+    registry = Registry(MemoryStore())
+    await registry.prepare()
+    options = MachineOptions(root, references=RegistryReferences(registry), follow_seconds=0.1)
+    runtime = await open_runtime("process", options)
+    informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
+    spec = NodeSpec(NODE, "127.0.0.1")
+    host = ResourceHost(registry, LoopTimers(), [Housed(spec, runtime)], informers)
+    running = [asyncio.create_task(informer.run()) for informer in informers.values()]
+    running.append(asyncio.create_task(host.run()))
+    try:
+        yield registry, host
+        for pod in (await registry.list(POD)).items:
+            await registry.delete(POD, "default", pod["metadata"]["name"])
 
+        async def empty() -> bool:
+            return not (await registry.list(POD)).items
+
+        await _until(empty)
+        await asyncio.wait_for(runtime.settled(), PATIENCE)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await runtime.close()
+    assert_nothing_left(str(root), options.own_name)
+
+
+async def _begin(registry: Registry, name: str, **spec: Any) -> None:
+    """A pod, bound to the node."""
+    main = {"name": "main", "image": "none", **spec.pop("main")}
+    made = {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": [main], **spec}}
+    await registry.create(POD, made)
+    await registry.bind("default", name, NODE)
+
+
+async def _events(registry: Registry, name: str) -> list[tuple[str, str, str]]:
+    """What people are told of a pod."""
+    found = (await registry.list(EVENT, "default")).items
+    return [
+        (one["type"], one["reason"], one["message"]) for one in found if one["involvedObject"]["name"] == name
+    ]
+
+
+def test_a_pod_from_its_object_to_a_process_and_back(tmp_path: Path) -> None:
     async def scene() -> None:
-        registry = Registry(MemoryStore())
-        await registry.prepare()
-        options = MachineOptions(root, references=RegistryReferences(registry))
-        runtime = await open_runtime("process", options)
-        informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
-        spec = NodeSpec(NODE, "127.0.0.1")
-        host = ResourceHost(registry, LoopTimers(), [Housed(spec, runtime)], informers)
-        running = [asyncio.create_task(informer.run()) for informer in informers.values()]
-        running.append(asyncio.create_task(host.run()))
-        try:
+        async with _node(tmp_path / "node") as (registry, host):
             await _live(registry, host)
-            await asyncio.wait_for(runtime.settled(), PATIENCE)
-        finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-            await runtime.close()
-        assert_nothing_left(str(root), options.own_name)
+
+    asyncio.run(scene())
+
+
+def test_a_pod_that_writes_too_much_is_evicted(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with _node(tmp_path / "node") as (registry, _):
+            script = 'dd if=/dev/zero of="$PROREUS_ROOT/data/file" bs=65536 count=4; sleep 300'
+            main = {
+                "command": ["sh", "-c", script],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+            }
+            volumes = [{"name": "data", "emptyDir": {"sizeLimit": "100Ki"}}]
+            await _begin(registry, "greedy", main=main, volumes=volumes)
+
+            async def failed() -> Any:
+                status = (await registry.get(POD, "default", "greedy"))["status"]
+                return status if status.get("phase") == "Failed" else None
+
+            status = await _until(failed)
+            told = 'Usage of EmptyDir volume "data" exceeds the limit "100Ki". '
+            assert (status["reason"], status["message"]) == ("Evicted", told)
+
+            async def noted() -> bool:
+                return ("Warning", "Evicted", told) in await _events(registry, "greedy")
+
+            await _until(noted)
+
+    asyncio.run(scene())
+
+
+def test_a_hook_that_fails_is_an_event_and_its_container_is_tried_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with _node(tmp_path / "node") as (registry, _):
+            hook = {"exec": {"command": ["sh", "-c", "exit 1"]}}
+            main = {"command": ["sleep", "300"], "lifecycle": {"postStart": hook}}
+            await _begin(registry, "unlucky", main=main, terminationGracePeriodSeconds=1)
+
+            async def again() -> Any:
+                statuses = (await registry.get(POD, "default", "unlucky"))["status"].get("containerStatuses")
+                found = statuses[0] if statuses else {"state": {}}
+                return found if "CrashLoopBackOff" in str(found["state"]) else None
+
+            found = await _until(again)
+            assert found["restartCount"] == 1, "the first time it is tried again at once"
+            assert found["lastState"]["terminated"]["message"].startswith("PostStartHook failed")
+
+            async def noted() -> bool:
+                told = await _events(registry, "unlucky")
+                failed = ("Warning", "FailedPostStartHook", "PostStartHook failed") in told
+                return failed and ("Normal", "Killing", "FailedPostStartHook") in told
+
+            await _until(noted)
+
+    asyncio.run(scene())
+
+
+def test_a_mounted_config_map_follows_its_object(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with _node(tmp_path / "node") as (registry, host):
+            made = {"metadata": {"name": "words", "namespace": "default"}, "data": {"word": "old"}}
+            await registry.create(CONFIG_MAP, made)
+            mounts = [{"name": "words", "mountPath": "/words"}]
+            main = {"command": ["sleep", "300"], "volumeMounts": mounts}
+            volumes = [{"name": "words", "configMap": {"name": "words"}}]
+            await _begin(registry, "reader", main=main, volumes=volumes)
+            uid = (await registry.get(POD, "default", "reader"))["metadata"]["uid"]
+
+            async def reads(word: bytes) -> bool:
+                try:
+                    done = await host.execute(uid, "main", ["sh", "-c", 'cat "$PROREUS_ROOT/words/word"'])
+                except RuntimeRefused:  # it does not run yet
+                    return False
+                return done.stdout == word
+
+            await _until(lambda: reads(b"old"))
+            standing = await registry.get(CONFIG_MAP, "default", "words")
+            await registry.replace(CONFIG_MAP, {**standing, "data": {"word": "new"}})
+            await _until(lambda: reads(b"new"))
 
     asyncio.run(scene())
 

@@ -9,6 +9,7 @@ from proreus.engine.objects.names import (
     environment_name_problem,
     port_name_problem,
 )
+from proreus.engine.objects.rules.lives import defaulted_lifecycle
 from proreus.engine.objects.rules.problems import Problems
 from proreus.engine.objects.rules.quantities import check_requirements
 
@@ -38,6 +39,8 @@ def defaulted_container(container: _Map) -> _Map:
     for name in _PROBES:
         if name in full:
             full[name] = _defaulted_probe(full[name])
+    if full.get("lifecycle"):
+        full["lifecycle"] = defaulted_lifecycle(full["lifecycle"])
     if "env" in full:
         full["env"] = [_defaulted_variable(one) for one in full["env"]]
     return full

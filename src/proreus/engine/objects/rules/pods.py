@@ -12,6 +12,7 @@ from proreus.engine.objects.names import (
     label_value_problem,
 )
 from proreus.engine.objects.rules.containers import check_containers, defaulted_container
+from proreus.engine.objects.rules.lives import check_lives
 from proreus.engine.objects.rules.metadata import check_labels
 from proreus.engine.objects.rules.problems import Problems
 from proreus.engine.objects.rules.quantities import thousandths
@@ -149,6 +150,7 @@ def check_spec(spec: _Map, field: str, problems: Problems) -> None:
     if "volumes" in spec:
         _check_volumes(spec["volumes"], f"{field}.volumes", problems)
     _check_mounts(spec, field, problems)
+    check_lives(spec, field, problems)
 
 
 def _check_volumes(volumes: list[_Map], field: str, problems: Problems) -> None:
@@ -162,6 +164,10 @@ def _check_volumes(volumes: list[_Map], field: str, problems: Problems) -> None:
         if name in names:
             problems.duplicate(f"{field}[{place}].name", name)
         names.add(name)
+        limit = (volume.get("emptyDir") or {}).get("sizeLimit")
+        if limit is not None and thousandths(limit) is None:
+            told = "SizeLimit field must be a valid resource quantity"
+            problems.forbidden(f"{field}[{place}].emptyDir.sizeLimit", told)
 
 
 def _check_mounts(spec: _Map, field: str, problems: Problems) -> None:

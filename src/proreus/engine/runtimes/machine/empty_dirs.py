@@ -26,11 +26,14 @@ _log = logging.getLogger(__name__)
 def stand_empty_dir(place: Path, source: Mapping[str, Any], pod: Pod) -> None:
     """The folder, asked again the same; in memory where that is wanted and root is at hand.
 
-    Raises `ValueError` for a limit that is no quantity.
+    Raises `ValueError` for a limit that is no quantity, and for another medium.
     """
+    medium = source.get("medium") or ""
+    if medium not in ("", "Memory"):
+        raise ValueError(f"this node has no emptyDir of medium {medium!r}")
     bound = _memory_bound(source, pod)
     place.mkdir(parents=True, exist_ok=True)
-    if source.get("medium") == "Memory" and os.geteuid() == 0 and not place.is_mount():
+    if medium == "Memory" and os.geteuid() == 0 and not place.is_mount():
         _mount_memory(place, bound)
     place.chmod(0o777)
 
@@ -51,11 +54,11 @@ def remove_mounts(folder: Path) -> None:
 
 
 def bounded_empty_dirs(pod: Pod) -> list[tuple[str, str]]:
-    """The names and limits of those whose files are counted; memory is bounded by the kernel."""
+    """The names and limits of those that may not hold everything."""
     return [
         (str(volume["name"]), str(volume["emptyDir"]["sizeLimit"]))
         for volume in pod["spec"].get("volumes") or ()
-        if (volume.get("emptyDir") or {}).get("sizeLimit") and volume["emptyDir"].get("medium") != "Memory"
+        if (volume.get("emptyDir") or {}).get("sizeLimit")
     ]
 
 

@@ -52,8 +52,8 @@ class Following:
             for standing in list(self._pods.values()):
                 try:
                     await self._look(standing, known)
-                except OSError as error:  # a full disk, or a pod that is just being removed
-                    _log.warning("volumes of pod %s: %s", standing.uid, error)
+                except Exception as error:  # noqa: BLE001 - a full disk, a fault of ours: others are followed on
+                    _log.warning("volumes of pod %s", standing.uid, exc_info=error)
 
     async def _look(self, standing: Standing, references: References) -> None:
         def stands() -> bool:

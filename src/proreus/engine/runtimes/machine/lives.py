@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,35 @@ class Lives:
     ) -> None:
         self._backend, self._folder, self._launch, self._tell = backend, folder, launch, tell
 
-    async def live(self, standing: Standing, name: str) -> None:
-        """One attempt, tried until it can be launched."""
+    def ordered(self, standing: Standing, name: str) -> Coroutine[Any, Any, None]:
+        """One attempt that was ordered now; it waits for hooks of containers that are listed before it."""
+        before: list[asyncio.Event] = []
+        for container in standing.pod["spec"]["containers"]:
+            if container["name"] == name:
+                break
+            if container["name"] in standing.greetings:
+                before.append(standing.greetings[container["name"]])
+        else:  # an init container: who comes after whom is the agent's matter
+            before = []
+        if hook_of(container_of(standing.pod, name), "postStart") is not None:
+            standing.greetings[name] = asyncio.Event()
+        return self._after(before, standing, name)
+
+    async def _after(self, before: list[asyncio.Event], standing: Standing, name: str) -> None:
+        try:
+            for greeting in before:
+                await greeting.wait()
+            await self._live(standing, name)
+        finally:
+            self._greeting_is_over(standing, name)
+
+    def _greeting_is_over(self, standing: Standing, name: str) -> None:
+        greeting = standing.greetings.pop(name, None)
+        if greeting is not None:
+            greeting.set()
+
+    async def _live(self, standing: Standing, name: str) -> None:
+        """Tried until it can be launched, then followed."""
         pause = _FIRST_PAUSE
         while not standing.stopping.is_set():
             try:
@@ -62,6 +89,7 @@ class Lives:
             except Exception as error:  # noqa: BLE001 - a full disk, a fault of ours: tried again
                 _log.warning("container %s of pod %s", name, standing.uid, exc_info=error)
                 self._note(standing, name, reason="CreateContainerError", message=str(error))
+            self._greeting_is_over(standing, name)  # the others do not wait for what may never come
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(standing.stopping.wait(), pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -87,6 +115,7 @@ class Lives:
                 greeted = await self._greet(standing, name, over)
             else:
                 greeted = True
+            self._greeting_is_over(standing, name)
             if greeted:
                 self._runs(standing, name, began)
                 beside = asyncio.ensure_future(self._probe(standing, name))
@@ -154,6 +183,8 @@ class Lives:
             return
 
         async def fail(message: str, spec: Mapping[str, Any]) -> None:
+            if standing.stopping.is_set():
+                return  # it ends anyway, and in its own time
             self._tell_of(standing, name, Notice("Warning", "Unhealthy", message))
             kind = message.partition(" ")[0].lower()
             told = f"Container {name} failed {kind} probe, will be restarted"

@@ -226,7 +226,7 @@ class MachineRuntime:
 
     def _begin(self, standing: Standing, name: str, attempt: int) -> None:
         standing.reports[name] = ContainerReport(name, Phase.WAITING, attempt, reason="ContainerCreating")
-        life = self._lives.live(standing, name)
+        life = self._lives.ordered(standing, name)
         standing.tasks[name] = self._chore(life, f"container {name} of pod {standing.uid}")
 
     async def _launch(self, standing: Standing, name: str) -> Launched:
@@ -298,6 +298,8 @@ class MachineRuntime:
             if launched.ended is not None:
                 standing.reports[name] = ended_report(standing.reports[name], launched.ended)
             else:
+                if not greeted:
+                    standing.greetings[name] = asyncio.Event()
                 follow = self._lives.follow(standing, name, launched)
                 standing.tasks[name] = self._chore(follow, f"container {name} of pod {standing.uid}")
 

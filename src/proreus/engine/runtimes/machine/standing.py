@@ -27,6 +27,8 @@ class Standing:
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     endings: dict[str, Ending] = field(default_factory=dict)
     """Of the attempts that run."""
+    greetings: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Of the containers that begin with a hook: whether whoever is listed after them may begin."""
     gpus: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The ids of those that each of its containers has."""
     doom: dict[str, str] = field(default_factory=dict)
