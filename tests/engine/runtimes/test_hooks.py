@@ -114,7 +114,11 @@ def test_a_container_whose_first_hook_fails_is_killed(real_place: Place) -> None
     async def scene() -> None:
         async with real_place.bench() as bench:
             tcp = {"tcpSocket": {"port": 80}}
-            for hook, message in ((_exec("echo why; exit 3"), "exit code 3: why"), (tcp, "invalid handler")):
+            for hook, message in (
+                (_exec("echo why; exit 3"), "exit code 3: why"),
+                (tcp, "invalid handler"),
+                ({"exec": {}}, "there is no command"),
+            ):
                 pod = _pod("sleep 300", {"postStart": hook}, terminationGracePeriodSeconds=0)
                 bench.runtime.start(pod, ["main"])
                 end = await bench.ended(pod["metadata"]["uid"])

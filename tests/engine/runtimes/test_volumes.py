@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from proreus.engine.runtimes.machine.bounds import is_bounded, overfull
 from proreus.engine.runtimes.machine.publishing import Given, publish
+from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.engine.runtimes.protocol import Phase
 from tests.engine.runtimes.benches import PATIENCE, Bench, Place, container, pod_of
 
@@ -149,6 +151,45 @@ def test_a_volume_that_holds_too_much_is_told(real_place: Place) -> None:
             assert bench.reports[uid].containers[0].phase is Phase.RUNNING, "to end it is the agent's matter"
 
     asyncio.run(scene())
+
+
+def test_a_container_that_writes_too_much_of_its_own_is_told(real_place: Place) -> None:
+    if real_place.name == "containerd":
+        pytest.skip("containerd counts its layers every ten seconds only")
+
+    async def scene() -> None:
+        async with real_place.bench() as bench:
+            assert isinstance(bench.runtime, MachineRuntime)
+            limits = {"limits": {"ephemeral-storage": "1Mi"}}
+            script = f"dd if=/dev/zero of={ROOT}/file bs=65536 count=32 2>/dev/null; echo done; sleep 300"
+            other = container("sleep 300", "other", resources={"limits": {"ephemeral-storage": "1Gi"}})
+            pod = pod_of(container(script, resources=limits), other)
+            uid = pod["metadata"]["uid"]
+            bench.runtime.start(pod, ["main", "other"])
+            await bench.running(uid)
+            async with asyncio.timeout(PATIENCE):
+                while not bench.reports[uid].overfull:
+                    await bench.runtime.measure_disks()
+                    await asyncio.sleep(0.1)
+            told = 'Container main exceeded its local ephemeral storage limit "1Mi". '
+            assert bench.reports[uid].overfull == told
+
+    asyncio.run(scene())
+
+
+def test_what_a_pod_may_write_altogether(tmp_path: Path) -> None:
+    def limited(name: str, limit: str) -> dict[str, Any]:
+        return container("true", name, resources={"limits": {"ephemeral-storage": limit}})
+
+    volumes = [{"name": "data", "emptyDir": {}}, {"name": "fast", "emptyDir": {"medium": "Memory"}}]
+    pod = pod_of(limited("a", "1Mi"), limited("b", "2Mi"), volumes=volumes)
+    for volume in ("data", "fast"):
+        (tmp_path / volume).mkdir()
+        (tmp_path / volume / "file").write_bytes(b"x" * (1 << 20))
+    assert is_bounded(pod) and not is_bounded(pod_of(container("true"), volumes=volumes))
+    assert overfull(pod, tmp_path, {"a": 1 << 20, "b": 1 << 19}) == ""
+    told = "Pod ephemeral local storage usage exceeds the total limit of containers 3Mi. "
+    assert overfull(pod, tmp_path, {"a": 1 << 20, "b": 1 << 20, "sidecar": 1 << 20}) == told
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root nobody can mount: it is a folder")

@@ -1,4 +1,4 @@
-"""Volumes that begin empty and go with their pod: on the disk or in memory, and how full they may be."""
+"""Volumes that begin empty and go with their pod, on the disk or in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from proreus.engine.objects.amounts import read_amounts
-from proreus.engine.runtimes.machine.disk_use import folder_bytes
 from proreus.engine.runtimes.protocol import Pod
 from proreus.model.resources import MEMORY, parse_quantity
 
@@ -51,24 +50,6 @@ def remove_mounts(folder: Path) -> None:
                 entry.unlink(missing_ok=True)
         if _libc.umount2(os.fsencode(place), _MNT_DETACH) != 0:
             _log.warning("%s stays mounted: %s", place, os.strerror(ctypes.get_errno()))
-
-
-def bounded_empty_dirs(pod: Pod) -> list[tuple[str, str]]:
-    """The names and limits of those that may not hold everything."""
-    return [
-        (str(volume["name"]), str(volume["emptyDir"]["sizeLimit"]))
-        for volume in pod["spec"].get("volumes") or ()
-        if (volume.get("emptyDir") or {}).get("sizeLimit")
-    ]
-
-
-def overfull(pod: Pod, volumes: Path) -> str:
-    """Which volume holds more than it may, in a kubelet's words; "" where none does. Blocks."""
-    for name, limit in bounded_empty_dirs(pod):
-        most = parse_quantity(limit)
-        if most and (folder_bytes(volumes / name) or 0) > most:
-            return f'Usage of EmptyDir volume "{name}" exceeds the limit "{limit}". '
-    return ""
 
 
 def _memory_bound(source: Mapping[str, Any], pod: Pod) -> int:

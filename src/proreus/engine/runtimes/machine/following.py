@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.runtimes.machine.empty_dirs import bounded_empty_dirs, overfull
+from proreus.engine.runtimes.machine.bounds import is_bounded, overfull
+from proreus.engine.runtimes.machine.looking import Looking
 from proreus.engine.runtimes.machine.planning import Planner
 from proreus.engine.runtimes.machine.references import References
 from proreus.engine.runtimes.machine.standing import Standing
@@ -40,9 +41,11 @@ class Following:
         pods: Mapping[str, Standing],
         folder: Path,
         planner: Planner,
+        looking: Looking,
         tell: Callable[[Standing], None],
     ) -> None:
-        self._pods, self._folder, self._planner, self._tell = pods, folder, planner, tell
+        self._pods, self._folder, self._planner = pods, folder, planner
+        self._looking, self._tell = looking, tell
 
     async def run(self, seconds: float, references: References) -> None:
         """Look, wait, look again, until cancelled."""
@@ -62,8 +65,9 @@ class Following:
         if not stands():
             return
         await self._planner.volumes(standing, references).follow(stands)
-        if bounded_empty_dirs(standing.pod) and not standing.overfull and stands():
-            volumes = self._folder / standing.uid / "volumes"
-            standing.overfull = await asyncio.to_thread(overfull, standing.pod, volumes)
+        if is_bounded(standing.pod) and not standing.overfull and stands():
+            volumes, disk = self._folder / standing.uid / "volumes", self._looking.disk
+            written = {name: disk.get((standing.uid, name), 0) for name in standing.ids}
+            standing.overfull = await asyncio.to_thread(overfull, standing.pod, volumes, written)
             if standing.overfull:
                 self._tell(standing)

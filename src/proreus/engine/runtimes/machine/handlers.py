@@ -26,8 +26,11 @@ class Reached:
 
 
 async def run_exec(reached: Reached, spec: Mapping[str, Any], limit: float) -> tuple[int, str]:
-    """The exit code of `exec`, and the beginning of what it printed; raises `RuntimeRefused`."""
-    done = await reached.execute([str(one) for one in spec.get("command") or ()], limit)
+    """The exit code, and the beginning of what it printed; raises `RuntimeRefused`, `ValueError`."""
+    command = [str(one) for one in spec.get("command") or ()]
+    if not command:
+        raise ValueError("there is no command to execute")
+    done = await reached.execute(command, limit)
     return done.exit_code, (done.stdout + done.stderr)[:_MOST_TOLD].decode(errors="replace")
 
 

@@ -30,7 +30,7 @@ async def run_hook(handler: Mapping[str, Any], reached: Reached) -> None:
     As with a kubelet, whatever a server answers to `httpGet` does, and `tcpSocket` is no hook: it fails.
     """
     try:
-        if handler.get("exec"):
+        if "exec" in handler:
             code, told = await run_exec(reached, handler["exec"], _NO_LIMIT)
             if code != 0:
                 raise HookFailed(f"command terminated with exit code {code}: {told}".rstrip(": \n"))

@@ -67,7 +67,7 @@ class MachineRuntime:
         self._lives = Lives(backend, self._folder, self._launch, self._tell)
         self._inside = Inside(backend, self._pods)
         self._using = Using(backend, self._folder, self._pods)
-        self._following = Following(self._pods, self._folder, self._planner, self._tell)
+        self._following = Following(self._pods, self._folder, self._planner, self._using.looking, self._tell)
 
     @classmethod
     async def opened(cls, backend: Backend, options: MachineOptions) -> MachineRuntime:

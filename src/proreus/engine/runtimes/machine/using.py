@@ -45,13 +45,14 @@ class Using:
         }
 
     def _written_to(self) -> dict[Place, tuple[Path, ...]]:
-        """Where what pods write comes to stand."""
+        """Where what pods write comes to stand: of containers the last attempt, with the logs of all."""
         found: dict[Place, tuple[Path, ...]] = {}
         for uid, standing in self._pods.items():
             folder = self._folder / uid
             found[uid, VOLUMES] = (folder / "volumes",)
             for name in standing.ids:
-                found[uid, name] = (folder / "containers" / name, folder / "logs" / name)
+                attempt = folder / "containers" / name / str(standing.reports[name].attempt)
+                found[uid, name] = (attempt, folder / "logs" / name)
         return found
 
     async def _layers(self) -> dict[Place, int]:
