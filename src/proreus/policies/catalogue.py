@@ -54,6 +54,8 @@ class Catalogue:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     shipped: Path | None = None
     """The checkpoint called `learned`."""
+    earlier: Mapping[str, Path] = field(default_factory=dict)
+    """Checkpoints that were `learned` before, under names of their own."""
     options: type[Any] | None = None
     """The dataclass of flags that policies read, where there are any."""
     what: str = ""
@@ -64,13 +66,14 @@ class Catalogue:
     @property
     def names(self) -> tuple[str, ...]:
         """All that ship with the package."""
-        return (*self.rules, *((LEARNED,) if self.shipped is not None else ()))
+        return (*self.rules, *((LEARNED,) if self.shipped is not None else ()), *self.earlier)
 
     def describe(self) -> Iterable[tuple[str, str]]:
         """(name, what it does) of each."""
         yield from ((name, rule.what) for name, rule in self.rules.items())
         if self.shipped is not None:
             yield LEARNED, "the checkpoint that ships with the package"
+        yield from ((name, f"what was `{LEARNED}` before") for name in self.earlier)
 
     def is_own(self, name: str) -> bool:
         """Whether that is a rule or a checkpoint, and not code from elsewhere."""
@@ -104,6 +107,8 @@ class Catalogue:
         """Where the checkpoint of that name lies; the path of a training run stands for its best one."""
         if name == LEARNED and self.shipped is not None:
             return self.shipped
+        if name in self.earlier:
+            return self.earlier[name]
         return next((folder for folder in (Path(name), Path(name) / "best") if is_checkpoint(folder)), None)
 
     def _learned(self, name: str, folder: Path, options: Any, seed: int) -> AnyPolicy:

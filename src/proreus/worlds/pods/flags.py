@@ -9,17 +9,15 @@ from typing import Annotated, Literal
 
 from proreus.contract.metavar import metavar
 from proreus.model.errors import UsageError
-from proreus.reading.catalogue import data_dir
 from proreus.worlds.pods.scenarios import (
     FileFormat,
     FromEngine,
     FromFiles,
     PodScenario,
     Resampled,
-    parse_scenario,
+    named_scenario,
 )
 from proreus.worlds.pods.simulation.world import PodsOptions
-from proreus.worlds.pods.traces.generate import PRESETS
 from proreus.worlds.pods.traces.when import moment_of
 
 _FORMATS: dict[str, FileFormat] = {
@@ -118,9 +116,7 @@ class PodsFlags:
         self._only_with_engine()
         if self.nodes or self.pods or self.throughputs:
             raise UsageError("--nodes, --pods and --throughputs go with --format")
-        # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
-        needed = self.data is not None or name.partition("@")[0] not in PRESETS
-        return parse_scenario(name, data_dir(self.data) if needed else None)
+        return named_scenario(name, self.data)
 
 
 def _files_in(folder: Path, nodes: Path | None) -> tuple[Path, Path | None]:

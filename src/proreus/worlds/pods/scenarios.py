@@ -19,7 +19,7 @@ from proreus.kube import manifests
 from proreus.model.cluster_trace import ClusterTrace
 from proreus.model.errors import InputError, UsageError, needs_extra, unknown_name
 from proreus.model.workload import Workload
-from proreus.reading.catalogue import folder_for, known
+from proreus.reading.catalogue import data_dir, folder_for, known
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb
@@ -376,3 +376,10 @@ def parse_scenario(text: str, data_dir: Path | None) -> PodScenario:
         raise unknown_name("scenario", text, [*PRESETS, *datasets])
     source = FromCatalogue(dataset, folder_for(dataset, data_dir), nodes)
     return PodScenario(source, PodsOptions(drop_failures=filled))
+
+
+def named_scenario(text: str, data: Path | None) -> PodScenario:
+    """The scenario of that name; `data` is what the user said of the data folder."""
+    # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
+    needed = data is not None or text.partition("@")[0] not in PRESETS
+    return parse_scenario(text, data_dir(data) if needed else None)

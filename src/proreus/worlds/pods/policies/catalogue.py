@@ -214,6 +214,7 @@ POLICIES = Catalogue(
         "q": Kind(VERSION, _valued),
     },
     shipped=PRETRAINED / "pods",
+    earlier={"learned-linear": PRETRAINED / "pods-linear"},
     options=PolicyOptions,
 )
 

@@ -18,14 +18,13 @@ from proreus.kernels.arrays import F64
 from proreus.learning.runs import read_settings, scenarios_of
 from proreus.model.errors import UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, is_checkpoint, load_checkpoint
-from proreus.reading.catalogue import data_dir
 from proreus.worlds.pods.encoding.figures import demand_figures
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.policies.adaptive import RULES, AdaptiveScorer, adaptive_scorer, weights_of_rule
 from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
 from proreus.worlds.pods.policies.learned import linear_scorer
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
-from proreus.worlds.pods.scenarios import PodScenario, parse_scenario, scenario_from_json
+from proreus.worlds.pods.scenarios import PodScenario, named_scenario, scenario_from_json
 from proreus.worlds.pods.training.judge import compiled_workload
 
 OBJECTIVES = {
@@ -56,7 +55,7 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
         policy, told, names = source.partition("=")
         if told:
             for name in names.split(","):
-                _place(experts, policy, parse_scenario(name, data_dir(data) if "/" in name else None))
+                _place(experts, policy, named_scenario(name, data))
             continue
         folder = POLICIES.folder_of(source)
         if folder is None:

@@ -58,7 +58,7 @@ class ESConfig:
     """Also learn how the weights shift with what the workload asks of the cluster."""
     train_seeds: int = 10
     """How many seeds training draws from (1000, 1001, ...)."""
-    validation_seeds: int = 8
+    validation_seeds: int = 10
     """How many seeds the mean is judged on while training (2000, 2001, ...)."""
     confirm_seeds: int = 30
     """How many seeds after those say, at the end, how much better the best is than the start."""
