@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -38,11 +39,23 @@ def test_a_feed_holds_no_more_bytes_than_it_may() -> None:
     async def story() -> None:
         feed = Feed(0, 1_000, 100_000)
         _published(feed, 5_000, 1_000)
-        assert sum(map(len, _values(feed))) <= 2 * 100_000
-        assert 50 <= len(feed._recent) <= 200
+        assert sum(map(len, _values(feed))) <= 1.1 * 100_000
+        assert 50 <= len(feed._recent) <= 60
         assert feed.floor == feed._recent[0].revision - 1
         _published(feed, 5_000, 10)  # short ones: their number is the bound
-        assert 1_000 <= len(feed._recent) <= 2_000
+        assert 1_000 <= len(feed._recent) <= 1_100
+
+    asyncio.run(story())
+
+
+def test_little_is_forgotten_at_once_for_it_holds_up_the_loop() -> None:
+    async def story() -> None:
+        feed = Feed(0, 1_600, 10_000_000)
+        floors = []
+        for _ in range(5_000):
+            _published(feed, 1, 10)
+            floors.append(feed.floor)
+        assert max(later - before for before, later in pairwise(floors)) <= 101
 
     asyncio.run(story())
 

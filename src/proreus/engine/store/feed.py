@@ -20,6 +20,9 @@ _WAKE_SECONDS_EACH = 0.0001
 """Under load watches are woken so often at most, so that waking many takes a small part of the loop's time; a
 change after a quiet time is handed out at once."""
 
+_PARTS = 16
+"""What is held may exceed its bounds by one of so many parts."""
+
 Older = Callable[[str, int], AsyncGenerator[Batch, None]]
 """The changes under a prefix after a revision, from the store's own history; raises `Compacted`."""
 
@@ -57,7 +60,7 @@ class Feed:
     """What was published last, up to `revision`; everything after `floor` is held."""
 
     def __init__(self, revision: int, most: int, most_bytes: int) -> None:
-        """Between these and twice as many are held."""
+        """These are held, and some more: they are forgotten some at a time."""
         self.floor = revision
         self.revision = revision
         self.heard = True
@@ -194,9 +197,13 @@ class Feed:
         return replace(change, previous=held)
 
     def _forget_surplus(self) -> None:
-        """Down to the bounds, where twice as much is held."""
+        """Down to the bounds, where they are exceeded by some: all at once would hold up the loop, one by one
+        would move the rest each time."""
         count, size = len(self._recent), self._bytes
-        if count <= 2 * self._most and size <= 2 * self._most_bytes:
+        if (
+            count <= self._most + self._most // _PARTS
+            and size <= self._most_bytes + self._most_bytes // _PARTS
+        ):
             return
         surplus = 0
         for change in self._recent:
@@ -225,7 +232,10 @@ class Feed:
 
 
 def _size(change: Change) -> int:
-    return sum(len(entry.value) for entry in (change.entry, change.previous) if entry is not None)
+    entry, previous = change.entry, change.previous
+    return (len(entry.value) if entry is not None else 0) + (
+        len(previous.value) if previous is not None else 0
+    )
 
 
 def _revision(change: Change) -> int:
