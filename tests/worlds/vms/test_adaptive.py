@@ -15,10 +15,10 @@ from proreus.worlds.vms.encoding.figures import FIGURES, cluster_figures
 from proreus.worlds.vms.encoding.place import FEATURES, VERSION
 from proreus.worlds.vms.model import ServerShape
 from proreus.worlds.vms.play import play_runs
-from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy, Experts
+from proreus.worlds.vms.policies.adaptive import CROWDED_FROM, AdaptiveVmPolicy, Experts
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
-from proreus.worlds.vms.policies.policy import VmRulePolicy
+from proreus.worlds.vms.policies.policy import Roomy, VmRulePolicy
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, with_servers
 from proreus.worlds.vms.state.servers import capacity_of
@@ -60,13 +60,23 @@ def test_servers_unlike_all_are_left_to_a_rule(scenario: str, rule: int) -> None
     assert adaptive().under(options.treatment, capacity_of(options.shapes)).kind == rule
 
 
-def test_where_machines_are_turned_away_and_nobody_trained_for_it_worst_fit_decides() -> None:
+def test_where_machines_are_turned_away_a_crowded_cluster_spreads_and_one_with_room_does_not() -> None:
     experts = adaptive().experts
     waiting = AdaptiveVmPolicy("one", Experts(experts.names[:1], experts.stands[:1], experts.weights[:1]))
-    runs = runs_of(with_servers(SCENARIOS["rejecting"], 2))
-    ours, _ = play_runs(runs, waiting)
-    assert ours == play_runs(runs, make_vm_policy("worst_fit"))[0]
-    assert ours != play_runs(runs, make_vm_policy("first_fit"))[0]
+    simulation = VmSimulation(runs_of(with_servers(SCENARIOS["rejecting"], 2)))
+    spreads, packs = make_vm_policy("worst_fit"), VmRulePolicy("packs", LEARNED, weights=WEIGHTS[0])
+    crowded = {True: 0, False: 0}
+    while (observation := simulation.next_decision()) is not None:
+        free, capacity = observation.servers.free[0], observation.servers.capacity
+        used = 1.0 - free.sum(axis=(0, 1)) / capacity.sum(axis=(0, 1))
+        full = bool((used > CROWDED_FROM).any())
+        crowded[full] += 1
+        place = waiting.decide(observation)
+        assert place == (spreads if full else packs).decide(observation)
+        note = waiting.explain(observation).note
+        assert ("worst fit decides" in note) == full and ("There is room." in note) != full
+        simulation.apply(place)
+    assert min(crowded.values()) > 10
 
 
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
@@ -109,6 +119,8 @@ def test_combined_checkpoints_play_as_each_alone(tmp_path: Path, capsys: pytest.
     for scenario, weights in (("waiting", WEIGHTS[0]), ("rejecting", WEIGHTS[1])):
         runs = runs_of(with_servers(SCENARIOS[scenario], 2))
         alone = VmRulePolicy("alone", LEARNED, weights=weights)
+        if scenario == "rejecting":
+            alone = replace(alone, roomy=Roomy(LEARNED, WEIGHTS[0], CROWDED_FROM))
         assert play_runs(runs, make_vm_policy(both))[0] == play_runs(runs, alone)[0]
     # A later expert for the same clusters takes the place of the one before.
     assert combine([both, saved(tmp_path / "n", WEIGHTS[0], "rejecting@5")]).card.config["experts"] == [

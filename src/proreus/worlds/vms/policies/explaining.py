@@ -45,11 +45,12 @@ def _verdict(rule: VmRule, observation: VmObservation, place: int, fits: bool) -
 def _scores(rule: VmRule, observation: VmObservation, place: int) -> dict[str, float]:
     servers, flavours = observation.servers, observation.flavours
     lane, flavour = observation.lane, observation.flavour
-    kind = int(rule.kind[0])
+    now = int(rule.now[0])
+    kind = int(rule.kind[now])
     if kind == LEARNED:
         features = np.zeros(len(FEATURES))
         encode_place(servers, flavours, lane, flavour, place, features)
-        parts = (rule.weights * features).tolist()
+        parts = (rule.weights[now] * features).tolist()
         return {feature: part for feature, part in zip(FEATURES, parts, strict=True) if part}
     if kind in (BEST_FIT, WORST_FIT):
         rest = float(left_over(servers, flavours, lane, place, flavour))

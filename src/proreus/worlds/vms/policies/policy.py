@@ -15,13 +15,24 @@ from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.policies.bidder import SIZES
-from proreus.worlds.vms.policies.columns import VmRule
+from proreus.worlds.vms.policies.columns import CROWDED, VmRule
 from proreus.worlds.vms.policies.explaining import explained
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.state.observation import VmObservation
 
 VmPolicy: TypeAlias = Policy[VmObservation, int]
 """Decides where a request goes: server * 2 + NUMA node, one where `avail` is set."""
+
+
+@dataclass(frozen=True, eq=False)
+class Roomy:
+    """What decides while there is room."""
+
+    kind: int
+    weights: F64
+    """[features] of a learned scorer."""
+    below: float
+    """Of cores and of memory at most this share is in use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +46,8 @@ class VmRulePolicy:
     """[features] of a learned scorer."""
     bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
     """The network of a policy that bids."""
+    roomy: Roomy | None = None
+    """None: the same decides whether there is room or not."""
 
     @cached_property
     def rule(self) -> VmRule:
@@ -47,10 +60,13 @@ class VmRulePolicy:
 
     def new_rule(self) -> VmRule:
         """The rule for a kernel, its random choices from the start."""
+        roomy = self.roomy or Roomy(self.kind, self.weights, 0.0)
         return pack(
             VmRule(
-                kind=np.array([self.kind], dtype=np.int64),
-                weights=self.weights.astype(np.float64),
+                kind=np.array([self.kind, roomy.kind], dtype=np.int64),
+                weights=np.stack([self.weights, roomy.weights]).astype(np.float64),
+                crowded=np.array([roomy.below]),
+                now=np.array([CROWDED], dtype=np.int64),
                 features=np.zeros(len(FEATURES)),
                 rng=seeded(self.seed),
                 bidder=self.bidder,

@@ -14,9 +14,11 @@ from proreus.worlds.vms.policies.columns import (
     BALANCE_FIT,
     BEST_FIT,
     BIDDING,
+    CROWDED,
     FIRST_FIT,
     MISTAKEN_BEST_FIT,
     RANDOM,
+    ROOMY,
     WORST_FIT,
     VmRule,
 )
@@ -34,7 +36,8 @@ from proreus.worlds.vms.state.servers import (
 @compiled
 def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, rule: VmRule) -> int:
     """The place that the rule gives a request of that flavour, which fits somewhere."""
-    kind = rule.kind[0]
+    rule.now[0] = _stage(servers, lane, rule)
+    kind = rule.kind[rule.now[0]]
     if kind == FIRST_FIT:
         return first_place(servers, lane, flavour)
     if kind == BEST_FIT:
@@ -48,6 +51,25 @@ def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, 
     if kind == BIDDING:
         return highest_bid(servers, flavours, lane, flavour, rule.bidder)
     return highest_score(servers, flavours, lane, flavour, rule)
+
+
+@compiled
+def _stage(servers: Servers, lane: int, rule: VmRule) -> int:
+    """Whether the cluster is crowded: of cores or of memory more than the rule's share is in use.
+
+    Servers that are still to be added count as full.
+    """
+    if rule.crowded[0] <= 0.0:
+        return CROWDED
+    free, capacity = servers.free, servers.capacity
+    for kind in range(2):
+        left, whole = 0, 0
+        for server in range(capacity.shape[0]):
+            left += free[lane, server, 0, kind] + free[lane, server, 1, kind]
+            whole += capacity[server, 0, kind] + capacity[server, 1, kind]
+        if whole - left > rule.crowded[0] * whole:
+            return CROWDED
+    return ROOMY
 
 
 @compiled

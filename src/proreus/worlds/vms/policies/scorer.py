@@ -59,7 +59,7 @@ def score_of(
 ) -> float:
     """The weighted sum of a place's features."""
     encode_place(servers, flavours, lane, flavour, place, rule.features)
-    score = 0.0
-    for feature in range(rule.weights.size):
-        score += rule.weights[feature] * rule.features[feature]
+    score, now = 0.0, rule.now[0]
+    for feature in range(rule.features.size):
+        score += rule.weights[now, feature] * rule.features[feature]
     return score

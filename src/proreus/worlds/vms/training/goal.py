@@ -1,11 +1,11 @@
-"""What an evolution strategy learns of virtual machines: the weights of the scorer, from first fit on.
+"""What an evolution strategy learns of virtual machines: the weights of the scorer, from a rule on.
 
-With all weights zero every place scores alike and the first one is taken, so the search starts at first fit.
-One generation draws starts evenly over the training part of the trace, with a new offset each time, and ranks
-its members by what they come to from these starts: the same for all members. Where machines wait that is the
-mean logarithm of the total waiting time, which the few starts from which everyone waits for days do not rule;
-`aim` says what it is elsewhere. The mean of the population is judged on the validation part. The test part is
-never touched.
+With all weights zero every place scores alike and the first one is taken, so the search starts at first fit,
+or nearly at worst fit where machines are turned away. One generation draws starts evenly over the training
+part of the trace, with a new offset each time, and ranks its members by what they come to from these starts:
+the same for all members. Where machines wait that is the mean logarithm of the total waiting time, which the
+few starts from which everyone waits for days do not rule; `aim` says what it is elsewhere. The mean of the
+population is judged on the validation part. The test part is never touched.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from proreus.learning.es import check_search
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.encoding.place import FEATURES
+from proreus.worlds.vms.model import Full
 from proreus.worlds.vms.play import brief_runs, briefly
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import LEARNED
@@ -41,6 +42,8 @@ from proreus.worlds.vms.training.trace import (
 )
 
 _USUAL_LIMIT = 25_000
+_STEEP = 10.0
+"""Of a rule that a search begins with: the first population's other weights, of width `sigma`, bend it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class VmsGoal:
         self._work = trace.work(options.double)
         self._validation: list[VmRuns] = []
         self._best_rule: list[float] = []
-        self.start = np.zeros(len(FEATURES))
+        self.start = start_of(options.full)
 
     def draw(self, random: np.random.Generator) -> I64:
         """Starts in the training part."""
@@ -163,6 +166,18 @@ class VmsGoal:
         found = [[job.result() for job in of_member] for of_member in jobs]
         runs = [[rows for rows, _ in of_member] for of_member in found]
         return runs, sum(decisions for of_member in found for _, decisions in of_member)
+
+
+def start_of(full: Full) -> F64:
+    """The weights that a search begins with, those of a strong rule.
+
+    All zero they are first fit. Where machines are turned away it is nearly worst fit, the strongest rule
+    there (not quite: of two NUMA nodes that give the same it looks at the fuller one alone).
+    """
+    weights = np.zeros(len(FEATURES))
+    if full == "reject":
+        weights[FEATURES.index("scarcer free here")] = _STEEP
+    return weights
 
 
 def _opponents() -> list[VmRulePolicy]:
