@@ -417,6 +417,11 @@ def test_probes(real_place: Place) -> None:
             end = await bench.ended(uid)
             assert (end.exit_code, end.ready) == (137, False)
             assert end.message.startswith("Liveness probe failed")
+            notices = [(one.type, one.reason, one.message.partition(":")[0]) for one in end.notices]
+            assert notices[-2:] == [
+                ("Warning", "Unhealthy", "Liveness probe failed"),
+                ("Normal", "Killing", "Container main failed liveness probe, will be restarted"),
+            ]
 
     asyncio.run(scene())
 
@@ -459,7 +464,9 @@ def test_probes_over_the_network(real_place: Place) -> None:
                 await bench.until(uid, lambda one: one["well"].ready)
                 end = await bench.ended(uid, "deaf")
                 assert end.message.startswith("Startup probe failed")
-                found = await bench.until(uid, lambda one: True)
+                found = await bench.until(uid, lambda one: bool(one["broken"].notices))
+                told = "Readiness probe failed: HTTP probe failed with statuscode: 500"
+                assert [one.message for one in found["broken"].notices] == [told]
                 assert not found["broken"].ready and found["broken"].phase is Phase.RUNNING
             server.close()
             await server.wait_closed()

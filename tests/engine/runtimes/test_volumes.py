@@ -128,7 +128,7 @@ def test_volumes_follow_after_the_agent_was_started_anew(real_place: Place) -> N
 
 def test_a_volume_that_holds_too_much_is_told(real_place: Place) -> None:
     async def scene() -> None:
-        async with real_place.bench() as bench:
+        async with real_place.open() as bench:
             volumes = [
                 {"name": "small", "emptyDir": {"sizeLimit": "64Ki"}},
                 {"name": "large", "emptyDir": {"sizeLimit": "1Gi"}},
@@ -149,6 +149,10 @@ def test_a_volume_that_holds_too_much_is_told(real_place: Place) -> None:
             told = 'Usage of EmptyDir volume "small" exceeds the limit "64Ki". '
             assert bench.reports[uid].overfull == told
             assert bench.reports[uid].containers[0].phase is Phase.RUNNING, "to end it is the agent's matter"
+            await bench.runtime.execute(uid, "main", ["sh", "-c", f"rm {place}/file"])
+            await bench.stop(uid)
+        async with real_place.bench() as bench:
+            assert [report.overfull for report in bench.runtime.adopt([pod])] == [told], "it stays evicted"
 
     asyncio.run(scene())
 

@@ -15,6 +15,7 @@ from proreus.engine.agents.resource.nodes import NodeSpec
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, POD
+from proreus.engine.objects.kinds import NODE as NODE_KIND
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.references import RegistryReferences
@@ -24,6 +25,7 @@ from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.runtimes.benches import NODE, PATIENCE
 from tests.engine.runtimes.leftovers import assert_nothing_left
+from tests.engine.runtimes.pretended_gpus import pretend_gpus, uuid_of
 
 
 async def _until(true: Callable[[], Awaitable[Any]]) -> Any:
@@ -41,7 +43,12 @@ async def _node(root: Path) -> AsyncIterator[tuple[Registry, ResourceHost]]:
     """A registry, and this machine as its node with plain processes, of which nothing is left at the end."""
     registry = Registry(MemoryStore())
     await registry.prepare()
-    options = MachineOptions(root, references=RegistryReferences(registry), follow_seconds=0.1)
+    options = MachineOptions(
+        root,
+        references=RegistryReferences(registry),
+        follow_seconds=0.1,
+        devices=root.parent / "machine",
+    )
     runtime = await open_runtime("process", options)
     informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
     spec = NodeSpec(NODE, "127.0.0.1")
@@ -139,6 +146,43 @@ def test_a_hook_that_fails_is_an_event_and_its_container_is_tried_again(tmp_path
                 return failed and ("Normal", "Killing", "FailedPostStartHook") in told
 
             await _until(noted)
+
+    asyncio.run(scene())
+
+
+def test_the_gpus_of_a_node_go_to_as_many_pods_as_it_has(tmp_path: Path) -> None:
+    pretend_gpus(tmp_path / "machine", 1)
+
+    async def scene() -> None:
+        async with _node(tmp_path / "node") as (registry, host):
+
+            async def registered() -> Any:
+                nodes = (await registry.list(NODE_KIND)).items
+                return nodes[0]["status"] if nodes else None
+
+            status = await _until(registered)
+            assert status["capacity"]["nvidia.com/gpu"] == status["allocatable"]["nvidia.com/gpu"] == "1"
+            wants = {"limits": {"nvidia.com/gpu": "1"}}
+            script = "echo $NVIDIA_VISIBLE_DEVICES; sleep 300"
+            main = {"command": ["sh", "-c", script], "resources": wants}
+            await _begin(registry, "first", main=main)
+            uid = (await registry.get(POD, "default", "first"))["metadata"]["uid"]
+
+            async def said() -> bool:
+                try:
+                    lines = [line async for line in host.logs(uid, LogWanted("main"))]
+                except RuntimeRefused:  # it does not run yet
+                    return False
+                return lines == [f"{uuid_of(0)}\n".encode()]
+
+            await _until(said)
+            await _begin(registry, "second", main=main)
+
+            async def refused() -> bool:
+                told = (await registry.get(POD, "default", "second"))["status"]
+                return bool(told.get("reason") == "OutOfnvidia.com/gpu" and told["phase"] == "Failed")
+
+            await _until(refused)
 
     asyncio.run(scene())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,8 @@ from proreus.engine.runtimes.machine.references import References
 from proreus.engine.runtimes.machine.standing import Standing
 
 _log = logging.getLogger(__name__)
+_OVERFULL = "overfull"
+"""In the folder of a pod: which limit it was found to be beyond."""
 
 
 class Remembered:
@@ -70,4 +73,14 @@ class Following:
             written = {name: disk.get((standing.uid, name), 0) for name in standing.ids}
             standing.overfull = await asyncio.to_thread(overfull, standing.pod, volumes, written)
             if standing.overfull:
+                self._note(standing)
                 self._tell(standing)
+
+    def take_up(self, standing: Standing) -> None:
+        """What an earlier agent had found of a pod: it is not to be begun again meanwhile."""
+        with contextlib.suppress(FileNotFoundError):
+            standing.overfull = (self._folder / standing.uid / _OVERFULL).read_text()
+
+    def _note(self, standing: Standing) -> None:
+        if self._pods.get(standing.uid) is standing:
+            (self._folder / standing.uid / _OVERFULL).write_text(standing.overfull)

@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 """Between attempts to start what could not be started: an image or a ConfigMap may come."""
 _KILL_GRACE = 30.0
+_MOST_NOTICES = 16
+"""Of one attempt: a probe may fail with other words each time."""
 _GREETED = "greeted"
 """The folder of a pod in which notes stand of the attempts whose `postStart` hook is through."""
 
@@ -185,7 +187,6 @@ class Lives:
         async def fail(message: str, spec: Mapping[str, Any]) -> None:
             if standing.stopping.is_set():
                 return  # it ends anyway, and in its own time
-            self._tell_of(standing, name, Notice("Warning", "Unhealthy", message))
             kind = message.partition(" ")[0].lower()
             told = f"Container {name} failed {kind} probe, will be restarted"
             self._kill(standing, name, message, told, spec.get("terminationGracePeriodSeconds"))
@@ -193,7 +194,12 @@ class Lives:
         def ready(well: bool) -> None:
             self._note(standing, name, ready=well)
 
-        await probe(Probed(self._reached(standing, name), ready, fail))
+        def unwell(message: str) -> None:
+            notice, told = Notice("Warning", "Unhealthy", message), standing.reports[name].notices
+            if notice not in told and len(told) < _MOST_NOTICES:
+                self._tell_of(standing, name, notice)
+
+        await probe(Probed(self._reached(standing, name), ready, unwell, fail))
 
     def _reached(self, standing: Standing, name: str) -> Reached:
         id = standing.ids[name]

@@ -21,8 +21,10 @@ class Probed:
     reached: Reached
     ready: Callable[[bool], None]
     """Called with every change."""
+    unwell: Callable[[str], None]
+    """Called with every failure: the message says which probe failed, and how."""
     fail: Callable[[str, Mapping[str, Any]], Awaitable[None]]
-    """It must be killed: the message says which probe failed, with the probe's spec."""
+    """It must be killed for that; with the probe's spec."""
 
 
 async def probe(probed: Probed) -> None:
@@ -52,8 +54,10 @@ async def _until(probed: Probed, spec: Mapping[str, Any], name: str) -> bool:
         if ok:
             return True
         failures += 1
+        message = f"{name} probe failed: {told}"
+        probed.unwell(message)
         if failures >= int(spec.get("failureThreshold") or 3):
-            await probed.fail(f"{name} probe failed: {told}", spec)
+            await probed.fail(message, spec)
             return False
         await asyncio.sleep(_period(spec))
 
@@ -62,7 +66,9 @@ async def _readiness(probed: Probed, spec: Mapping[str, Any]) -> None:
     await asyncio.sleep(float(spec.get("initialDelaySeconds") or 0))
     ready, row = False, 0
     while True:
-        ok, _ = await once(probed, spec)
+        ok, told = await once(probed, spec)
+        if not ok:
+            probed.unwell(f"Readiness probe failed: {told}")
         row = 0 if ok == ready else row + 1
         needed = int(spec.get("failureThreshold") or 3) if ready else int(spec.get("successThreshold") or 1)
         if row >= needed:

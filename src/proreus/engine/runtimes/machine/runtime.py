@@ -79,6 +79,7 @@ class MachineRuntime:
                 pod = msgspec.json.decode((folder / "pod.json").read_bytes())
                 standing = runtime._pods[folder.name] = Standing(pod)
                 runtime._gpus.take_up(standing)
+                runtime._following.take_up(standing)
         found = await backend.recover(sorted(runtime._pods))
         for folder in list(runtime._folder.iterdir()):
             if folder.name not in runtime._pods:
