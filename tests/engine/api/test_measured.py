@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from proreus.engine.agents.resource.measuring import Load
-from proreus.engine.agents.resource.nodes import NodeSpec, new_lease, new_node, renewed_lease
+from proreus.engine.agents.resource.nodes import NodeSpec, NodeState, new_lease, new_node, renewed_lease
 from proreus.engine.api.identities import Role
 from proreus.engine.api.plain.use import thinned
 from proreus.engine.api.roles import Action, allowed
@@ -37,7 +37,9 @@ async def _fill(door: Live) -> None:
     """Two nodes that were measured, one that was not, and one that is lost; a pod on each."""
     registry, told = door.registry, {}
     for place, name in enumerate(("a", "b", "unmeasured", "lost")):
-        node = new_node(NodeSpec(name, "10.0.0.1", labels={"disk": "ssd" if place else "hdd"}), ROOM, (), 0.0)
+        node = new_node(
+            NodeSpec(name, "10.0.0.1", labels={"disk": "ssd" if place else "hdd"}), NodeState(ROOM), 0.0
+        )
         if name == "lost":
             node["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
         await registry.create(NODE, node)

@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from proreus.engine.runtimes.machine import containerd as backend
 from proreus.engine.runtimes.machine.backend import Plan
 from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.cri.calls import CriCalls
 from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_config
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.runtime import MachineRuntime
-from proreus.engine.runtimes.opening import open_runtime
-from proreus.engine.runtimes.protocol import PodRuntime
+from proreus.engine.runtimes.opening import noted_socket, open_runtime
+from proreus.engine.runtimes.protocol import Phase, PodRuntime, RuntimeAway
 from proreus.model.errors import UsageError
 from tests.engine.runtimes.archives import busybox_archive
-from tests.engine.runtimes.benches import PATIENCE, Bench, FixedReferences, Place, container, pod_of
+from tests.engine.runtimes.benches import IMAGE, PATIENCE, Bench, FixedReferences, Place, container, pod_of
 from tests.engine.runtimes.conftest import found_busybox
 from tests.engine.runtimes.containerds import Daemon, containerd
 from tests.engine.runtimes.leftovers import assert_nothing_left, processes
@@ -70,6 +71,51 @@ def test_containers_outlive_containerd_and_a_lost_shim_is_told(daemon: Daemon, t
                     os.kill(int(line.partition(":")[0]), signal.SIGKILL)
             end = await bench.ended(uid)
             assert end.exit_code in (137, 255)
+
+    asyncio.run(scene())
+    assert_nothing_left(str(options.root), options.own_name)
+
+
+def test_a_containerd_that_is_away_is_the_node_s_trouble_and_no_container_s(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "_AWAY_SECONDS", 0.5)
+    options = MachineOptions(tmp_path / "node", socket=daemon.socket)
+
+    async def scene() -> None:
+        runtime = await open_runtime("containerd", options)
+        await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
+        bench = Bench(runtime, "containerd")
+        runtime.subscribe(bench.hear)
+        probe = {
+            "exec": {"command": ["true"]},
+            "periodSeconds": 1,
+            "timeoutSeconds": 5,
+            "failureThreshold": 1,
+        }
+        pod = pod_of(container("sleep 300", livenessProbe=probe))
+        uid = pod["metadata"]["uid"]
+        runtime.start(pod, ["main"])
+        before = await bench.running(uid)
+        with pytest.raises(UsageError, match="is in use by a container"):
+            await runtime.remove_image(IMAGE)
+        assert runtime.trouble() == ""
+        await asyncio.to_thread(daemon.kill)
+        while not runtime.trouble():
+            await asyncio.sleep(0.05)
+        assert runtime.trouble().startswith("container runtime is down: ")
+        with pytest.raises(RuntimeAway):
+            await runtime.execute(uid, "main", ["true"])
+        await asyncio.sleep(2.5)  # the probe is tried twice meanwhile
+        await asyncio.to_thread(daemon.start)
+        while runtime.trouble():
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(1.5)
+        assert [(one.id, one.phase) for one in bench.reports[uid].containers] == [(before.id, Phase.RUNNING)]
+        runtime.remove(uid)
+        await asyncio.wait_for(runtime.settled(), PATIENCE)
+        await runtime.close()
+        assert noted_socket(options.root) == daemon.socket
 
     asyncio.run(scene())
     assert_nothing_left(str(options.root), options.own_name)

@@ -19,7 +19,7 @@ from proreus.engine.api.options import ApiOptions
 from proreus.engine.housing import MachineNode, SimulatedNodes
 from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.opening import check_runtime
+from proreus.engine.runtimes.opening import check_runtime, noted_socket
 from proreus.engine.store.opening import InFile, read_address
 from proreus.listening.credentials import check_credentials
 from proreus.model.files import check_writable
@@ -65,9 +65,10 @@ def identity_of(store: str, holder: Holder) -> str:
 
 
 def machine_options(folder: Path, socket: Path | None) -> MachineOptions:
-    """Of this machine as a node of the cluster that is kept in the folder."""
+    """Of this machine as a node of the cluster in the folder; the socket is by default the last one."""
     options = MachineOptions(folder.absolute() / "node")
-    return options if socket is None else replace(options, socket=socket.absolute())
+    found = socket or noted_socket(options.root)
+    return options if found is None else replace(options, socket=found.absolute())
 
 
 def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) -> SchedulingOptions:

@@ -25,7 +25,7 @@ _KEPT: dict[str, Callable[[MachineOptions, ImageStore], Backend]] = {
 NAMES = ("auto", "process", "runc", "containerd")
 _GRACE_SECONDS, _LOOK_SECONDS = 10.0, 0.05
 _CHOSEN = "runtime"
-"""The file below a runtime's root that names its kind."""
+"""The file below a runtime's root that names its kind, and where containerd answers."""
 
 
 def check_runtime(name: str, options: MachineOptions) -> None:
@@ -85,11 +85,23 @@ def standing_runtime(root: Path) -> str:
     pods = root / "pods"
     if not (pods.is_dir() and any(pods.iterdir())):
         return ""
-    try:
-        name = (root / _CHOSEN).read_text().strip()
-    except FileNotFoundError:
-        return ""
+    name = _noted(root)[0]
     return name if name in NAMES else ""
+
+
+def noted_socket(root: Path) -> Path | None:
+    """Where containerd answered whose pods stand below this root; None where it was not containerd."""
+    socket = _noted(root)[1]
+    return Path(socket) if socket else None
+
+
+def _noted(root: Path) -> tuple[str, str]:
+    """The runtime that was opened last below this root, and the socket that it was reached at."""
+    try:
+        name, _, socket = (root / _CHOSEN).read_text().strip().partition(" ")
+    except FileNotFoundError:
+        return "", ""
+    return name, socket
 
 
 async def clear_runtime(options: MachineOptions) -> int:
@@ -124,7 +136,8 @@ async def _opened(name: str, options: MachineOptions) -> MachineRuntime:
     except BaseException:
         await backend.close()
         raise
-    (options.root / _CHOSEN).write_text(f"{name}\n")
+    reached = f" {options.socket}" if name == "containerd" else ""
+    (options.root / _CHOSEN).write_text(f"{name}{reached}\n")
     return runtime
 
 

@@ -257,6 +257,10 @@ class RuntimeRefused(ProreusError):
     """There is no such pod or container here, or it cannot be done now."""
 
 
+class RuntimeAway(RuntimeRefused):
+    """What runs the containers does not answer: nothing is known of them meanwhile."""
+
+
 class PodLogs(Protocol):
     """Who can read what containers wrote; the door asks this."""
 
@@ -346,6 +350,10 @@ class PodRuntime(PodLogs, PodExec, Protocol):
 
     def capacity(self) -> Capacity:
         """What this node has."""
+        ...
+
+    def trouble(self) -> str:
+        """Why nothing can be run now; "" where all is well."""
         ...
 
     def images(self) -> Sequence[Image]:

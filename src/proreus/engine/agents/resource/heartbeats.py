@@ -14,6 +14,7 @@ from proreus.engine.agents.resource.measuring import Measuring
 from proreus.engine.agents.resource.nodes import (
     LEASE_SECONDS,
     NodeSpec,
+    NodeState,
     new_lease,
     new_node,
     node_status,
@@ -58,7 +59,8 @@ class Heartbeats:
         self._registry, self._timers, self._nodes, self._stands = registry, timers, nodes, stands
         self._measuring = measuring
         self._process = process
-        self._images: dict[str, tuple[Image, ...]] = {}
+        self._told: dict[str, tuple[tuple[Image, ...], str]] = {}
+        """What the API knows of each: the images that it holds, and its trouble."""
         """What the API was last told that each node holds."""
 
     async def claim(self) -> None:
@@ -88,10 +90,7 @@ class Heartbeats:
     async def register(self) -> None:
         """Every node stands in the API, well; what stood there before is put right."""
         now = self._timers.wall()
-        made = [
-            new_node(one.spec, one.runtime.capacity(), self._look_at_images(name), now)
-            for name, one in self._nodes.items()
-        ]
+        made = [new_node(one.spec, self._look(name), now) for name, one in self._nodes.items()]
         outcomes = await self._registry.create_many(NODE, made)
         stood = [name for name, outcome in zip(self._nodes, outcomes, strict=True) if _existed(outcome)]
         await self.put_right(stood)
@@ -106,13 +105,14 @@ class Heartbeats:
             due = names[beat::beats]
             await self._renew(due)
             await self._tell_use(due)
-            await self.put_right([name for name in due if self._images_changed(name)])
+            await self.put_right([name for name in due if self._changed(name)])
             beat = (beat + 1) % beats
 
     async def put_right(self, names: Sequence[str]) -> list[str]:
-        """The API shows these nodes as they are: well. Returns those that the store had no answer for."""
+        """The API shows these nodes as they are. Returns those that the store had no answer for."""
         wants: list[Want] = [
-            self._registry.editing(NODE, "", name, self._well(name), subresource="status") for name in names
+            self._registry.editing(NODE, "", name, self._as_it_is(name), subresource="status")
+            for name in names
         ]
         outcomes = await self._registry.commit_each(wants)
         return [name for name, out in zip(names, outcomes, strict=True) if isinstance(out, Unserviceable)]
@@ -154,22 +154,23 @@ class Heartbeats:
 
         return change
 
-    def _well(self, name: str) -> Change:
-        housed, now, images = self._nodes[name], self._timers.wall(), self._look_at_images(name)
+    def _as_it_is(self, name: str) -> Change:
+        spec, now, state = self._nodes[name].spec, self._timers.wall(), self._look(name)
 
         def change(node: Object) -> Object:
-            status = node_status(node, housed.spec, housed.runtime.capacity(), images, now)
-            return {**node, "status": status}
+            return {**node, "status": node_status(node, spec, state, now)}
 
         return change
 
-    def _look_at_images(self, name: str) -> tuple[Image, ...]:
-        """What it holds, of which the API is told now."""
-        images = self._images[name] = tuple(self._nodes[name].runtime.images())
-        return images
+    def _look(self, name: str) -> NodeState:
+        """What it has and holds, of which the API is told now."""
+        runtime = self._nodes[name].runtime
+        images, trouble = self._told[name] = tuple(runtime.images()), runtime.trouble()
+        return NodeState(runtime.capacity(), images, trouble)
 
-    def _images_changed(self, name: str) -> bool:
-        return tuple(self._nodes[name].runtime.images()) != self._images.get(name, ())
+    def _changed(self, name: str) -> bool:
+        runtime = self._nodes[name].runtime
+        return (tuple(runtime.images()), runtime.trouble()) != self._told.get(name, ((), ""))
 
 
 def beats_for(nodes: int) -> int:

@@ -193,10 +193,17 @@ class ResourceHost:
             self._do(agent.node, agent.pod(event.object, self._now()))
 
     def _node_changed(self, event: ObjectEvent) -> None:
-        """A node of ours that the API shows as lost is put right; one that was deleted stays away."""
+        """A node of ours that the API shows wrongly is put right; one that was deleted stays away."""
         name = name_of(event.object)
-        if name in self._nodes and event.type != "DELETED" and not looks_well(event.object):
+        if (
+            name in self._nodes
+            and event.type != "DELETED"
+            and looks_well(event.object) == self._troubled(name)
+        ):
             self.refresh(name)
+
+    def _troubled(self, node: str) -> bool:
+        return bool(self._nodes[node].runtime.trouble())
 
     def refresh(self, node: str) -> None:
         """Have the API show a node of ours as it is now."""

@@ -48,8 +48,19 @@ class NodeSpec:
     taints: tuple[Mapping[str, str], ...] = ()
 
 
-def new_node(spec: NodeSpec, capacity: Capacity, images: Sequence[Image], now: float) -> Object:
+@dataclass(frozen=True)
+class NodeState:
+    """What a node has and holds, and how it is, as its runtime tells."""
+
+    capacity: Capacity
+    images: Sequence[Image] = ()
+    trouble: str = ""
+    """Why it can run nothing now; "": it can."""
+
+
+def new_node(spec: NodeSpec, state: NodeState, now: float) -> Object:
     """The Node object that registers it."""
+    capacity = state.capacity
     labels = {
         "kubernetes.io/hostname": spec.name,
         "kubernetes.io/os": "linux",
@@ -63,16 +74,16 @@ def new_node(spec: NodeSpec, capacity: Capacity, images: Sequence[Image], now: f
         "metadata": {"name": spec.name, "labels": labels},
         "spec": made,
     }
-    return {**node, "status": node_status(node, spec, capacity, images, now)}
+    return {**node, "status": node_status(node, spec, state, now)}
 
 
-def node_status(
-    standing: Mapping[str, Any], spec: NodeSpec, capacity: Capacity, images: Sequence[Image], now: float
-) -> dict[str, Any]:
-    """The status of a node that is well; conditions of others stay."""
+def node_status(standing: Mapping[str, Any], spec: NodeSpec, state: NodeState, now: float) -> dict[str, Any]:
+    """The status of a node that is heard of; conditions of others stay."""
+    capacity, images = state.capacity, state.images
     before = standing.get("status") or {}
     moment = timestamp(now)
-    conditions = with_conditions(before.get("conditions") or (), _HEALTHY, now)
+    told = _HEALTHY if not state.trouble else (*_HEALTHY[:-1], _not_ready(state.trouble))
+    conditions = with_conditions(before.get("conditions") or (), told, now)
     ours = {condition.type for condition in _HEALTHY}
     for condition in conditions:
         if condition["type"] in ours:
@@ -93,6 +104,10 @@ def node_status(
         largest = sorted(images, key=lambda image: (-image.size, image.names))[:_MOST_IMAGES]
         status["images"] = [{"names": list(image.names), "sizeBytes": image.size} for image in largest]
     return status
+
+
+def _not_ready(trouble: str) -> Condition:
+    return Condition("Ready", "False", "KubeletNotReady", trouble)
 
 
 def looks_well(node: Mapping[str, Any]) -> bool:

@@ -62,10 +62,12 @@ def _defaulted_probe(probe: _Map) -> _Map:
 
 
 def _defaulted_variable(variable: _Map) -> _Map:
-    reference = variable.get("valueFrom", {}).get("fieldRef")
-    if reference is None or "apiVersion" in reference:
-        return variable
-    return {**variable, "valueFrom": {**variable["valueFrom"], "fieldRef": {"apiVersion": "v1", **reference}}}
+    """What Kubernetes writes into references that leave it out: clients send whole objects back with it."""
+    source = variable.get("valueFrom", {})
+    for kind, usual in (("fieldRef", {"apiVersion": "v1"}), ("resourceFieldRef", {"divisor": "0"})):
+        if kind in source and not source[kind].keys() >= usual.keys():
+            return {**variable, "valueFrom": {**source, kind: {**usual, **source[kind]}}}
+    return variable
 
 
 def check_containers(containers: list[_Map], field: str, names: set[str], problems: Problems) -> None:

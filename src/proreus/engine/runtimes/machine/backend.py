@@ -123,6 +123,8 @@ class Backend(Protocol):
     """How ids and the runtime's version begin: "process", "runc", "containerd"."""
     version: str
     """Of what runs the containers; known once `recover` is through."""
+    trouble: str
+    """See `PodRuntime.trouble`."""
 
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
         """What there is of these pods; whatever is here of any other pod ends and goes."""

@@ -45,12 +45,15 @@ from proreus.engine.runtimes.protocol import (
     Executed,
     Image,
     Pod,
+    RuntimeAway,
     RuntimeRefused,
     Session,
 )
 from proreus.model.errors import UsageError
 
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
+_AWAY_SECONDS = 5.0
+"""So long containerd may not answer before the node counts as unwell: it may be started anew."""
 _UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """Nobody knows whether it was done."""
 _MAY_HAVE_RUN = ("failed to start containerd task", "failed to update container")
@@ -62,6 +65,7 @@ class ContainerdBackend:
 
     scheme = "containerd"
     version = ""
+    trouble = ""
 
     def __init__(self, options: MachineOptions) -> None:
         self._options = options
@@ -246,6 +250,8 @@ class ContainerdBackend:
             told = _details(error)
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED or "timeout" in told:
                 raise RuntimeRefused(f"the command did not end within {timeout:g} s") from error
+            if error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise RuntimeAway(told) from error
             return _executed(told, error)
         return Executed(answer.exit_code, answer.stdout, answer.stderr)
 
@@ -317,6 +323,7 @@ class ContainerdBackend:
     async def _watch(self) -> None:
         """Who has ended, and whose log is full; a containerd that is away is waited for."""
         looked = 0.0
+        failing: float | None = None
         while True:
             if not self._waiting:
                 self._something.clear()
@@ -324,18 +331,20 @@ class ContainerdBackend:
                     await asyncio.wait_for(self._something.wait(), _LOOK_SECONDS)
             try:
                 await self._look()
+                self.trouble, failing = "", None
                 if time.monotonic() - looked > _LOOK_SECONDS:
                     looked = time.monotonic()
                     await self._turn_logs_over()
-            except grpc.aio.AioRpcError:
+            except grpc.aio.AioRpcError as error:
+                failing = failing or time.monotonic()
+                if time.monotonic() - failing > _AWAY_SECONDS:
+                    self.trouble = f"container runtime is down: {_details(error)}"
                 await asyncio.sleep(_LOOK_SECONDS)
             except OSError as error:  # a full disk, or a log that went with its pod: go on looking
                 _log.warning("turning logs over: %s", error)
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _look(self) -> None:
-        if not self._waiting:
-            return
         states = {one.id: one.state for one in (await self._list_containers()).containers}
         for id in list(self._waiting):
             if states.get(id) in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):

@@ -47,6 +47,9 @@ class KeptBackend(ABC):
     scheme = ""
     version = ""
 
+    trouble = ""
+    """Nobody has to be asked."""
+
     def __init__(self, options: MachineOptions, images: ImageStore) -> None:
         self.options, self.images_held = options, images
         self._folder = options.root / "pods"

@@ -9,7 +9,7 @@ from typing import Any
 
 from proreus.engine.runtimes.machine.handlers import Reached, http_status, reach_port, run_exec
 from proreus.engine.runtimes.machine.handlers import port_of as port_of
-from proreus.engine.runtimes.protocol import RuntimeRefused
+from proreus.engine.runtimes.protocol import RuntimeAway, RuntimeRefused
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
@@ -51,6 +51,9 @@ async def _until(probed: Probed, spec: Mapping[str, Any], name: str) -> bool:
     failures = 0
     while True:
         ok, told = await once(probed, spec)
+        if ok is None:
+            await asyncio.sleep(_period(spec))
+            continue
         if ok:
             return True
         failures += 1
@@ -67,6 +70,9 @@ async def _readiness(probed: Probed, spec: Mapping[str, Any]) -> None:
     ready, row = False, 0
     while True:
         ok, told = await once(probed, spec)
+        if ok is None:
+            await asyncio.sleep(_period(spec))
+            continue
         if not ok:
             probed.unwell(f"Readiness probe failed: {told}")
         row = 0 if ok == ready else row + 1
@@ -87,8 +93,8 @@ def _period(spec: Mapping[str, Any]) -> float:
     return float(spec.get("periodSeconds") or 10)
 
 
-async def once(probed: Probed, spec: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether it went well this time, and what to say where it did not."""
+async def once(probed: Probed, spec: Mapping[str, Any]) -> tuple[bool | None, str]:
+    """Whether it went well this time, and what to say where it did not; None: nobody could ask."""
     limit = float(spec.get("timeoutSeconds") or 1)
     try:
         async with asyncio.timeout(limit):
@@ -101,6 +107,8 @@ async def once(probed: Probed, spec: Mapping[str, Any]) -> tuple[bool, str]:
             if "tcpSocket" in spec:
                 await reach_port(probed.reached, spec["tcpSocket"])
                 return True, ""
+    except RuntimeAway as away:
+        return None, str(away)
     except TimeoutError:
         return False, f"no answer in {limit:g}s"
     except (OSError, RuntimeRefused, ValueError) as error:

@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,11 @@ class RuncBackend(KeptBackend):
                 },
                 "noNewPrivileges": context.get("allowPrivilegeEscalation") is not True,
             },
-            "mounts": [*_usual_mounts(self.cgroups.version), *(_mount(one) for one in plan.mounts)],
+            "mounts": [
+                *_usual_mounts(self.cgroups.version),
+                *_names_of_hosts(plan.mounts),
+                *(_mount(one) for one in plan.mounts),
+            ],
             "linux": {
                 "namespaces": [{"type": one} for one in ("pid", "ipc", "uts", "mount")],
                 "cgroupsPath": self.cgroups.path(self._name(folder)),
@@ -210,6 +215,13 @@ def _usual_mounts(cgroup_version: int) -> list[dict[str, Any]]:
         mount("/sys", "bind", "/sys", *safe, "rbind", "ro"),
         *([mount("/sys/fs/cgroup", cgroup, cgroup, *safe, "relatime", "ro")] if cgroup_version == 2 else []),
     ]
+
+
+def _names_of_hosts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
+    """The machine's own, as its network is, where the pod brings no others."""
+    taken = {mount.target.rstrip("/") for mount in mounts}
+    usual = [Mount(Path(path), path, read_only=True) for path in ("/etc/hosts", "/etc/resolv.conf")]
+    return [_mount(one) for one in usual if one.source.is_file() and not {one.target, "/etc"} & taken]
 
 
 def _mount(mount: Mount) -> dict[str, Any]:

@@ -175,6 +175,10 @@ class MachineRuntime:
         reports = (report for standing in self._pods.values() for report in standing.reports.values())
         return sum(report.phase is Phase.RUNNING for report in reports)
 
+    def trouble(self) -> str:
+        """The backend's."""
+        return self._backend.trouble
+
     def images(self) -> Sequence[Image]:
         """The backend's."""
         return self._backend.images()

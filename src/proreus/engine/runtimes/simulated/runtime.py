@@ -145,6 +145,10 @@ class SimulatedRuntime:
         """As it was given."""
         return self._capacity
 
+    def trouble(self) -> str:
+        """None ever."""
+        return ""
+
     def images(self) -> Sequence[Image]:
         """Those of the pods that have run here."""
         return [self._images[name] for name in sorted(self._images)]

@@ -101,7 +101,7 @@ def rule_values(drawn: Arrays, *, gpus: bool) -> Arrays:
 DDQN = GradientLearner(
     world="pods",
     algorithm="ddqn",
-    configs=(DDQNConfig(), DDQNLessons()),
+    configs=(DDQNConfig(discount=1.0, n_step=20), DDQNLessons()),
     kind="q",
     encoding=VERSION,
     gain="gain over the strongest rule",

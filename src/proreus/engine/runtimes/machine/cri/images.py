@@ -77,10 +77,13 @@ class CriImages:
         raise WorkError(f"{path}: containerd does not show {names[0]}{told}")
 
     async def remove(self, name: str) -> bool:
-        """Whether it was there; containerd keeps the files of containers that run."""
+        """Whether it was there; raises `UsageError` where a container is made of it."""
         spec = cri.ImageSpec(image=name)
         try:
             status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
+            standing = await self._cri.call("ListContainers", cri.ListContainersRequest())
+            if any(one.image_ref == status.image.id for one in standing.containers if status.image.id):
+                raise UsageError(f"image {name!r} is in use by a container")
             await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
             await self.look()
         except grpc.aio.AioRpcError as error:
