@@ -83,6 +83,8 @@ TRAININGS = (
         "ddqn",
         True,
         *(*_REPLAY, "--warm-up", "32", "--report-every", "40", "--steps", "200", "--capacity", "60"),
+        # As the old run, whose settings do not say where it starts, nor when it ends early.
+        *("--start", "random", "--n-step", "3", "--discount", "0.99", "--patience", "0"),
     ),
     _vms("ppo", "--steps", "160", "--lanes", "4", "--rollout-steps", "8"),
     _vms(

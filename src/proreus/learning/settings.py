@@ -40,11 +40,13 @@ def current_names(stored: Mapping[str, Any]) -> dict[str, Any]:
 def config_from(stored: Mapping[str, Any], given: Config) -> Config:
     """A config of the same kind with the stored settings; those of others may be among them."""
     names = {item.name for item in fields(given)}  # type: ignore[arg-type]  # a dataclass of a learner
+    # Settings that came later: an older run goes on as it would have then.
+    before: Mapping[str, Any] = getattr(type(given), "BEFORE", {})
     # JSON knows no tuples.
     return type(given)(
         **{
             name: tuple(value) if isinstance(value, list) else value
-            for name, value in current_names(stored).items()
+            for name, value in (dict(before) | current_names(stored)).items()
             if name in names
         }
     )

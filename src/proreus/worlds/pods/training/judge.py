@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, ClassVar
 
 from proreus.kernels.arrays import F64
 from proreus.learning.judge import Judge, confirming
@@ -24,6 +25,9 @@ _REMEMBERED = 96
 @dataclass(frozen=True)
 class Lessons:
     """What is trained on and how it is judged."""
+
+    BEFORE: ClassVar[Mapping[str, Any]] = {"patience": 0}
+    """What runs did that do not say so: see `settings.config_from`."""
 
     horizon: int = 0
     """Pods of an episode; 0: as many as the workload has."""

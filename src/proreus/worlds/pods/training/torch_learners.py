@@ -6,10 +6,10 @@ episode, which is played again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
@@ -40,6 +40,8 @@ _SHARPNESS = 0.1  # what a node that the rule prefers is worth more: about what 
 @dataclass(frozen=True)
 class DDQNLessons(Lessons):
     """What DDQN trains on, from where, and how it is judged."""
+
+    BEFORE: ClassVar[Mapping[str, Any]] = {**Lessons.BEFORE, "start": "random"}
 
     start: Literal["rule", "random"] = "rule"
     """Start from the strongest rule (one unit of each layer carries its score, the rest learn the rest)."""
