@@ -9,8 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from proreus.engine.runtimes.machine.endings import EXTENSION
-from proreus.engine.runtimes.protocol import ContainerReport, Phase
+from proreus.engine.runtimes.machine.handlers import Reached
+from proreus.engine.runtimes.machine.hooks import HookFailed, run_hook
+from proreus.engine.runtimes.protocol import ContainerReport, Executed, Phase
 from tests.engine.runtimes.benches import Bench, Place, container, pod_of
 
 ROOT = '"$PROREUS_ROOT"'
@@ -113,14 +117,18 @@ def test_who_is_listed_after_waits_for_the_hook(real_place: Place) -> None:
 def test_a_container_whose_first_hook_fails_is_killed(real_place: Place) -> None:
     async def scene() -> None:
         async with real_place.bench() as bench:
-            tcp = {"tcpSocket": {"port": 80}}
-            for hook, message in (
-                (_exec("echo why; exit 3"), "exit code 3: why"),
-                (tcp, "invalid handler"),
-                ({"exec": {}}, "there is no command"),
-            ):
-                pod = _pod("sleep 300", {"postStart": hook}, terminationGracePeriodSeconds=0)
+            bad = {
+                "exit code 3: why": _exec("echo why; exit 3"),
+                "invalid handler": {"tcpSocket": {"port": 80}},
+                "70000 is not a port": {"httpGet": {"port": 70000}},
+            }
+            pods = [
+                _pod("sleep 300", {"postStart": hook}, terminationGracePeriodSeconds=0)
+                for hook in bad.values()
+            ]
+            for pod in pods:
                 bench.runtime.start(pod, ["main"])
+            for pod, message in zip(pods, bad, strict=True):
                 end = await bench.ended(pod["metadata"]["uid"])
                 assert (end.exit_code, end.reason) == (137, "Error")
                 assert message in end.message
@@ -128,14 +136,27 @@ def test_a_container_whose_first_hook_fails_is_killed(real_place: Place) -> None
                     ("Warning", "FailedPostStartHook", "PostStartHook failed"),
                     ("Normal", "Killing", "FailedPostStartHook"),
                 ]
-                assert all(
-                    one.phase is not Phase.RUNNING
-                    for report in bench.history
-                    if report.uid == pod["metadata"]["uid"]
-                    for one in report.containers
-                )
+            phases = {one.phase for report in bench.history for one in report.containers}
+            assert Phase.RUNNING not in phases
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("handler", "words"),
+    [
+        ({"exec": {}}, "there is no command"),
+        ({"httpGet": {"path": "/"}}, "no port None"),
+        ({"httpGet": {"port": 1, "path": "//elsewhere/"}}, "is not a path"),
+        ({"tcpSocket": {"port": 1}}, "invalid handler: tcpSocket"),
+    ],
+)
+def test_hooks_that_make_no_sense_fail(handler: dict[str, Any], words: str) -> None:
+    async def execute(command: list[str], limit: float) -> Executed:
+        raise AssertionError("nothing is to be executed")
+
+    with pytest.raises(HookFailed, match=words):
+        asyncio.run(run_hook(handler, Reached({"name": "main"}, "127.0.0.1", execute)))
 
 
 def test_the_last_hook_comes_before_the_container_is_asked_to_end(real_place: Place) -> None:

@@ -13,6 +13,7 @@ from proreus.engine.runtimes.protocol import Executed
 
 _MOST_HEAD = 64 * 1024
 _MOST_TOLD = 1024
+_LARGEST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ async def run_exec(reached: Reached, spec: Mapping[str, Any], limit: float) -> t
 
 async def http_status(reached: Reached, spec: Mapping[str, Any]) -> int:
     """Of a GET that follows nothing; raises `OSError`, and `ValueError` for what is not HTTP."""
-    host, port = spec.get("host") or reached.address, port_of(reached.container, spec["port"])
+    host, port = spec.get("host") or reached.address, port_of(reached.container, spec.get("port"))
     path = str(spec.get("path") or "/")
     if any(char in path for char in "\r\n ") or urlsplit(path).netloc:
         raise ValueError(f"{path!r} is not a path")
@@ -60,7 +61,7 @@ async def http_status(reached: Reached, spec: Mapping[str, Any]) -> int:
 
 async def reach_port(reached: Reached, spec: Mapping[str, Any]) -> None:
     """Connect to `tcpSocket`, and no more; raises `OSError`, `ValueError`."""
-    host, port = spec.get("host") or reached.address, port_of(reached.container, spec["port"])
+    host, port = spec.get("host") or reached.address, port_of(reached.container, spec.get("port"))
     _, writer = await asyncio.open_connection(host, port)
     await _close(writer)
 
@@ -82,9 +83,12 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 def port_of(container: Mapping[str, Any], port: object) -> int:
-    """A number, or the name of one of the container's ports."""
+    """A number, or the name of one of the container's ports; raises `ValueError`."""
     if isinstance(port, int) or str(port).isdigit():
-        return int(str(port))
+        number = int(str(port))
+        if not 0 < number <= _LARGEST_PORT:
+            raise ValueError(f"{number} is not a port")
+        return number
     for one in container.get("ports") or ():
         if one.get("name") == port:
             return int(one["containerPort"])

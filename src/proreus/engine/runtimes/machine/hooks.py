@@ -37,8 +37,8 @@ async def run_hook(handler: Mapping[str, Any], reached: Reached) -> None:
         elif handler.get("httpGet"):
             await http_status(reached, handler["httpGet"])
         elif "sleep" in handler:
-            await asyncio.sleep(float(handler["sleep"]["seconds"]))
+            await asyncio.sleep(float((handler["sleep"] or {}).get("seconds") or 0))
         else:
             raise HookFailed(f"invalid handler: {', '.join(sorted(handler))}")
-    except (OSError, RuntimeRefused, ValueError, KeyError) as error:
+    except (OSError, RuntimeRefused, ValueError) as error:
         raise HookFailed(str(error)) from error

@@ -78,6 +78,7 @@ class ProcessBackend(KeptBackend):
         }
         if wanted_profile(plan) is Profile.RUNTIME_DEFAULT:
             spec["seccomp"] = compiled_filter(DEFAULT_CAPABILITIES).hex()
+            spec["no_new_privileges"] |= not root_like  # the kernel takes filters of others only so
         if uid is not None and root_like:
             spec |= {"uid": uid, "gid": _NOBODY if gid is None else gid, "groups": _groups(plan)}
         memory = limits_of(plan, 0).memory
