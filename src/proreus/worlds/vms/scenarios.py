@@ -122,8 +122,8 @@ class VmScenario:
         return replace(self, part=part)
 
     def yardstick(self) -> tuple[str, tuple[str, ...]]:
-        """The best of the published rules."""
-        return self.headings.deciding[0], ("first_fit", "best_fit", "balance_fit")
+        """The best of the rules: the published ones, and worst fit where machines are turned away."""
+        return self.headings.deciding[0], ("first_fit", "best_fit", "balance_fit", "worst_fit")
 
     def to_json(self) -> dict[str, Any]:
         """The name, and what the flags changed; paths are absolute, for a run may go on elsewhere."""
