@@ -15,6 +15,7 @@ from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, POD_KINDS, VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.adaptive import AdaptiveScorer, adaptive_scorer, read_wishes, rule_weights
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.policies.rules.policy import PairWeights, RulePolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario, parse_scenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled
@@ -134,3 +135,28 @@ def test_a_checkpoint_of_the_wrong_shape_is_refused(name: str, gpu_work: Compile
     bad = replace(scorer, **{name: getattr(scorer, name)[:, :-1]})
     with pytest.raises(InputError, match=f"{name}: needs finite numbers of shape"):
         make_policy(str(written(bad, tmp_path / "bad")))
+
+
+def shipped(name: str) -> PairWeights:
+    """The weights of a checkpoint that comes with the package."""
+    policy = make_policy(name)
+    assert isinstance(policy, RulePolicy) and policy.options.linear is not None
+    return policy.options.linear
+
+
+def alike(work: Compiled) -> np.ndarray:
+    """How alike what ships and what shipped before score pods of each kind: 1 where they rank nodes alike."""
+    now, before = shipped("learned").weights_for(work), shipped("learned-linear").weights_for(work)
+    lengths = np.linalg.norm(now, axis=1) * np.linalg.norm(before, axis=1)
+    return np.asarray((now * before).sum(axis=1) / lengths)
+
+
+def test_what_ships_decides_as_before_where_that_was_best(gpu_work: Compiled) -> None:
+    assert alike(gpu_work) == pytest.approx(1.0, abs=1e-5)
+    assert "openb" in shipped("learned").note(gpu_work)
+
+
+def test_what_ships_has_specialists_where_cpu_is_scarce_and_without_gpus(gpu_work: Compiled) -> None:
+    crowded = replace(gpu_work, demand=replace(gpu_work.demand, cpu=round(1.45 * gpu_work.demand.cpu)))
+    assert (alike(crowded) < 0.999).all() and "openb-mix/cpu300" in shipped("learned").note(crowded)
+    assert (alike(PLAIN.load(0)) < 0.999).all() and "small" in shipped("learned").note(PLAIN.load(0))

@@ -62,7 +62,8 @@ def test_another_expert_joins_one_that_adapts_already(runs: Path, tmp_path: Path
     first, second = tmp_path / "first", tmp_path / "second"
     assert main(["combine", "pods", str(runs / "gpu"), "--out", str(first)]) == 0
     assert main(["combine", "pods", str(first), str(runs / "plain"), "--out", str(second)]) == 0
-    assert load_checkpoint(second, VERSION).card.config["experts"] == ["gpu@12", "small"]
+    card = load_checkpoint(second, VERSION).card
+    assert card.config["experts"] == ["gpu@12", "small"] and card.trained_on == ("gpu@12", "small")
 
 
 def test_a_rule_and_a_checkpoint_are_experts_for_what_they_are_told(
@@ -71,7 +72,8 @@ def test_a_rule_and_a_checkpoint_are_experts_for_what_they_are_told(
     told, both = f"{runs / 'gpu' / 'best'}=gpu@12,gpu@20", tmp_path / "both"
     assert main(["combine", "pods", told, "first_fit=small", "--out", str(both)]) == 0
     capsys.readouterr()
-    assert load_checkpoint(both, VERSION).card.config["experts"] == ["gpu@12", "gpu@20", "small"]
+    card = load_checkpoint(both, VERSION).card
+    assert card.config["experts"] == ["gpu@12", "gpu@20", "small"] and card.trained_on == ("gpu@12",)
     for name, expert in (("gpu@20", str(runs / "gpu")), ("small", "first_fit")):
         scenario = parse_scenario(name, None)
         work = scenario.of_part("train").load(0)

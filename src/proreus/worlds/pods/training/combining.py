@@ -45,6 +45,7 @@ class _Expert:
     stands: F64
     weights: dict[str, F64] = field(default_factory=dict)
     """By objective."""
+    trained_on: tuple[str, ...] = ()
 
 
 def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
@@ -63,7 +64,7 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
         checkpoint = load_checkpoint(folder, VERSION)
         match checkpoint.card.kind:
             case "adaptive":
-                _take_over(experts, adaptive_scorer(checkpoint, folder, {}))
+                _take_over(experts, adaptive_scorer(checkpoint, folder, {}), checkpoint.card.trained_on)
             case "linear":
                 _add(experts, Path(source), checkpoint, folder)
             case other:
@@ -71,9 +72,9 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
     return _together(experts)
 
 
-def _take_over(experts: dict[str, _Expert], scorer: AdaptiveScorer) -> None:
+def _take_over(experts: dict[str, _Expert], scorer: AdaptiveScorer, trained_on: tuple[str, ...]) -> None:
     for k, name in enumerate(scorer.experts):
-        expert = experts.setdefault(name, _Expert(scorer.stands[k]))
+        expert = experts.setdefault(name, _Expert(scorer.stands[k], trained_on=trained_on))
         for o, objective in enumerate(scorer.objectives):
             expert.weights[objective] = scorer.weights[o, k]
 
@@ -92,7 +93,7 @@ def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder:
     stands = np.mean([demand_figures(work) for work in works], axis=0)
     measure = str(settings["config"].get("measure"))
     name = "+".join(checkpoint.card.trained_on)
-    expert = experts.setdefault(name, _Expert(stands))
+    expert = experts.setdefault(name, _Expert(stands, trained_on=checkpoint.card.trained_on))
     weights = linear_scorer(checkpoint, folder).weights_for(works[0])
     expert.weights[OBJECTIVES.get(measure, measure)] = _evenly(weights)
 
@@ -100,6 +101,7 @@ def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder:
 def _place(experts: dict[str, _Expert], policy: str, scenario: PodScenario) -> None:
     """The policy as the expert for one scenario."""
     work = compiled_workload(scenario.of_part("train"), 0)
+    trained_on: tuple[str, ...] = ()
     if policy in RULES:
         weights = weights_of_rule(policy)
     else:
@@ -107,7 +109,9 @@ def _place(experts: dict[str, _Expert], policy: str, scenario: PodScenario) -> N
         if not isinstance(made, RulePolicy) or made.options.linear is None:
             raise UsageError(f"{policy}: it has no weights; checkpoints of es have, and {', '.join(RULES)}")
         weights = made.options.linear.weights_for(work)
-    expert = experts.setdefault(scenario.name, _Expert(demand_figures(work)))
+        folder = POLICIES.folder_of(policy)
+        trained_on = load_checkpoint(folder, VERSION).card.trained_on if folder is not None else ()
+    expert = experts.setdefault(scenario.name, _Expert(demand_figures(work), trained_on=trained_on))
     measure = scenario.headings.deciding[0]
     expert.weights[OBJECTIVES.get(measure, measure)] = _evenly(weights)
 
@@ -131,7 +135,7 @@ def _together(experts: dict[str, _Expert]) -> Checkpoint:
         algorithm="experts",
         encoding=VERSION,
         config={"experts": list(experts), "objectives": objectives},
-        trained_on=tuple(experts),
+        trained_on=tuple(dict.fromkeys(name for expert in experts.values() for name in expert.trained_on)),
     )
     tensors = {
         "stands": np.array([expert.stands for expert in experts.values()]),
