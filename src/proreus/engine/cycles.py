@@ -1,10 +1,10 @@
 """Searches for garbage that refers to itself, kept short: nobody is answered while Python looks for it.
 
-A cluster of ten thousand pods is some millions of objects, and Python looks at all of them each time their
-number has grown by a quarter: half a second and more. Hardly any of them ever is such garbage. So whatever a
-full search has found to be in use is set aside, and the next one looks at what came to be since then only.
-What was set aside still goes when nobody refers to it any more; only where it refers to itself it stays,
-until all is looked at again: after many short searches, seldom, and rather when little happens.
+Python looks at all objects each time their number has grown by a quarter: with ten thousand pods that takes
+most of a second, and finds next to nothing. So whatever a full search has found to be in use is set aside,
+and the next one looks at what came to be since then only. What was set aside still goes when nobody refers to
+it any more; only where it refers to itself it stays, until all is looked at again: after many short searches,
+seldom, and rather when little happens.
 """
 
 from __future__ import annotations
