@@ -74,7 +74,6 @@ def test_from_training_to_comparison(algorithm: str, proreus: Proreus, tmp_path:
         (("--algo", "ppo", "--scenario", "nowhere@3"), "nowhere@3"),
         (("--algo", "ppo", "--ray", "local"), "--ray: ppo learns in one process"),
         (("--algo", "es", "--processes", "-1"), "--processes -1 is negative"),
-        (("--algo", "es", "--scenario", "recovering"), "where machines wait"),
         (("--algo", "es", "--scenarios", "waiting@2,waiting@3"), "train on one scenario"),
         (("--algo", "qmix", "--scenarios", "waiting@2,waiting@3"), "train on one scenario"),
     ],
@@ -108,7 +107,7 @@ def test_a_run_goes_on_in_its_own_world_by_its_own_algorithm(proreus: Proreus, t
     (tmp_path / "pods/settings.json").write_text(json.dumps(settings))
     assert_refused(proreus("train", "vms", "--resume", "pods"), 2, "a run of the world 'pods'", "world")
     refused = proreus("simulate", "vms", "--policy", str(PRETRAINED / "pods"))
-    assert_refused(refused, 2, "a 'linear' policy for 'pods' cannot play in the vms world")
+    assert_refused(refused, 2, "a 'adaptive' policy for 'pods' cannot play in the vms world")
     refused = proreus("simulate", "pods", "--policy", "run")
     assert_refused(refused, 2, "a 'agents' policy for 'vms' cannot play in the pods world")
     assert_refused(proreus(*train("qmix", "--out", "run")), 2, "holds a run already")

@@ -165,7 +165,6 @@ def test_dashes_and_underscores_are_the_same(proreus: Proreus, tmp_path: Path) -
         (("simulate", "vms", "--scenario", "waiting", "--release", "False"), ("wait", "give back")),
         (("simulate", "vms", "--expand-threshold", "1.5"), ("threshold",)),
         (("simulate", "vms", "--growing-nums", "-1"), ("growth",)),
-        (("train", "vms", "--scenario", "recovering", "--out", "r"), ("where machines wait",)),
         (("train", "vms", "--generations", "0", "--out", "r"), ("generations: 0",)),
         (("train", "vms", "--resume", "nowhere"), ("nowhere/settings.json",)),
         (("compare", "pods", "--seeds", "0"), ("--seeds 0",)),

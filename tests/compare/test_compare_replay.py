@@ -45,8 +45,8 @@ from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 from proreus.worlds.vms.model import ServerShape
 from proreus.worlds.vms.play import play as play_vms
 from proreus.worlds.vms.play import play_runs
-from proreus.worlds.vms.policies.catalogue import rule_policy
-from proreus.worlds.vms.policies.policy import VmRulePolicy
+from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.policies.policy import VmPolicy
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
 from proreus.worlds.vms.simulation.runs import VmRuns
 
@@ -135,9 +135,9 @@ def replay_in(picture: Picture | None) -> Replay:
     return picture.replay
 
 
-def of_vms(name: str, policy: str, **changed: Any) -> tuple[VmRuns, VmRulePolicy, Replay]:
+def of_vms(name: str, policy: str, **changed: Any) -> tuple[VmRuns, VmPolicy, Replay]:
     scenario: VmScenario = replace(parse_vm_scenario(name, None), starts=2, **changed)
-    runs, chosen = scenario.load(3), rule_policy(policy, 5)
+    runs, chosen = scenario.load(3), make_vm_policy(policy, 5)
     return runs, chosen, replay_in(play_vms(scenario, runs, chosen, 5, picture=True).picture)
 
 

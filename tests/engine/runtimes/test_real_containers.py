@@ -248,8 +248,10 @@ def test_nothing_outlives_the_first_process(real_place: Place) -> None:
 def test_logs_by_tail_bytes_time_and_attempt(real_place: Place) -> None:
     async def scene() -> None:
         async with real_place.bench() as bench:
+            # The streams are read side by side: a pause, so that a line without an end is the last.
             script = (
-                "for i in 1 2 3 4 5; do echo line $i; done; sleep 0.4; echo late; echo oops >&2; printf rest"
+                "for i in 1 2 3 4 5; do echo line $i; done; sleep 0.4; echo late; echo oops >&2; "
+                "sleep 0.3; printf rest"
             )
             pod = pod_of(container(script))
             uid = pod["metadata"]["uid"]

@@ -166,7 +166,8 @@ def test_both_serve_the_same_one_learns_and_the_other_takes_over(
         side.report(clients[0])
         before = side.learned("")
         wait_for(lambda: side.learned("") >= before, 60)
-        wait_for(same_version(clients, store), 60)
+        # Each round that is still to be learned makes another version: on busy cores there are many.
+        wait_for(same_version(clients, store), 200)
         assert log_names(side.experience) == ["", "2"]
         assert set(side.acknowledged) <= side.logged()
         assert [service.end() for service in (again, services[1])] == [0, 0]

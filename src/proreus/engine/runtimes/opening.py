@@ -99,7 +99,7 @@ def _noted(root: Path) -> tuple[str, str]:
     """The runtime that was opened last below this root, and the socket that it was reached at."""
     try:
         name, _, socket = (root / _CHOSEN).read_text().strip().partition(" ")
-    except FileNotFoundError:
+    except OSError:  # nothing was noted; what is wrong with the folder is told by whoever makes it
         return "", ""
     return name, socket
 

@@ -8,7 +8,7 @@ is told for which workloads: first_fit=small,medium.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class _Expert:
     weights: dict[str, F64] = field(default_factory=dict)
     """By objective."""
     trained_on: tuple[str, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """What its own checkpoint says of itself."""
 
 
 def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
@@ -64,7 +66,7 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
         checkpoint = load_checkpoint(folder, VERSION)
         match checkpoint.card.kind:
             case "adaptive":
-                _take_over(experts, adaptive_scorer(checkpoint, folder, {}), checkpoint.card.trained_on)
+                _take_over(experts, adaptive_scorer(checkpoint, folder, {}), checkpoint.card)
             case "linear":
                 _add(experts, Path(source), checkpoint, folder)
             case other:
@@ -72,9 +74,10 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
     return _together(experts)
 
 
-def _take_over(experts: dict[str, _Expert], scorer: AdaptiveScorer, trained_on: tuple[str, ...]) -> None:
+def _take_over(experts: dict[str, _Expert], scorer: AdaptiveScorer, card: Card) -> None:
     for k, name in enumerate(scorer.experts):
-        expert = experts.setdefault(name, _Expert(scorer.stands[k], trained_on=trained_on))
+        theirs = _Expert(scorer.stands[k], trained_on=card.trained_on, scores=card.scores)
+        expert = experts.setdefault(name, theirs)
         for o, objective in enumerate(scorer.objectives):
             expert.weights[objective] = scorer.weights[o, k]
 
@@ -93,7 +96,8 @@ def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder:
     stands = np.mean([demand_figures(work) for work in works], axis=0)
     measure = str(settings["config"].get("measure"))
     name = "+".join(checkpoint.card.trained_on)
-    expert = experts.setdefault(name, _Expert(stands, trained_on=checkpoint.card.trained_on))
+    card = checkpoint.card
+    expert = experts.setdefault(name, _Expert(stands, trained_on=card.trained_on, scores=card.scores))
     weights = linear_scorer(checkpoint, folder).weights_for(works[0])
     expert.weights[OBJECTIVES.get(measure, measure)] = _evenly(weights)
 
@@ -101,7 +105,7 @@ def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder:
 def _place(experts: dict[str, _Expert], policy: str, scenario: PodScenario) -> None:
     """The policy as the expert for one scenario."""
     work = compiled_workload(scenario.of_part("train"), 0)
-    trained_on: tuple[str, ...] = ()
+    card = Card(world="pods", kind="linear", algorithm="", encoding=VERSION)
     if policy in RULES:
         weights = weights_of_rule(policy)
     else:
@@ -110,8 +114,9 @@ def _place(experts: dict[str, _Expert], policy: str, scenario: PodScenario) -> N
             raise UsageError(f"{policy}: it has no weights; checkpoints of es have, and {', '.join(RULES)}")
         weights = made.options.linear.weights_for(work)
         folder = POLICIES.folder_of(policy)
-        trained_on = load_checkpoint(folder, VERSION).card.trained_on if folder is not None else ()
-    expert = experts.setdefault(scenario.name, _Expert(demand_figures(work), trained_on=trained_on))
+        card = load_checkpoint(folder, VERSION).card if folder is not None else card
+    placed = _Expert(demand_figures(work), trained_on=card.trained_on, scores=card.scores)
+    expert = experts.setdefault(scenario.name, placed)
     measure = scenario.headings.deciding[0]
     expert.weights[OBJECTIVES.get(measure, measure)] = _evenly(weights)
 
@@ -136,6 +141,7 @@ def _together(experts: dict[str, _Expert]) -> Checkpoint:
         encoding=VERSION,
         config={"experts": list(experts), "objectives": objectives},
         trained_on=tuple(dict.fromkeys(name for expert in experts.values() for name in expert.trained_on)),
+        scores={name: score for expert in experts.values() for name, score in expert.scores.items()},
     )
     tensors = {
         "stands": np.array([expert.stands for expert in experts.values()]),

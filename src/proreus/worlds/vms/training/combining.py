@@ -27,8 +27,11 @@ _Found = dict[bytes, tuple[str, F64, F64]]
 """By its figures: what an expert was trained on, where it stands, its weights."""
 
 
-def combine(sources: Sequence[str]) -> Checkpoint:
-    """A policy that adapts, of training runs, checkpoints of es and others that adapt (`learned`)."""
+def combine(sources: Sequence[str], data: Path | None = None) -> Checkpoint:
+    """A policy that adapts, of training runs, checkpoints of es and others that adapt (`learned`).
+
+    They say what they were trained on, so no `data` is read."""
+    del data
     found: _Found = {}
     for source in sources:
         folder = VM_POLICIES.folder_of(source)
