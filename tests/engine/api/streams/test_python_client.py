@@ -42,9 +42,12 @@ def test_a_command_s_output_in_one_piece(core: Any) -> None:
 
 
 def test_a_command_that_is_talked_to(core: Any) -> None:
-    talk = _exec(core, "sh", "-c", "read word; echo got $word; exit 6", stdin=True, _preload_content=False)
+    # It waits until its line was read: the client forgets lines that come together with the end.
+    script = "read word; echo got $word; read word; exit 6"
+    talk = _exec(core, "sh", "-c", script, stdin=True, _preload_content=False)
     talk.write_stdin("hello\n")
     assert talk.readline_stdout(timeout=_PATIENCE) == "got hello"
+    talk.write_stdin("goodbye\n")
     talk.run_forever(timeout=_PATIENCE)
     assert talk.returncode == 6
     talk.close()
