@@ -13,6 +13,8 @@ from proreus.engine.objects.times import parse_timestamp
 from proreus.engine.runtimes.protocol import LogWanted, Output
 
 _POLL_SECONDS = 0.1
+_MOST_LOOKS = 100
+"""At files that are put aside meanwhile."""
 _BLOCK = 1 << 16
 _MOST_AT_ONCE = 1 << 20
 _PARTIAL = b"P"
@@ -88,10 +90,17 @@ class _Cursor:
     @classmethod
     def at(cls, path: Path, tail: int | None) -> _Cursor:
         """Before the last so many lines that stand now, or before all."""
-        places = _standing(path)
-        first, offset = _tail(places, tail) if tail is not None else (0, 0)
-        fd = _opened(places[first]) if places else None
-        return cls(path, fd, offset, places[-1].stat() if places else None)
+        for _ in range(_MOST_LOOKS):
+            places = _standing(path)
+            try:
+                first, offset = _tail(places, tail) if tail is not None else (0, 0)
+                last = places[-1].stat() if places else None
+            except FileNotFoundError:
+                continue  # put aside while it was looked at
+            fd = _opened(places[first]) if places else None
+            if fd is not None or not places:
+                return cls(path, fd, offset, last)
+        return cls(path, None, 0, None)
 
     def lines(self) -> list[bytes]:
         """Whole lines from here on, a bounded number."""
