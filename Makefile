@@ -6,7 +6,7 @@ BASE := $(VENV)/.base-installed
 FULL := $(VENV)/.full-installed
 ENGINE := $(VENV)/.engine-installed
 
-.PHONY: help demo test up check golden bench protos clean
+.PHONY: help demo test again up check golden bench protos clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -37,6 +37,9 @@ demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML 
 # Work is stolen, not dealt out: the tests of a file stay together, so what they share is made once.
 test: $(FULL) ## set up, run the whole test suite (slow golden runs apart)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not golden' tests
+
+again: $(FULL) ## of the last run of the suite, those that failed, one by one; an error where none did
+	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none -m 'not golden' tests
 
 golden: $(FULL) ## reproduce the published figures on real traces (set PROREUS_DATA)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m golden tests
