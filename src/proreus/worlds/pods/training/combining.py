@@ -3,7 +3,8 @@
 An expert stands where the demand of its own training workloads is. Runs over the same workloads for other
 measures are the same expert for other objectives; where an expert has no weights for an objective, those for
 its first one stand in. What no run at hand has trained (a rule, a checkpoint) becomes an expert where it
-is told for which workloads: first_fit=small,medium.
+is told for which workloads: first_fit=small,medium. Of a policy that was put together before, those experts
+are taken over for whose workloads nobody was named before it.
 """
 
 from __future__ import annotations
@@ -76,10 +77,10 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
 
 def _take_over(experts: dict[str, _Expert], scorer: AdaptiveScorer, card: Card) -> None:
     for k, name in enumerate(scorer.experts):
-        theirs = _Expert(scorer.stands[k], trained_on=card.trained_on, scores=card.scores)
-        expert = experts.setdefault(name, theirs)
-        for o, objective in enumerate(scorer.objectives):
-            expert.weights[objective] = scorer.weights[o, k]
+        if name in experts:
+            continue  # stand-ins for objectives that it was not trained for must not win over trained ones
+        weights = {objective: scorer.weights[o, k] for o, objective in enumerate(scorer.objectives)}
+        experts[name] = _Expert(scorer.stands[k], weights, card.trained_on, card.scores)
 
 
 def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder: Path) -> None:

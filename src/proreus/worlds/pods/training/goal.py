@@ -58,6 +58,8 @@ class ESConfig:
     """Also learn how the weights shift with what the workload asks of the cluster."""
     train_seeds: int = 10
     """How many seeds training draws from (1000, 1001, ...)."""
+    episodes: int = 1
+    """How many drawn seeds of each scenario a member is tried on: more where luck outweighs skill."""
     validation_seeds: int = 10
     """How many seeds the mean is judged on while training (2000, 2001, ...)."""
     confirm_seeds: int = 30
@@ -71,7 +73,7 @@ class ESConfig:
 
     def __post_init__(self) -> None:
         check_search(self)
-        at_least_one(self, "train_seeds", "validation_seeds", "confirm_seeds")
+        at_least_one(self, "train_seeds", "episodes", "validation_seeds", "confirm_seeds")
 
 
 def starting_point(config: ESConfig, work: Compiled) -> F64:
@@ -110,6 +112,7 @@ class PodsGoal:
         """start: the weights to search from; None: those of the starting rule."""
         self._pool, self._config = pool, config
         self._train = [scenario.of_part("train") for scenario in scenarios]
+        self._trials = [scenario for scenario in self._train for _ in range(config.episodes)]
         self._valid = [scenario.of_part("valid") for scenario in scenarios]
         self._usual = _usual_demand(self._train)
         self._rule: dict[Cell, float] = {}
@@ -117,13 +120,13 @@ class PodsGoal:
         self.start = starting_point(config, first) if start is None else start
 
     def draw(self, random: np.random.Generator) -> list[int]:
-        """A training seed for each scenario."""
-        return [int(random.integers(self._config.train_seeds)) for _ in self._train]
+        """Training seeds for each scenario, as many as a member has episodes."""
+        return [int(random.integers(self._config.train_seeds)) for _ in self._trials]
 
     def fitness(self, members: Sequence[F64], drawn: list[int]) -> tuple[list[float], dict[str, int]]:
         """Mean gain over the starting rule, per member."""
         scorers = [as_scorer(member, self._usual) for member in members]
-        gains = self._gains(scorers, list(zip(self._train, drawn, strict=True)))
+        gains = self._gains(scorers, list(zip(self._trials, drawn, strict=True)))
         return [float(np.mean(row)) for row in gains], {}
 
     def validate(self, mean: F64) -> dict[str, float]:
