@@ -36,7 +36,7 @@ def test_the_served_model_is_no_later_than_binpack_over_either_door(
 @pytest.mark.golden
 @pytest.mark.parametrize("variant", ["cordoned1", "cordoned50", "tasks", "arrivals"])
 def test_the_default_model_is_ahead_of_binpack_on_a_changed_cluster_too(variant: str, tmp_path: Path) -> None:
-    """Of the seven variants; not where the nodes stand in another order or are of other kinds (+6 %)."""
+    """Of the seven variants; not in another order or another mix (+6 %): see `oracles.blind_play`."""
     case = compile_workload(load(f"k8ssim-variant/{variant}", real_data("k8ssim"), seed=11))
     binpack = simulate(case, make_policy("binpack")).measures
     served_now = served(case, tmp_path)
