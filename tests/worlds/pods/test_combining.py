@@ -14,6 +14,7 @@ from proreus.policies.checkpoint import load_checkpoint
 from proreus.worlds.pods.encoding.figures import demand_figures
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.play import simulate
+from proreus.worlds.pods.policies.adaptive import weights_of_rule
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.scenarios import parse_scenario
 from proreus.worlds.pods.training.combining import LENGTH
@@ -64,6 +65,25 @@ def test_another_expert_joins_one_that_adapts_already(runs: Path, tmp_path: Path
     assert main(["combine", "pods", str(first), str(runs / "plain"), "--out", str(second)]) == 0
     card = load_checkpoint(second, VERSION).card
     assert card.config["experts"] == ["gpu@12", "small"] and card.trained_on == ("gpu@12", "small")
+
+
+def test_an_expert_that_is_named_first_takes_the_place_of_one_that_was_there(
+    runs: Path, tmp_path: Path
+) -> None:
+    """Also for objectives that the former one only stood in for."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    gpu = str(runs / "gpu")
+    assert main(["combine", "pods", gpu, "first_fit=small,medium", "--out", str(before)]) == 0
+    assert main(["combine", "pods", gpu, "best_fit=small", str(before), "--out", str(after)]) == 0
+    found, former = load_checkpoint(after, VERSION), load_checkpoint(before, VERSION)
+    assert found.card.config == {
+        "experts": ["gpu@12", "small", "medium"],
+        "objectives": ["gpu_allocation", "completion"],
+    }
+    small, medium = found.tensors["weights"][:, 1], found.tensors["weights"][:, 2]
+    best_fit = weights_of_rule("best_fit")
+    assert small == pytest.approx(np.stack([best_fit, best_fit]) * LENGTH / np.linalg.norm(best_fit[0]))
+    assert (medium == former.tensors["weights"][:, 2]).all()
 
 
 def test_a_rule_and_a_checkpoint_are_experts_for_what_they_are_told(

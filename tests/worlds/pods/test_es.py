@@ -88,6 +88,17 @@ def test_without_gpus_the_search_starts_from_best_fit_and_less_waiting_is_better
     assert worse[0] < gain
 
 
+def test_a_member_is_tried_on_as_many_seeds_of_each_scenario_as_it_has_episodes(pool: InlinePool) -> None:
+    goal = PodsGoal(ESConfig(episodes=3, train_seeds=50), (SCENARIO,), pool)
+    drawn = goal.draw(np.random.default_rng(0))
+    assert len(drawn) == 3 and len(set(drawn)) > 1
+    once = PodsGoal(ESConfig(), (SCENARIO,), pool)
+    each = [once.fitness([-goal.start], [seed])[0][0] for seed in drawn]
+    assert goal.fitness([-goal.start], drawn)[0][0] == pytest.approx(np.mean(each))
+    with pytest.raises(UsageError, match="episodes"):
+        ESConfig(episodes=0)
+
+
 def test_weights_shift_with_the_demand() -> None:
     vector = np.concatenate([starting_point(ESConfig(), WORK), np.ones(4 * 4 * 28)])
     scorer = as_scorer(vector, np.zeros(4))
