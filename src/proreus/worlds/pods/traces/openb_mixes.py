@@ -124,8 +124,8 @@ def _models(percent: int) -> Mix:
 
 
 MIXES = (
-    *(_cpu(factor) for factor in (1.5, 1.75, 2.0, 2.25, 2.5, 3.0)),
-    *(_share(percent) for percent in (60, 80, 100)),
+    *(_cpu(factor) for factor in (1.5, 1.75, 2.0, 2.1, 2.25, 2.35, 2.5, 2.75, 3.0)),
+    *(_share(percent) for percent in (60, 80, 90, 100)),
     *(_several(percent) for percent in (35, 50)),
     *(_models(percent) for percent in (20, 33)),
 )
