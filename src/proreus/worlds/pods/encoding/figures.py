@@ -28,7 +28,7 @@ FIGURES = (
 )
 WIDTHS = np.array([0.02, 0.5, 0.5, 0.05, 0.05, 0.05, 0.3, 0.1])
 """Demands that differ by so much in one figure are neighbours and no longer the same. Narrow where experts
-stand close: the mean of weights that were trained apart is worse than either, by up to a point of GPU allocation
+stand close: the mean of weights that were trained apart is worse than either, by up to a point of allocation
 where CPU is scarce."""
 SPANS = np.array([2.0, 4.0, 4.0, 1.0, 1.0, 1.0, 1.5, 0.4])
 """How far in one figure what was learned still holds, as far as is known: CPU per GPU up to four times."""
