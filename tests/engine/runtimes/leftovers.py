@@ -13,12 +13,13 @@ def processes(mark: str) -> list[str]:
         if not entry.name.isdigit():
             continue
         try:
-            words = (entry / "cmdline").read_bytes() + b"\0" + (entry / "environ").read_bytes()
+            command = (entry / "cmdline").read_bytes()
+            words = command + b"\0" + (entry / "environ").read_bytes()
             state = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
         except OSError:
             continue
         if mark.encode() in words and state != "Z":
-            found.append(f"{entry.name}: {(entry / 'cmdline').read_bytes()[:200]!r}")
+            found.append(f"{entry.name}: {command[:200]!r}")
     return found
 
 
