@@ -85,7 +85,10 @@ def test_a_rule_and_a_checkpoint_are_experts_for_what_they_are_told(
 
 def test_a_policy_without_weights_is_no_expert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["combine", "pods", "kube=small", "--out", str(tmp_path / "x")]) == 2
-    assert "kube: it has no weights; checkpoints of es have, and fgd, best_fit" in capsys.readouterr().err
+    assert (
+        "kube: it has no weights; checkpoints of es and imitate have, and fgd, best_fit"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
