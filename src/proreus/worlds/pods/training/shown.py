@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Shown:
         """Those at these places."""
         return Shown(**{name: array[places] for name, array in self.arrays()})
 
-    def arrays(self) -> Iterator[tuple[str, F32 | I64]]:
+    def arrays(self) -> Iterator[tuple[str, Any]]:
         """By name."""
         yield from vars(self).items()
 
