@@ -101,12 +101,11 @@ def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder:
             f"the checkpoint is meant: {run}=SCENARIO,SCENARIO"
         )
     settings = read_settings(run, "pods")
-    works = [
-        compiled_workload(scenario.of_part("train"), 0)
-        for scenario in scenarios_of(settings, run, scenario_from_json)
-    ]
+    scenarios = scenarios_of(settings, run, scenario_from_json)
+    works = [compiled_workload(scenario.of_part("train"), 0) for scenario in scenarios]
     stands = np.mean([demand_figures(work) for work in works], axis=0)
-    measure = str(settings["config"].get("measure"))
+    # Of an imitation nobody says what it makes better: it is judged by what decides there.
+    measure = str(settings["config"].get("measure", scenarios[0].headings.deciding[0]))
     name = "+".join(checkpoint.card.trained_on)
     card = checkpoint.card
     expert = experts.setdefault(name, _Expert(stands, trained_on=card.trained_on, scores=card.scores))
