@@ -151,6 +151,10 @@ def test_a_pupil_learns_what_gaps_are_worth() -> None:
     found, _ = fitted(rule(), shown, CONFIG)
     assert likes(shown, found) > 0.95
     assert likes(shown, replace(found, gaps=np.zeros(0))) < 0.8
+    without, _ = fitted(rule(), shown, replace(CONFIG, gaps=False))
+    assert without.gaps.size == 0 and likes(shown, without) < 0.8
+    kept, _ = fitted(replace(rule(), gaps=found.gaps), shown, replace(CONFIG, gaps=False))
+    assert likes(shown, kept) > 0.95  # those of the start stay
 
 
 def test_gaps_change_who_is_chosen_and_the_kernel_counts_as_the_fit_does(work: Compiled) -> None:
@@ -179,9 +183,13 @@ def trained(
             heard.append(1)
 
 
-def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["interrupted", "extended"])
+def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(how: str, tmp_path: Path) -> None:
     trained(tmp_path / "whole")
-    trained(tmp_path / "broken", stop_after=2)
+    if how == "interrupted":
+        trained(tmp_path / "broken", stop_after=2)
+    else:
+        trained(tmp_path / "broken", config=replace(CONFIG, steps=200))
     assert [entry["steps"] for entry in read_journal(tmp_path / "broken")] == [0, 100, 200]
     trained(tmp_path / "broken", resume=True)
     journals = [read_journal(tmp_path / name) for name in ("whole", "broken")]

@@ -65,6 +65,8 @@ class ImitationConfig:
     do."""
     candidates: int = 32
     """Nodes of a choice that are recorded, the teacher's among them."""
+    gaps: bool = True
+    """Also learn what gaps on shared devices are worth, not the weights of features alone."""
     decay: float = 1e-7
     """How much a weight that moves away from the start costs, squared."""
     iterations: int = 100
@@ -202,13 +204,14 @@ def fitted(
                 moved.square().sum() + worth.diff().square().sum()
             )
 
-        final = fit([moved, worth], loss, config.iterations)
+        final = fit([moved, worth] if config.gaps else [moved], loss, config.iterations)
     factors = sharpness.clamp(max=_SHARPEST).exp()
+    known = config.gaps or start.gaps.size > 0
     found = LinearScorer(
         (factors[:, None] * weights + moved).numpy(),
         start.by_demand,
         start.usual,
-        (factors[SHARES_GPU] * gaps + worth).numpy(),
+        (factors[SHARES_GPU] * gaps + worth).numpy() if known else np.zeros(0),
     )
     figures = {
         "loss": final,
