@@ -13,6 +13,8 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
+from proreus.compare.learning_curves import trained
+from proreus.learning.runs import read_journal
 from tests.cli.runner import PODS, Proreus, assert_refused, openb_files
 from tests.cli.train_cases import DDQN, PPO, weights
 
@@ -38,6 +40,44 @@ def test_ddqn_from_training_to_comparison(proreus: Proreus, tmp_path: Path) -> N
     assert {row["policy"] for row in rows} == {"fgd", "run"}
 
 
+def test_imitation_from_training_to_comparison(proreus: Proreus, tmp_path: Path) -> None:
+    few = ("--steps", "120", "--round-steps", "60", "--train-seeds", "2", "--validation-seeds", "1")
+    taught = ("--algo", "imitate", "--scenarios", "gpu@5", "--teacher", "planner", "--futures", "1")
+    ended = proreus(
+        "train", "pods", *taught, *few, "--confirm-seeds", "2", "--out", "run", "--json", "r.json"
+    )
+    assert ended.code == 0 and "agreement" in ended.out
+    summary = json.loads((tmp_path / "r.json").read_text())
+    assert (summary["algorithm"], summary["steps"], list(summary["validation"])) == (
+        "imitate",
+        120,
+        ["gpu@5"],
+    )
+    assert proreus("curve", "run", "--json", "curve.json").code == 0
+    assert [x for x, _ in json.loads((tmp_path / "curve.json").read_text())["curves"]["run"]] == [0, 1, 2]
+    agreed = trained(read_journal(tmp_path / "run"))
+    assert [place for place, _ in agreed] == [1, 2] and all(0 < share <= 1 for _, share in agreed)
+    flags = ["--scenario", "gpu@5", "--policies", "fgd,run/last", "--seeds", "2", "--processes", "1"]
+    assert proreus("compare", "pods", *flags).code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--teacher", "socrates"), ("socrates",)),
+        (("--start", "kube"), ("--start kube", "it has no weights")),
+        (("--candidates", "1"), ("candidates", "nothing to choose from")),
+        (("--ray", "local"), ("imitate", "one process")),
+    ],
+)
+def test_what_cannot_be_imitated_is_one_line(
+    flags: tuple[str, ...], words: tuple[str, ...], proreus: Proreus, tmp_path: Path
+) -> None:
+    few = ("--steps", "10", "--scenarios", "gpu@5", "--out", "run")
+    assert_refused(proreus("train", "pods", "--algo", "imitate", *few, *flags), 2, *words)
+    assert not (tmp_path / "run").exists()
+
+
 def test_each_algorithm_has_its_own_flags(proreus: Proreus) -> None:
     assert_refused(proreus("train", "pods", "--algo", "ppo", "--generations", "3"), 2, "--generations")
     assert_refused(proreus("train", "pods", "--algo", "sarsa"), 2, "sarsa", "ddqn")
@@ -61,7 +101,7 @@ def test_flags_by_their_former_names_are_the_same_flags(proreus: Proreus, tmp_pa
 
 def test_a_missing_extra_is_one_line(proreus: Proreus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    for algorithm in ("es", "ddqn"):
+    for algorithm in ("es", "ddqn", "imitate"):
         assert_refused(proreus("train", "pods", "--algo", algorithm), 2, algorithm, "proreus[learn]")
     flags = ("--ray", "local", "--policies", "fgd", "--seeds", "1")
     assert_refused(proreus("compare", "pods", *flags), 2, "--ray needs the extra `ray`", "proreus[ray]")

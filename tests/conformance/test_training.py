@@ -35,6 +35,10 @@ _FEW_FUNCTIONS = ("--scenarios", "busy@20", *_FEW_RUNS[2:])
 SMALL |= {
     (words[1], words[3]): words
     for words in (
+        (
+            *("train", "pods", "--algo", "imitate", "--scenarios", "gpu@5", "--teacher", "learned"),
+            *("--steps", "300", "--round-steps", "60", "--train-seeds", "2", "--validation-seeds", "1"),
+        ),
         ("train", "workflows", "--algo", "es", "--scenarios", "calm@2", *_FEW_MEMBERS, *_FEW_RUNS),
         ("train", "workflows", "--algo", "ppo", "--scenarios", "calm@2", *_FEW_STEPS, *_FEW_RUNS[2:]),
         ("train", "functions", "--algo", "es", *_FEW_FUNCTIONS, *_FEW_MEMBERS, "--runs", "1"),

@@ -77,6 +77,10 @@ def test_wrong_shapes_and_kinds_are_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "shape", Checkpoint(card, dict(tensors)))
     with pytest.raises(InputError, match="weights: needs finite numbers"):
         make_policy(str(tmp_path / "shape"))
+    tensors = {**linear_tensors(a_scorer()), "gaps": np.zeros(3)}
+    save_checkpoint(tmp_path / "gaps", Checkpoint(card, tensors))
+    with pytest.raises(InputError, match="gaps: needs finite numbers"):
+        make_policy(str(tmp_path / "gaps"))
 
 
 def test_a_path_that_is_no_checkpoint_is_an_unknown_policy(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ ASKING = (
 VERBS = (*LEARNING, *RUNNING, *ASKING)
 WORLDS = ("pods", "vms", "rebalance", "workflows", "functions", "inference")
 LEARNERS = {
-    "pods": ("es", "ppo", "ddqn"),
+    "pods": ("es", "ppo", "ddqn", "imitate"),
     "vms": ("es", "qmix", "ppo", "ddqn"),
     "rebalance": ("es",),
     "workflows": ("es", "ppo"),

@@ -22,13 +22,14 @@ def held_out(journal: Journal) -> list[tuple[float, float]]:
 
 
 def trained(journal: Journal) -> list[tuple[float, float]]:
-    """(generation or update, mean fitness or return while training)."""
+    """(generation or update, mean fitness, return or agreement while training)."""
     points = []
     for entry in journal:
         if entry.get("fitness"):
             points.append((_place(entry), float(np.mean(entry["fitness"]))))
-        elif entry.get("return") is not None:  # no episode had ended, or it is the start
-            points.append((_place(entry), float(entry["return"])))
+        for figure in ("return", "agreement"):
+            if entry.get(figure) is not None:  # no episode had ended, or it is the start
+                points.append((_place(entry), float(entry[figure])))
     return points
 
 
@@ -39,7 +40,8 @@ def _place(entry: Mapping[str, Any]) -> float:
 def curves_figure(journals: Mapping[str, Journal], gain: str = "") -> Figure:
     """Held-out gains, and what the runs trained on, side by side; `gain`: what is held out, with its unit.
 
-    An evolution strategy's fitness and a learner's return are different things: each has a plot of its own.
+    An evolution strategy's fitness, a learner's return and a pupil's agreement with its teacher are different
+    things: each has a plot of its own.
     """
     kinds = {name: _trains_on(journal) for name, journal in journals.items()}
     shown = list(dict.fromkeys(kinds.values()))
@@ -75,4 +77,6 @@ class _TrainsOn:
 def _trains_on(journal: Journal) -> _TrainsOn:
     if any("fitness" in entry for entry in journal):
         return _TrainsOn("generation", "mean fitness of the population, as held out")
+    if any("agreement" in entry for entry in journal):
+        return _TrainsOn("update", "share of the teacher's choices that the pupil makes, too")
     return _TrainsOn("update", "mean return of an episode, in rewards")

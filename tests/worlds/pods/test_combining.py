@@ -10,13 +10,15 @@ import pytest
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.cli.main import main
-from proreus.policies.checkpoint import load_checkpoint
+from proreus.policies.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from proreus.worlds.pods.encoding.figures import demand_figures
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.adaptive import weights_of_rule
 from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.scenarios import parse_scenario
+from proreus.worlds.pods.state.devices import LEVELS
 from proreus.worlds.pods.training.combining import LENGTH
 
 SHORT = ("--generations", "2", "--population", "4", "--validation-seeds", "1", "--confirm-seeds", "2")
@@ -103,9 +105,43 @@ def test_a_rule_and_a_checkpoint_are_experts_for_what_they_are_told(
         assert {**together, "decisions_per_s": 0.0} == {**alone, "decisions_per_s": 0.0}
 
 
+def test_what_an_expert_knows_of_gaps_comes_along(runs: Path, tmp_path: Path) -> None:
+    """Beside one that knows nothing of them, and when it joins others a second time."""
+    kept = load_checkpoint(runs / "gpu" / "best", VERSION)
+    gaps = 50.0 * np.random.default_rng(0).normal(size=LEVELS)
+    knowing, first, second = tmp_path / "knowing", tmp_path / "first", tmp_path / "second"
+    save_checkpoint(knowing, Checkpoint(kept.card, {**kept.tensors, "gaps": gaps}))
+    assert main(["combine", "pods", f"{knowing}=gpu@12", "first_fit=small", "--out", str(first)]) == 0
+    assert main(["combine", "pods", str(first), str(runs / "plain"), "--out", str(second)]) == 0
+    scenario = parse_scenario("gpu@12", None)
+    work = scenario.of_part("train").load(0)
+    plain, alone, once, twice = (
+        {**simulate(work, make_policy(str(path)), scenario.options).measures, "decisions_per_s": 0.0}
+        for path in (runs / "gpu", knowing, first, second)
+    )
+    assert alone != plain and once == alone and twice == alone
+    small = parse_scenario("small", None)
+    unknowing = make_policy(str(first))
+    assert isinstance(unknowing, RulePolicy) and unknowing.options.linear is not None
+    assert unknowing.options.linear.gaps_for(small.of_part("train").load(0)) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_an_imitation_is_an_expert_for_what_decides_there(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs the extra learn")
+    run, out = tmp_path / "run", tmp_path / "out"
+    words = ("train", "pods", "--algo", "imitate", "--scenarios", "gpu@6", "--teacher", "learned")
+    few = ("--steps", "40", "--round-steps", "40", "--validation-seeds", "1", "--confirm-seeds", "2")
+    assert main([*words, *few, "--out", str(run)]) == 0
+    assert main(["combine", "pods", str(run), "--out", str(out)]) == 0
+    assert load_checkpoint(out, VERSION).card.config["objectives"] == ["gpu_allocation"]
+
+
 def test_a_policy_without_weights_is_no_expert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["combine", "pods", "kube=small", "--out", str(tmp_path / "x")]) == 2
-    assert "kube: it has no weights; checkpoints of es have, and fgd, best_fit" in capsys.readouterr().err
+    assert (
+        "kube: it has no weights; checkpoints of es and imitate have, and fgd, best_fit"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,16 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 from proreus.cli.main import main
 from proreus.learning.es import Generation, evolve
 from proreus.model.errors import UsageError
+from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
+from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.learned import linear_tensors
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
+from proreus.worlds.pods.state.devices import LEVELS
 from proreus.worlds.pods.training.goal import ESConfig, PodsGoal, as_scorer, run_candidate, starting_point
 from tests.inline_pool import InlinePool
 
@@ -74,6 +79,19 @@ def test_a_search_may_start_from_what_was_learned_before() -> None:
     assert start.tolist() == learned.options.linear.weights_for(WORK).ravel().tolist()
     with pytest.raises(UsageError, match="--start kube: it has no weights"):
         starting_point(ESConfig(start="kube"), WORK)
+
+
+def test_a_search_from_a_start_that_knows_of_gaps_keeps_them(pool: InlinePool, tmp_path: Path) -> None:
+    gaps = 50.0 * np.random.default_rng(0).normal(size=LEVELS)
+    knowing = replace(as_scorer(starting_point(ESConfig(), WORK), np.zeros(4)), gaps=gaps)
+    card = Card(world="pods", kind="linear", algorithm="imitate", encoding=VERSION)
+    save_checkpoint(tmp_path / "start", Checkpoint(card, dict(linear_tensors(knowing))))
+    goal = PodsGoal(ESConfig(start=str(tmp_path / "start"), validation_seeds=2), (SCENARIO,), pool)
+    assert goal.tensors(goal.start)["gaps"].tolist() == gaps.tolist()
+    plain = PodsGoal(ESConfig(validation_seeds=2), (SCENARIO,), pool)
+    assert goal.start.tolist() == plain.start.tolist()
+    assert goal.validate(goal.start) != plain.validate(plain.start)
+    assert "gaps" not in plain.tensors(plain.start)
 
 
 def test_without_gpus_the_search_starts_from_best_fit_and_less_waiting_is_better(pool: InlinePool) -> None:

@@ -22,13 +22,14 @@ from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 from proreus.worlds.pods.policies.planner.futures import begin_future, play_on
 from proreus.worlds.pods.policies.planner.plan import Effort
 from proreus.worlds.pods.policies.planner.policy import PlannerPolicy
-from proreus.worlds.pods.policies.planner.room import LEVEL, LEVELS, best_room, loss
+from proreus.worlds.pods.policies.planner.room import best_room, loss
 from proreus.worlds.pods.policies.planner.worth import FADE, ahead, sums_of, worth_of
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.policies.rules.scores import node_score
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload, new_scratch
+from proreus.worlds.pods.state.devices import LEVEL, LEVELS
 
 DROPS = PodsOptions(drop_failures=True)
 SHARES = (650, 320, 470, 1000, 810)

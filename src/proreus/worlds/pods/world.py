@@ -51,6 +51,7 @@ WORLD = World(
         "es": "proreus.worlds.pods.training.learners:ES",
         "ppo": "proreus.worlds.pods.training.learners:PPO",
         "ddqn": "proreus.worlds.pods.training.torch_learners:DDQN",
+        "imitate": "proreus.worlds.pods.training.imitation:IMITATE",
     },
     trains_on=("gpu",),
     combine="proreus.worlds.pods.training.combining:combine",

@@ -14,7 +14,7 @@ decides that is best without training, and the policy says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from proreus.policies.checkpoint import Checkpoint
 from proreus.worlds.pods.encoding.figures import FIGURES, SPANS, WIDTHS, demand_figures
 from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, PAIR_FEATURES, POD_KINDS
 from proreus.worlds.pods.state.compile import Compiled
+from proreus.worlds.pods.state.devices import LEVELS
 
 _NO_GPUS = FIGURES.index("no_gpus")
 _SHAPE = (len(POD_KINDS), len(PAIR_FEATURES))
@@ -64,6 +65,8 @@ class AdaptiveScorer:
     objectives: tuple[str, ...]
     wishes: tuple[float, ...]
     """How much each objective counts; they add up to 1."""
+    gaps: F64 = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """[O, K, LEVELS]: see `rules.policy.LinearScorer`; empty where no expert knows of gaps."""
 
     def shares(self, figures: F64) -> F64:
         """[K]: how much each expert counts; all 0 where the demand is unlike anything known."""
@@ -80,7 +83,16 @@ class AdaptiveScorer:
         shares = self.shares(figures)
         if not shares.any():
             return rule_weights(gpus=figures[_NO_GPUS] == 0.0)
-        wished = np.tensordot(np.array(self.wishes), self.weights, axes=1)
+        return self._mixed(shares, self.weights)
+
+    def gaps_for(self, compiled: Compiled) -> F64:
+        """[LEVELS]; [0] where the rule decides, or where no expert knows of gaps."""
+        shares = self.shares(demand_figures(compiled))
+        return self._mixed(shares, self.gaps) if self.gaps.size and shares.any() else np.zeros(0)
+
+    def _mixed(self, shares: F64, theirs: F64) -> F64:
+        """What the experts say, as much as each of them counts; theirs: [O, K, ...]."""
+        wished = np.tensordot(np.array(self.wishes), theirs, axes=1)
         return np.asarray(np.tensordot(shares, wished, axes=1))
 
     def note(self, compiled: Compiled) -> str:
@@ -99,16 +111,18 @@ def adaptive_scorer(checkpoint: Checkpoint, folder: Path, wishes: Mapping[str, f
     """The scorer of a checkpoint; without wishes its first objective is all that counts."""
     config = checkpoint.card.config
     experts, objectives = _names(config, "experts", folder), _names(config, "objectives", folder)
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         "stands": (len(experts), len(FIGURES)),
         "weights": (len(objectives), len(experts), *_SHAPE),
     }
+    if "gaps" in checkpoint.tensors:
+        shapes["gaps"] = (len(objectives), len(experts), LEVELS)
     for name, shape in shapes.items():
         tensor = checkpoint.tensors.get(name)
         if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
             raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
-    stands, weights = (checkpoint.tensors[name].astype(np.float64) for name in shapes)
-    return AdaptiveScorer(stands, weights, experts, objectives, _wished(objectives, wishes))
+    stands, weights, *gaps = (checkpoint.tensors[name].astype(np.float64) for name in shapes)
+    return AdaptiveScorer(stands, weights, experts, objectives, _wished(objectives, wishes), *gaps)
 
 
 def _names(config: Mapping[str, object], key: str, folder: Path) -> tuple[str, ...]:

@@ -149,7 +149,8 @@ def _planner(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
     base = make_policy(wanted, options, seed)
     if not isinstance(base, RulePolicy) or base.options.kind == KUBE:
         raise UsageError(
-            f"policy {name!r}: futures are played by a packing rule or a checkpoint of es, not by {wanted!r}"
+            f"policy {name!r}: futures are played by a packing rule or a checkpoint of es or imitate, not by "
+            f"{wanted!r}"
         )
     return PlannerPolicy(name, base, Effort(options.futures, options.deadline), seed)
 

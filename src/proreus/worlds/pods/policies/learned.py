@@ -16,6 +16,7 @@ from proreus.worlds.pods.encoding.pair import DEMAND_FIGURES, PAIR_FEATURES, POD
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.rules.policy import LinearScorer
 from proreus.worlds.pods.policies.scorer import PARAMETERS
+from proreus.worlds.pods.state.devices import LEVELS
 
 _SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
@@ -23,17 +24,20 @@ PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 
 def linear_tensors(scorer: LinearScorer) -> dict[str, np.typing.NDArray[np.float64]]:
     """A linear scorer as the tensors of a checkpoint."""
-    return {"weights": scorer.weights, "by_demand": scorer.by_demand, "usual": scorer.usual}
+    found = {"weights": scorer.weights, "by_demand": scorer.by_demand, "usual": scorer.usual}
+    return found if scorer.gaps.size == 0 else {**found, "gaps": scorer.gaps}
 
 
 def linear_scorer(checkpoint: Checkpoint, folder: Path) -> LinearScorer:
     """The linear scorer of a checkpoint."""
     kinds, features = len(POD_KINDS), len(PAIR_FEATURES)
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         "weights": (kinds, features),
         "by_demand": (len(DEMAND_FIGURES), kinds, features),
         "usual": (len(DEMAND_FIGURES),),
     }
+    if "gaps" in checkpoint.tensors:  # where it was learned what gaps are worth
+        shapes["gaps"] = (LEVELS,)
     for name, shape in shapes.items():
         tensor = checkpoint.tensors.get(name)
         if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():

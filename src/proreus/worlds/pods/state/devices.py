@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from proreus.kernels.arrays import I64
 from proreus.kernels.compiled import compiled
+from proreus.worlds.pods.state.columns import Cluster
+
+LEVEL = 10
+"""Milli-GPU left on a device that are held equal, where gaps are told apart."""
+LEVELS = 1000 // LEVEL + 1
+
+
+@compiled
+def shares_device(cluster: Cluster, c: int) -> bool:
+    """Whether pods of class c take a part of one device."""
+    return cluster.classes.gpu_num[c] == 1 and cluster.classes.gpu_milli[c] < 1000
 
 
 @compiled

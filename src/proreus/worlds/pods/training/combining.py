@@ -20,12 +20,13 @@ from proreus.learning.runs import read_settings, scenarios_of
 from proreus.model.errors import UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, is_checkpoint, load_checkpoint
 from proreus.worlds.pods.encoding.figures import demand_figures
-from proreus.worlds.pods.encoding.pair import VERSION
+from proreus.worlds.pods.encoding.pair import POD_KINDS, VERSION
 from proreus.worlds.pods.policies.adaptive import RULES, AdaptiveScorer, adaptive_scorer, weights_of_rule
 from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
 from proreus.worlds.pods.policies.learned import linear_scorer
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.scenarios import PodScenario, named_scenario, scenario_from_json
+from proreus.worlds.pods.state.devices import LEVELS
 from proreus.worlds.pods.training.judge import compiled_workload
 
 OBJECTIVES = {
@@ -41,10 +42,18 @@ LENGTH = 10.0
 """Of an expert's weights: that of a rule's, so that a search that starts from them has the same width."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Weighing:
+    weights: F64
+    """[pod kinds, features]"""
+    gaps: F64
+    """[LEVELS], or [0] where all gaps are alike to it."""
+
+
 @dataclass
 class _Expert:
     stands: F64
-    weights: dict[str, F64] = field(default_factory=dict)
+    weighs: dict[str, _Weighing] = field(default_factory=dict)
     """By objective."""
     trained_on: tuple[str, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -71,7 +80,9 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
             case "linear":
                 _add(experts, Path(source), checkpoint, folder)
             case other:
-                raise UsageError(f"{source}: a policy of kind {other!r} is no expert; runs of es are")
+                raise UsageError(
+                    f"{source}: a policy of kind {other!r} is no expert; runs of es and imitate are"
+                )
     return _together(experts)
 
 
@@ -79,8 +90,11 @@ def _take_over(experts: dict[str, _Expert], scorer: AdaptiveScorer, card: Card) 
     for k, name in enumerate(scorer.experts):
         if name in experts:
             continue  # stand-ins for objectives that it was not trained for must not win over trained ones
-        weights = {objective: scorer.weights[o, k] for o, objective in enumerate(scorer.objectives)}
-        experts[name] = _Expert(scorer.stands[k], weights, card.trained_on, card.scores)
+        theirs = _Expert(scorer.stands[k], trained_on=card.trained_on, scores=card.scores)
+        for o, objective in enumerate(scorer.objectives):
+            gaps = scorer.gaps[o, k] if scorer.gaps.size else np.zeros(0)
+            theirs.weighs[objective] = _Weighing(scorer.weights[o, k], gaps)
+        experts[name] = theirs
 
 
 def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder: Path) -> None:
@@ -90,17 +104,18 @@ def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder:
             f"the checkpoint is meant: {run}=SCENARIO,SCENARIO"
         )
     settings = read_settings(run, "pods")
-    works = [
-        compiled_workload(scenario.of_part("train"), 0)
-        for scenario in scenarios_of(settings, run, scenario_from_json)
-    ]
+    scenarios = scenarios_of(settings, run, scenario_from_json)
+    works = [compiled_workload(scenario.of_part("train"), 0) for scenario in scenarios]
     stands = np.mean([demand_figures(work) for work in works], axis=0)
-    measure = str(settings["config"].get("measure"))
+    # Of an imitation nobody says what it makes better: it is judged by what decides there.
+    measure = str(settings["config"].get("measure", scenarios[0].headings.deciding[0]))
     name = "+".join(checkpoint.card.trained_on)
     card = checkpoint.card
     expert = experts.setdefault(name, _Expert(stands, trained_on=card.trained_on, scores=card.scores))
-    weights = linear_scorer(checkpoint, folder).weights_for(works[0])
-    expert.weights[OBJECTIVES.get(measure, measure)] = _evenly(weights)
+    scorer = linear_scorer(checkpoint, folder)
+    expert.weighs[OBJECTIVES.get(measure, measure)] = _evenly(
+        scorer.weights_for(works[0]), scorer.gaps_for(works[0])
+    )
 
 
 def _place(experts: dict[str, _Expert], policy: str, scenario: PodScenario) -> None:
@@ -108,31 +123,35 @@ def _place(experts: dict[str, _Expert], policy: str, scenario: PodScenario) -> N
     work = compiled_workload(scenario.of_part("train"), 0)
     card = Card(world="pods", kind="linear", algorithm="", encoding=VERSION)
     if policy in RULES:
-        weights = weights_of_rule(policy)
+        weighing = _evenly(weights_of_rule(policy), np.zeros(0))
     else:
         made = make_policy(policy)
         if not isinstance(made, RulePolicy) or made.options.linear is None:
-            raise UsageError(f"{policy}: it has no weights; checkpoints of es have, and {', '.join(RULES)}")
-        weights = made.options.linear.weights_for(work)
+            raise UsageError(
+                f"{policy}: it has no weights; checkpoints of es and imitate have, and {', '.join(RULES)}"
+            )
+        linear = made.options.linear
+        weighing = _evenly(linear.weights_for(work), linear.gaps_for(work))
         folder = POLICIES.folder_of(policy)
         card = load_checkpoint(folder, VERSION).card if folder is not None else card
     placed = _Expert(demand_figures(work), trained_on=card.trained_on, scores=card.scores)
     expert = experts.setdefault(scenario.name, placed)
     measure = scenario.headings.deciding[0]
-    expert.weights[OBJECTIVES.get(measure, measure)] = _evenly(weights)
+    expert.weighs[OBJECTIVES.get(measure, measure)] = weighing
 
 
-def _evenly(weights: F64) -> F64:
+def _evenly(weights: F64, gaps: F64) -> _Weighing:
     """Of one length for each kind of pod: who is chosen stays the same, and no expert outweighs another."""
-    return LENGTH * weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-12)
+    factors = LENGTH / np.maximum(np.linalg.norm(weights, axis=1), 1e-12)
+    return _Weighing(factors[:, None] * weights, factors[POD_KINDS.index("shares_gpu")] * gaps)
 
 
 def _together(experts: dict[str, _Expert]) -> Checkpoint:
     if not experts:
         raise UsageError("name at least one training run: proreus combine pods runs/x runs/y --out runs/z")
-    objectives = list(dict.fromkeys(name for expert in experts.values() for name in expert.weights))
-    weights = [
-        [expert.weights.get(objective, next(iter(expert.weights.values()))) for expert in experts.values()]
+    objectives = list(dict.fromkeys(name for expert in experts.values() for name in expert.weighs))
+    weighs = [
+        [expert.weighs.get(objective, next(iter(expert.weighs.values()))) for expert in experts.values()]
         for objective in objectives
     ]
     card = Card(
@@ -146,6 +165,9 @@ def _together(experts: dict[str, _Expert]) -> Checkpoint:
     )
     tensors = {
         "stands": np.array([expert.stands for expert in experts.values()]),
-        "weights": np.array(weights),
+        "weights": np.array([[one.weights for one in row] for row in weighs]),
     }
+    if any(one.gaps.size for row in weighs for one in row):
+        alike = np.zeros(LEVELS)
+        tensors["gaps"] = np.array([[one.gaps if one.gaps.size else alike for one in row] for row in weighs])
     return Checkpoint(card, tensors)

@@ -76,27 +76,33 @@ class ESConfig:
         at_least_one(self, "train_seeds", "episodes", "validation_seeds", "confirm_seeds")
 
 
+def starting_weights(start: str, work: Compiled) -> tuple[F64, F64]:
+    """The starting policy for the first workload as (weights, worth of gaps): a rule's score and node order
+    among equals, or what was learned before."""
+    if start == "rule":
+        return rule_weights(gpus=_rule_for(work) == START_RULE), np.zeros(0)
+    policy = make_policy(start)
+    linear = policy.options.linear if isinstance(policy, RulePolicy) else None
+    if linear is None:
+        raise UsageError(f"--start {start}: it has no weights to start from")
+    return linear.weights_for(work), linear.gaps_for(work)
+
+
 def starting_point(config: ESConfig, work: Compiled) -> F64:
-    """The starting policy as weights, for the first workload: a rule's score and node order among equals, or
-    what was learned before."""
-    if config.start == "rule":
-        weights = rule_weights(gpus=_rule_for(work) == START_RULE)
-    else:
-        policy = make_policy(config.start)
-        linear = policy.options.linear if isinstance(policy, RulePolicy) else None
-        if linear is None:
-            raise UsageError(f"--start {config.start}: it has no weights to start from")
-        weights = linear.weights_for(work)
+    """Where the search starts."""
+    weights, _ = starting_weights(config.start, work)
     extra = len(DEMAND_FIGURES) * _KINDS * _FEATURES if config.by_demand else 0
     return np.concatenate([weights.ravel(), np.zeros(extra)])
 
 
-def as_scorer(vector: F64, usual: F64) -> LinearScorer:
-    """A search vector as a scorer; `usual` is the demand at which nothing is shifted."""
+def as_scorer(vector: F64, usual: F64, gaps: F64 | None = None) -> LinearScorer:
+    """A search vector as a scorer; `usual` is the demand at which nothing is shifted, `gaps` what gaps are
+    worth, which is not searched."""
     size = _KINDS * _FEATURES
     shape = (len(DEMAND_FIGURES), _KINDS, _FEATURES)
     by_demand = vector[size:].reshape(shape) if vector.size > size else np.zeros(shape)
-    return LinearScorer(vector[:size].reshape(_KINDS, _FEATURES), by_demand, usual)
+    weights = vector[:size].reshape(_KINDS, _FEATURES)
+    return LinearScorer(weights, by_demand, usual, np.zeros(0) if gaps is None else gaps)
 
 
 class PodsGoal:
@@ -107,17 +113,16 @@ class PodsGoal:
         config: ESConfig,
         scenarios: Sequence[PodScenario],
         pool: Executor,
-        start: F64 | None = None,
     ) -> None:
-        """start: the weights to search from; None: those of the starting rule."""
         self._pool, self._config = pool, config
         self._train = [scenario.of_part("train") for scenario in scenarios]
         self._trials = [scenario for scenario in self._train for _ in range(config.episodes)]
         self._valid = [scenario.of_part("valid") for scenario in scenarios]
-        self._usual = _usual_demand(self._train)
+        self._usual = usual_demand(self._train)
         self._rule: dict[Cell, float] = {}
         first = compiled_workload(self._train[0], 0)
-        self.start = starting_point(config, first) if start is None else start
+        self.start = starting_point(config, first)
+        self._gaps = starting_weights(config.start, first)[1]  # as they are: the search is over the weights
 
     def draw(self, random: np.random.Generator) -> list[int]:
         """Training seeds for each scenario, as many as a member has episodes."""
@@ -125,13 +130,14 @@ class PodsGoal:
 
     def fitness(self, members: Sequence[F64], drawn: list[int]) -> tuple[list[float], dict[str, int]]:
         """Mean gain over the starting rule, per member."""
-        scorers = [as_scorer(member, self._usual) for member in members]
+        scorers = [as_scorer(member, self._usual, self._gaps) for member in members]
         gains = self._gains(scorers, list(zip(self._trials, drawn, strict=True)))
         return [float(np.mean(row)) for row in gains], {}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """Gain of one vector by scenario, on the validation seeds."""
-        found = self._held_out(as_scorer(mean, self._usual), range(self._config.validation_seeds))
+        scorer = as_scorer(mean, self._usual, self._gaps)
+        found = self._held_out(scorer, range(self._config.validation_seeds))
         return {name: float(np.mean(gains)) for name, gains in found.items()}
 
     def confirm(self, tensors: Arrays) -> dict[str, F64]:
@@ -141,7 +147,7 @@ class PodsGoal:
 
     def tensors(self, mean: F64) -> Arrays:
         """The scorer."""
-        return dict(linear_tensors(as_scorer(mean, self._usual)))
+        return dict(linear_tensors(as_scorer(mean, self._usual, self._gaps)))
 
     def _held_out(self, scorer: LinearScorer, seeds: range) -> dict[str, F64]:
         cells = [(scenario, seed) for scenario in self._valid for seed in seeds]
@@ -163,7 +169,7 @@ class PodsGoal:
         return [future.result() for future in futures]
 
 
-def _usual_demand(scenarios: Sequence[PodScenario]) -> F64:
+def usual_demand(scenarios: Sequence[PodScenario]) -> F64:
     """The mean demand of the training scenarios: where the learned shifts are zero."""
     demands = [demand_context(compiled_workload(scenario, 0)) for scenario in scenarios]
     return np.asarray(np.mean(demands, axis=0), dtype=np.float64)

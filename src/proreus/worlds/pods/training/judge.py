@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from proreus.kernels.arrays import F64
 from proreus.learning.judge import Judge, confirming
@@ -49,6 +49,20 @@ class Lessons:
         not_negative(self, "patience")
 
 
+class HeldOut(Protocol):
+    """How many seeds a policy is judged on."""
+
+    @property
+    def validation_seeds(self) -> int:
+        """From 2000 on: where checkpoints are chosen."""
+        ...
+
+    @property
+    def confirm_seeds(self) -> int:
+        """After those: where nothing is chosen."""
+        ...
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def compiled_workload(scenario: PodScenario, seed: int) -> Compiled:
     """The scenario's workload for a seed, compiled; kept for the next time it is asked for."""
@@ -68,14 +82,14 @@ def _measured(scenario: PodScenario, seed: int, policy: PodPolicy) -> Mapping[st
 
 
 def gains(
-    make: Callable[[], PodPolicy], scenarios: Sequence[PodScenario], lessons: Lessons
+    make: Callable[[], PodPolicy], scenarios: Sequence[PodScenario], lessons: HeldOut
 ) -> dict[str, float]:
     """Mean gain over the strongest rule by scenario, where checkpoints are chosen."""
     return JUDGE.gains(make, scenarios, lessons.validation_seeds)
 
 
 def confirmed_gains(
-    make: Callable[[], PodPolicy], scenarios: Sequence[PodScenario], lessons: Lessons
+    make: Callable[[], PodPolicy], scenarios: Sequence[PodScenario], lessons: HeldOut
 ) -> dict[str, F64]:
     """The same for each of the seeds on which nothing is chosen."""
     return JUDGE.each(make, scenarios, confirming(lessons.validation_seeds, lessons.confirm_seeds))

@@ -11,11 +11,11 @@ import numpy as np
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.packed import private
 from proreus.worlds.pods.policies.planner.futures import Future, begin_future, play_on
-from proreus.worlds.pods.policies.planner.room import LEVELS
 from proreus.worlds.pods.policies.planner.worth import ahead, sums_of, worth_of
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.state.columns import Cluster
 from proreus.worlds.pods.state.compile import new_scratch
+from proreus.worlds.pods.state.devices import LEVELS
 from proreus.worlds.pods.state.observation import PodObservation
 
 _REMEMBERED = 2_000

@@ -14,10 +14,11 @@ from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.planner.futures import begin_future, play_on
 from proreus.worlds.pods.policies.planner.plan import Effort, Plan
-from proreus.worlds.pods.policies.planner.room import LEVEL, LEVELS, best_room, loss, shares_device
+from proreus.worlds.pods.policies.planner.room import best_room, loss
 from proreus.worlds.pods.policies.rules.choose import NOWHERE
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.state.columns import State
+from proreus.worlds.pods.state.devices import LEVEL, LEVELS, shares_device
 from proreus.worlds.pods.state.observation import PodObservation
 
 

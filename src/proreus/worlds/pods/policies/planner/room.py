@@ -10,20 +10,12 @@ from proreus.worlds.pods.policies.rules.choose import NOWHERE, refresh, scored_n
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.policies.rules.scores import choose_devices, node_score
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
+from proreus.worlds.pods.state.devices import LEVEL, shares_device
 from proreus.worlds.pods.state.filters import OK
 from proreus.worlds.pods.state.legality import has_relations, prepare, related_refusal
 
-LEVEL = 10
-"""Milli-GPU that are held equal."""
-LEVELS = 1000 // LEVEL + 1
 _EQUAL = 10.0
 """Milli-GPU by which losses must differ to count; below, the base rule's score decides."""
-
-
-@compiled
-def shares_device(cluster: Cluster, c: int) -> bool:
-    """Whether pods of class c take a part of one device: the choice that futures tell apart."""
-    return cluster.classes.gpu_num[c] == 1 and cluster.classes.gpu_milli[c] < 1000
 
 
 @compiled

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
-from proreus.worlds.pods.policies.planner.room import LEVEL, LEVELS
+from proreus.worlds.pods.state.devices import LEVEL, LEVELS
 
 FADE = 0.1
 """What a future tells of later counts less: by 1/e with every tenth of the capacity that was asked for."""

@@ -73,5 +73,6 @@ class Rule(NamedTuple):
     raw: F64  # [N] working space
     in_domain: I64  # [D] working space
     linear: F64  # [pod kinds, features] linear: the weights
+    gaps: F64  # [LEVELS] linear: what a shared device with so much left is worth; [0] where all are alike
     encoding_scale: F64  # linear: see `encoding.pair.cluster_scale`
     features: F64  # [features] working space

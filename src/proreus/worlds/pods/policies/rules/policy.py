@@ -38,6 +38,10 @@ class PairWeights(Protocol):
         """The weights for one cluster and the demand on it, [pod kinds, features]."""
         ...
 
+    def gaps_for(self, compiled: Compiled) -> F64:
+        """What a shared device with so much left is worth there, [LEVELS]; [0] where all are alike."""
+        ...
+
     def note(self, compiled: Compiled) -> str:
         """What there is to say of them, for explanations; "": nothing."""
         ...
@@ -53,11 +57,20 @@ class LinearScorer:
     """[demand figures, pod kinds, features]: added per unit by which the demand differs from `usual`."""
     usual: F64
     """[demand figures]: see `encoding.pair.demand_context`."""
+    gaps: F64 = field(default_factory=lambda: np.zeros(0))
+    """[LEVELS]: what a shared device with so much left is worth, in the unit of scores; [0]: all are alike.
+
+    Which gaps something fits into later hangs on the shares that pods ask for: no weighted sum of the
+    features of a pair says it."""
 
     def weights_for(self, compiled: Compiled) -> F64:
         """The weights for one workload, [pod kinds, features]."""
         shift = demand_context(compiled) - self.usual
         return self.weights + np.tensordot(shift, self.by_demand, axes=1)
+
+    def gaps_for(self, compiled: Compiled) -> F64:
+        """The same for every workload."""
+        return self.gaps
 
     def note(self, compiled: Compiled) -> str:
         """They are what they are."""
@@ -233,6 +246,7 @@ def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
             raw=np.zeros(nodes),
             in_domain=np.zeros(max(int(cluster.nodes.domains.max(initial=0)), 1), dtype=np.int64),
             linear=np.zeros((0, 0)) if options.linear is None else options.linear.weights_for(compiled),
+            gaps=np.zeros(0) if options.linear is None else options.linear.gaps_for(compiled),
             encoding_scale=cluster_scale(compiled),
             features=np.zeros(len(PAIR_FEATURES)),
         )

@@ -12,7 +12,7 @@ import math
 from proreus.kernels.arrays import I64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
-from proreus.worlds.pods.encoding.pair import encode_pair, pod_kind
+from proreus.worlds.pods.encoding.pair import DEVICE_LEFT, encode_pair, pod_kind
 from proreus.worlds.pods.policies.rules.columns import (
     BEST_FIT,
     BINPACK,
@@ -27,7 +27,7 @@ from proreus.worlds.pods.policies.rules.columns import (
     Rule,
 )
 from proreus.worlds.pods.state.columns import Cluster, State
-from proreus.worlds.pods.state.devices import tightest_devices
+from proreus.worlds.pods.state.devices import LEVEL, shares_device, tightest_devices
 from proreus.worlds.pods.state.filters import OK
 from proreus.worlds.pods.state.fragmentation import node_fragment
 from proreus.worlds.pods.state.legality import local_refusal
@@ -128,6 +128,10 @@ def _linear(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> float
     total = 0.0
     for f in range(weights.shape[0]):
         total += weights[f] * rule.features[f]
+    if rule.gaps.shape[0] > 0 and shares_device(cluster, c):
+        left = round(rule.features[DEVICE_LEFT] * _WHOLE)
+        milli = cluster.classes.gpu_milli[c]
+        total += rule.gaps[left // LEVEL] - rule.gaps[(left + milli) // LEVEL]
     return total
 
 
