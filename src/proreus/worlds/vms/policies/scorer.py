@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from proreus.kernels.arrays import F64
 from proreus.kernels.compiled import compiled, compiled_inline
 from proreus.worlds.vms.encoding.place import encode_place
 from proreus.worlds.vms.policies.columns import VmRule
@@ -28,6 +31,16 @@ def highest_score(servers: Servers, flavours: Flavours, lane: int, flavour: int,
             if score > most:
                 best, most = place, score
     return best
+
+
+@compiled
+def all_scores(servers: Servers, flavours: Flavours, lane: int, flavour: int, rule: VmRule) -> F64:
+    """The score of every place, minus infinity where the request does not fit."""
+    scores = np.full(2 * servers.capacity.shape[0], -np.inf)
+    for place in range(scores.size):
+        if servers.fits[lane, flavour, place]:
+            scores[place] = score_of(servers, flavours, lane, flavour, place, rule)
+    return scores
 
 
 @compiled_inline
