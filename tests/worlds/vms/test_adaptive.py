@@ -18,7 +18,7 @@ from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.adaptive import CROWDED_FROM, AdaptiveVmPolicy, Experts
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
-from proreus.worlds.vms.policies.policy import Roomy, VmRulePolicy
+from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, with_servers
 from proreus.worlds.vms.state.servers import capacity_of
@@ -120,7 +120,7 @@ def test_combined_checkpoints_play_as_each_alone(tmp_path: Path, capsys: pytest.
         runs = runs_of(with_servers(SCENARIOS[scenario], 2))
         alone = VmRulePolicy("alone", LEARNED, weights=weights)
         if scenario == "rejecting":
-            alone = replace(alone, roomy=Roomy(LEARNED, WEIGHTS[0], CROWDED_FROM))
+            alone = replace(alone, roomy=Below(LEARNED, WEIGHTS[0], CROWDED_FROM))
         assert play_runs(runs, make_vm_policy(both))[0] == play_runs(runs, alone)[0]
     # A later expert for the same clusters takes the place of the one before.
     assert combine([both, saved(tmp_path / "n", WEIGHTS[0], "rejecting@5")]).card.config["experts"] == [

@@ -63,8 +63,7 @@ def _scores(rule: VmRule, observation: VmObservation, place: int) -> dict[str, f
     now = int(rule.now[0])
     kind = int(rule.kind[now])
     if kind == LEARNED:
-        features = np.zeros(len(FEATURES))
-        encode_place(servers, flavours, lane, flavour, place, features)
+        features = encode_place(servers, flavours, lane, flavour, place)
         parts = (rule.weights[now] * features).tolist()
         return {feature: part for feature, part in zip(FEATURES, parts, strict=True) if part}
     if kind in (BEST_FIT, WORST_FIT):
