@@ -6,10 +6,10 @@ that are the same everywhere lose somewhere to a rule. A cluster that is farther
 expert is unlike anything that was trained on: there the rule decides that is best without training, and the
 policy says so.
 
-Where machines are turned away several take turns. While there is room for everybody the aim is that of runs
-which end with the first machine that finds none: to keep large gaps. In a cluster that is crowded most of the
-time those who find no room are best the large ones, in whose place many small ones fit: worst fit decides. In
-between an expert for such clusters does, where there is one.
+Where machines are turned away three take turns. While there is room for everybody the aim is that of runs
+which end with the first machine that finds none: to keep large gaps. Where the servers were crowded lately,
+those who find no room are best the large ones, in whose place many small ones fit; where they were not, there
+is room for most of the large ones too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from proreus.kernels.arrays import F64, I32
 from proreus.model.errors import InputError
 from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.protocol import Explanation
-from proreus.worlds.vms.encoding.figures import FIGURES, WIDTHS, cluster_figures
+from proreus.worlds.vms.encoding.figures import FIGURES, WIDTHS, Stage, cluster_figures
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.model import Full, Treatment
 from proreus.worlds.vms.policies import columns as stages
@@ -42,7 +42,10 @@ fewer away than worst fit alone (by 0.07 points), 0.4 no fewer; on twenty 0.2 to
 
 
 LOADED_FROM = 0.75
-"""Mean share in use from which on worst fit decides where machines are turned away."""
+"""Mean share in use from which on a cluster that turns machines away was crowded lately."""
+
+
+_BY_LOAD: tuple[Stage, Stage] = ("crowded", "calm")
 
 
 def untrained(full: Full) -> tuple[int, str]:
@@ -56,10 +59,9 @@ def untrained(full: Full) -> tuple[int, str]:
             assert_never(other)
 
 
-def turning_away(name: str, seed: int, expert: VmRulePolicy) -> VmRulePolicy:
-    """The expert's rule where machines are turned away: it decides as long as that is the exception."""
-    calm = Below(expert.kind, expert.weights, LOADED_FROM) if expert.kind == LEARNED else None
-    return VmRulePolicy(name, WORST_FIT, seed, calm=calm)
+def by_load(crowded: VmRulePolicy, calm: VmRulePolicy) -> VmRulePolicy:
+    """The first where the cluster was crowded lately, the other where it was not."""
+    return replace(crowded, calm=Below(calm.kind, calm.weights, LOADED_FROM))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,15 +92,14 @@ class AdaptiveVmPolicy:
 
     def under(self, treatment: Treatment, capacity: I32) -> VmRulePolicy:
         """The rule that decides in such a cluster."""
-        settled = self._nearest(treatment, capacity)
         if treatment.full != "reject":
-            return settled
+            return self._nearest(treatment, capacity)
+        crowded, calm = (self._nearest(treatment, capacity, stage) for stage in _BY_LOAD)
         roomy = self._nearest(replace(treatment, full="end"), capacity)
-        found = turning_away(self.name, self.seed, settled)
-        return replace(found, roomy=Below(roomy.kind, roomy.weights, CROWDED_FROM))
+        return replace(by_load(crowded, calm), roomy=Below(roomy.kind, roomy.weights, CROWDED_FROM))
 
-    def _nearest(self, treatment: Treatment, capacity: I32) -> VmRulePolicy:
-        found = self.experts.nearest(cluster_figures(treatment, capacity))
+    def _nearest(self, treatment: Treatment, capacity: I32, stage: Stage = "both") -> VmRulePolicy:
+        found = self.experts.nearest(cluster_figures(treatment, capacity, stage))
         if found is None:
             return VmRulePolicy(self.name, untrained(treatment.full)[0], self.seed)
         return VmRulePolicy(self.name, LEARNED, self.seed, self.experts.weights[found])
@@ -115,13 +116,16 @@ class AdaptiveVmPolicy:
         """The same with what every place was worth, and who decided."""
         settled, treatment = self._at(observation), observation.treatment
         found = settled.explain(observation)
-        match int(settled.rule.now[0]):
-            case stages.ROOMY:
-                told = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
-            case stages.CROWDED if settled.calm is not None:
-                told = "The cluster is crowded: worst fit decides."
-            case _:
-                told = self._told(treatment, observation)
+        if treatment.full != "reject":
+            told = self._told(treatment, observation)
+        else:
+            match int(settled.rule.now[0]):
+                case stages.ROOMY:
+                    told = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
+                case stages.CALM:
+                    told = f"There was room lately. {self._told(treatment, observation, 'calm')}"
+                case _:
+                    told = f"The servers were crowded lately. {self._told(treatment, observation, 'crowded')}"
         return replace(found, note=f"{told} {found.note}")
 
     @cached_property
@@ -135,8 +139,8 @@ class AdaptiveVmPolicy:
             self._known[cluster] = self.under(treatment, capacity)
         return self._known[cluster]
 
-    def _told(self, treatment: Treatment, observation: VmObservation) -> str:
-        found = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity))
+    def _told(self, treatment: Treatment, observation: VmObservation, stage: Stage = "both") -> str:
+        found = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity, stage))
         if found is None:
             rule = untrained(treatment.full)[1]
             return f"The cluster is unlike anything that was trained on: {rule} decides."

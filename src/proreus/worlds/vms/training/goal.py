@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
@@ -22,12 +23,13 @@ from proreus.kernels.arrays import F64, I64
 from proreus.learning.es import check_search
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
+from proreus.worlds.vms.encoding.figures import Stage
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.model import Full
 from proreus.worlds.vms.play import brief_runs, briefly
-from proreus.worlds.vms.policies.adaptive import turning_away
+from proreus.worlds.vms.policies.adaptive import by_load
 from proreus.worlds.vms.policies.catalogue import rule_policy
-from proreus.worlds.vms.policies.columns import LEARNED
+from proreus.worlds.vms.policies.columns import LEARNED, WORST_FIT
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.columns import VmLanes
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
@@ -76,6 +78,9 @@ class VmsESConfig:
     """Generations between judgements."""
     limit: int = 0
     """Machines of a run at most; 0: SPANE's length where machines wait, 25,000 elsewhere."""
+    stage: Stage = "both"
+    """Where machines are turned away: the policy is for all times, or for when the servers were calm or
+    crowded lately (75 % in use, on average); at other times worst fit decides."""
     goal: Scale = "log"
     """What to make better: the logarithm of the deciding measure, or ("trimmed") the measure itself."""
     seed: int = 1
@@ -101,6 +106,9 @@ class VmsGoal:
         self._config, self._trace, self._pool = config, trace, pool
         sizes = config.servers or (options.first_servers,)
         self._sizes = [with_servers(options, count) for count in sizes]
+        if config.stage != "both" and options.full != "reject":
+            raise UsageError(f"stage: {config.stage} means something where machines are turned away alone")
+        self._stage = config.stage
         self._full, self._aim = options.full, Aim(options.full, config.goal)
         self._limit = config.limit or (0 if options.full == "wait" else _USUAL_LIMIT)
         self._validation: list[Planned] = []
@@ -168,7 +176,9 @@ class VmsGoal:
         jobs = [
             [
                 [
-                    self._pool.submit(member_runs, trace, runs.options, member, (runs.starts, runs.limits))
+                    self._pool.submit(
+                        member_runs, trace, runs.options, (member, self._stage), (runs.starts, runs.limits)
+                    )
                     for trace, runs in of_size
                 ]
                 for of_size in planned
@@ -204,16 +214,28 @@ _MOST_LANES = 8
 """Kept by a thread: many traces come and go."""
 
 
+def _candidate(weights: F64, stage: Stage) -> VmRulePolicy:
+    """Decides when it is trained to; else worst fit does."""
+    own, other = VmRulePolicy("candidate", LEARNED, weights=weights), VmRulePolicy("other", WORST_FIT)
+    match stage:
+        case "both":
+            return own
+        case "calm":
+            return by_load(other, own)
+        case "crowded":
+            return by_load(own, other)
+        case unknown:
+            assert_never(unknown)
+
+
 def member_runs(
-    trace: TrainingTrace, options: VmsOptions, weights: F64, plan: tuple[I64, I64]
+    trace: TrainingTrace, options: VmsOptions, member: tuple[F64, Stage], plan: tuple[I64, I64]
 ) -> tuple[F64, int]:
     """(what each run came to, decisions made) of one member, wherever it is played."""
     # What comes through Ray is read-only; kernels are compiled for arrays that may be written.
     starts, limits = (array.copy() for array in plan)
-    candidate = VmRulePolicy("candidate", LEARNED, weights=weights.copy())
-    if options.full == "reject":
-        candidate = turning_away("candidate", 0, candidate)
-    rule = candidate.new_rule()
+    weights, stage = member
+    rule = _candidate(weights.copy(), stage).new_rule()
     found = np.zeros((starts.size, 3))
     lanes = _own_lanes(trace, options)
     decisions = brief_runs(trace.work(options.double), lanes, rule, (starts, limits), found)
