@@ -18,7 +18,7 @@ from proreus.worlds.vms.model import FULL_CODES, Full, ServerShape
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import VM_POLICIES, VmPolicyOptions, make_vm_policy, rule_policy
 from proreus.worlds.vms.policies.planner.candidates import candidates
-from proreus.worlds.vms.policies.planner.demand import LEAST_SEEN, Demand
+from proreus.worlds.vms.policies.planner.demand import LEAST_SEEN, Outlook
 from proreus.worlds.vms.policies.planner.futures import Future, new_board, play_future
 from proreus.worlds.vms.policies.planner.policy import VmPlanner
 from proreus.worlds.vms.simulation.runs import VmSimulation, planned_runs
@@ -135,14 +135,14 @@ def test_a_decision_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> Non
     options = with_servers(SCENARIOS["recovering"], 3)
     runs = planned_runs(TRACE.work(options.double), options, np.array([0]), 60)
     drawn = 0
-    plain = Demand.future
+    plain = Outlook.future
 
-    def counted(self: Demand, *rest: object) -> Future:
+    def counted(self: Outlook, length: int, random: np.random.Generator) -> Future:
         nonlocal drawn
         drawn += 1
-        return plain(self, *rest)  # type: ignore[arg-type]
+        return plain(self, length, random)
 
-    monkeypatch.setattr(Demand, "future", counted)
+    monkeypatch.setattr(Outlook, "future", counted)
     policy = planner(futures=1_000, deadline=10.0, clock=ticks(0.001))
     simulation, most = VmSimulation(runs), 0
     while (observation := simulation.next_decision()) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,65 +47,99 @@ class Demand:
         self._since[past.machine] = observation.now
         self.latest = past.machine
 
-    def future(
-        self, observation: VmObservation, past: Past, length: int, random: np.random.Generator
-    ) -> Future:
-        """One future of so many machines, the one at hand and those in line among them."""
+    def outlook(self, observation: VmObservation, past: Past) -> Outlook:
+        """What futures from now on are drawn from."""
         running = np.array([one for one in self._since if one < past.machine], dtype=np.int64)
         ages = observation.now - np.array([self._since[one] for one in running.tolist()])
         kinds = past.flavour[running]
-        line = slice(past.machine, past.machine + length)
-        flavours, moments = self._arrivals(past, observation.now, length - past.flavour[line].size, random)
-        coming: I32 = np.concatenate([past.flavour[line], flavours])
-        left = np.zeros(running.size)
-        stays = np.zeros(coming.size)
-        for kind in np.unique(np.concatenate([kinds, coming])).tolist():
+        # One that still runs is known to have stayed so long, and held to stay as long again.
+        known = {
+            kind: np.sort(np.concatenate([self._stays.get(kind, []), 2.0 * ages[kinds == kind]]))
+            for kind in {*self._stays, *kinds.tolist()}
+        }
+        every = np.sort(np.concatenate([np.zeros(1), *known.values()]))
+        first = np.zeros(observation.flavours.double.size, dtype=np.int64)
+        last = np.full(first.size, every.size)  # of a flavour that nobody has seen yet: any stay
+        stays, longer = [every], np.zeros(running.size, dtype=np.int64)
+        at = every.size
+        for kind, of_kind in known.items():
+            first[kind], last[kind] = at, at + of_kind.size
             there = kinds == kind
-            known = np.sort(np.concatenate([self._stays.get(kind, []), 2.0 * ages[there]]))
-            if known.size == 0:
-                known = self._any_stays(ages)
-            left[there] = _drawn(known, ages[there], random) - ages[there]
-            come = coming == kind
-            stays[come] = _drawn(known, np.zeros(int(come.sum())), random)
+            longer[there] = at + np.searchsorted(of_kind, ages[there], side="right")
+            stays.append(of_kind)
+            at += of_kind.size
+        return Outlook(
+            observation,
+            past,
+            Runners(kinds, past.place[running], ages, np.minimum(longer, last[kinds] - 1)),
+            Stays(np.concatenate(stays), first, last),
+        )
+
+
+class Runners(NamedTuple):
+    """R machines that run."""
+
+    flavour: I32
+    place: I32
+    age: F64
+    """Seconds."""
+    longer: I64
+    """The first of the known stays of its flavour that is longer than it has stayed."""
+
+
+class Stays(NamedTuple):
+    """All stays that are known, flavour after flavour, the shortest of each first."""
+
+    seconds: F64
+    first: I64
+    """[F] of a flavour."""
+    last: I64
+    """[F] behind the last of it."""
+
+    def drawn(self, first: I64, flavour: I32, random: np.random.Generator) -> F64:
+        """A stay for each machine, from the one named on to the longest of its flavour."""
+        found = first + (random.random(first.size) * (self.last[flavour] - first)).astype(np.int64)
+        return self.seconds[found]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is known when a machine needs a place."""
+
+    observation: VmObservation
+    past: Past
+    running: Runners
+    stays: Stays
+
+    def future(self, length: int, random: np.random.Generator) -> Future:
+        """One of so many machines to come, the one at hand and those in line among them."""
+        observation, running = self.observation, self.running
+        line = slice(self.past.machine, self.past.machine + length)
+        waiting = self.past.flavour[line]
+        flavours, moments = self._arrivals(length - waiting.size, random)
+        coming: I32 = np.concatenate([waiting, flavours])
+        left = self.stays.drawn(running.longer, running.flavour, random) - running.age
+        stays = self.stays.drawn(self.stays.first[coming], coming, random)
         if not observation.treatment.release:
             left[:], stays[:] = np.inf, np.inf
         order = np.argsort(left, kind="stable")
-        unknown = np.zeros(coming.size)
+        nobody = np.zeros(left.size)
         return pack(
             Future(
-                flavour=np.concatenate([kinds[order], coming]).astype(np.int32),
-                place=np.concatenate([past.place[running][order], unknown]).astype(np.int32),
+                flavour=np.concatenate([running.flavour[order], coming]),
+                place=np.concatenate([running.place[order], np.zeros(coming.size, dtype=np.int32)]),
                 # What the machine at hand has waited already is past.
-                arrival=np.concatenate(
-                    [np.zeros(running.size), [observation.now], past.arrival[line][1:], moments]
-                ),
+                arrival=np.concatenate([nobody, [observation.now], self.past.arrival[line][1:], moments]),
                 leaving=observation.now + left[order],
-                stay=np.concatenate([np.zeros(running.size), stays]),
-                given=np.array([observation.lane, running.size, FULL_CODES[observation.treatment.full]]),
+                stay=np.concatenate([nobody, stays]),
+                given=np.array([observation.lane, left.size, FULL_CODES[observation.treatment.full]]),
             )
         )
 
-    def _any_stays(self, ages: F64) -> F64:
-        """Of all flavours together: for one that nobody has seen yet."""
-        return np.sort(np.concatenate([*self._stays.values(), 2.0 * ages]))
-
-    def _arrivals(self, past: Past, now: float, count: int, random: np.random.Generator) -> tuple[I32, F64]:
+    def _arrivals(self, count: int, random: np.random.Generator) -> tuple[I32, F64]:
         """(flavour, moment) of so many further machines: stretches of those that came, in new order."""
-        flavours, arrivals = past.flavour[-_REMEMBERED:], past.arrival[-_REMEMBERED:]
+        flavours, arrivals = self.past.flavour[-_REMEMBERED:], self.past.arrival[-_REMEMBERED:]
         gaps = np.diff(arrivals, prepend=arrivals[0])
-        first = random.integers(0, flavours.size, -(-max(count, 0) // _STRETCH))
-        drawn: I64 = ((first[:, None] + np.arange(_STRETCH)) % flavours.size).ravel()[: max(count, 0)]
-        return flavours[drawn], now + np.cumsum(gaps[drawn])
-
-
-def _drawn(known: F64, ages: F64, random: np.random.Generator) -> F64:
-    """How long machines of these ages stay in all: as long as one of those, in order, that stayed longer.
-
-    One that still runs is known to have stayed so long, and held to stay as long again.
-    """
-    beyond = np.searchsorted(known, ages, side="right")
-    drawn = beyond + (random.random(ages.size) * (known.size - beyond)).astype(np.int64)
-    longest = drawn >= known.size
-    found: F64 = known[np.minimum(drawn, known.size - 1)]
-    found[longest] = 2.0 * ages[longest]
-    return found
+        first = random.integers(0, flavours.size, -(-count // _STRETCH))
+        drawn: I64 = ((first[:, None] + np.arange(_STRETCH)) % flavours.size).ravel()[:count]
+        return flavours[drawn], self.observation.now + np.cumsum(gaps[drawn])

@@ -22,13 +22,13 @@ from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import Servers
 
-HORIZON = 200
+HORIZON = 100
 """Machines of a future."""
 _FIRST_LOOK = 4
 """Where so many futures tell no places apart, further ones are left out."""
 _FEWEST = 2
 """Futures that tell anything of their spread."""
-_SURE = 1.0
+_SURE = 2.0
 """Standard errors that a place must be ahead by, to overrule the base."""
 _OUTCOMES: dict[Full, str] = {
     "wait": "seconds waited in a future, mean, negative",
@@ -119,9 +119,10 @@ class VmPlanner:
         table, past = self._at(observation), observation.past
         assert past is not None, "asked for only where something is told of it"
         random = np.random.default_rng((self.seed, past.run, past.machine))
+        outlook = demand.outlook(observation, past)
         found: list[list[float]] = []
         for _ in self.effort.steps(self.clock, since):
-            future = demand.future(observation, past, HORIZON, random)
+            future = outlook.future(HORIZON, random)
             if future.flavour.size > table.board.place.size:
                 table.board = new_board(observation.servers, observation.flavours, 2 * future.flavour.size)
             found.append(
