@@ -79,12 +79,10 @@ class Plan:
     def think(self, observation: PodObservation, rule: Rule, since: float) -> None:
         """Play futures until the plan rests on enough of them, or until the deadline of a decision that
         began at `since`."""
-        if self._playing is None:
-            return
         for _ in self.effort.steps(self.clock, since):
-            self._step(observation, rule)
             if self._playing is None:
                 return
+            self._step(observation, rule)
 
     def _step(self, observation: PodObservation, rule: Rule) -> None:
         assert self._playing is not None, "asked for only where a plan is due"
