@@ -16,11 +16,11 @@ from proreus.model.node import Node
 from proreus.model.pod import GpuRequest, Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
+from proreus.policies.planning import Effort
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 from proreus.worlds.pods.policies.planner.futures import begin_future, play_on
-from proreus.worlds.pods.policies.planner.plan import Effort
 from proreus.worlds.pods.policies.planner.policy import PlannerPolicy
 from proreus.worlds.pods.policies.planner.room import best_room, loss
 from proreus.worlds.pods.policies.planner.worth import FADE, ahead, sums_of, worth_of

@@ -11,14 +11,15 @@ import pytest
 from proreus.cli.main import main
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, load_checkpoint, save_checkpoint
-from proreus.worlds.vms.encoding.figures import FIGURES, cluster_figures
+from proreus.worlds.vms.encoding.figures import CROWDED, FIGURES, Stage, cluster_figures
 from proreus.worlds.vms.encoding.place import FEATURES, VERSION
 from proreus.worlds.vms.model import ServerShape
 from proreus.worlds.vms.play import play_runs
-from proreus.worlds.vms.policies.adaptive import CROWDED_FROM, AdaptiveVmPolicy, Experts
+from proreus.worlds.vms.policies.adaptive import CROWDED_FROM, LOADED_FROM, AdaptiveVmPolicy, Experts, by_load
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
-from proreus.worlds.vms.policies.policy import Roomy, VmRulePolicy
+from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
+from proreus.worlds.vms.policies.rules import FORGETS
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, with_servers
 from proreus.worlds.vms.state.servers import capacity_of
@@ -75,8 +76,55 @@ def test_where_machines_are_turned_away_a_crowded_cluster_spreads_and_one_with_r
         assert place == (spreads if full else packs).decide(observation)
         note = waiting.explain(observation).note
         assert ("worst fit decides" in note) == full and ("There is room." in note) != full
+        assert ("lately" in note) == full
         simulation.apply(place)
     assert min(crowded.values()) > 10
+
+
+def test_servers_that_were_crowded_lately_have_an_expert_of_their_own() -> None:
+    options = with_servers(SCENARIOS["rejecting"], 2)
+    capacity = capacity_of(options.shapes)
+    stands = np.array([cluster_figures(options.treatment, capacity, stage) for stage in ("calm", "crowded")])
+    policy = AdaptiveVmPolicy("two", Experts(("calm one", "crowded one"), stands, WEIGHTS))
+    runs = planned_runs(TRACE.work(options.double), options, np.array([0]), 2_500)
+    simulation, lately = VmSimulation(runs), 0.0
+    alone = [VmRulePolicy(name, LEARNED, weights=one) for name, one in zip("ab", WEIGHTS, strict=True)]
+    told = {"calm one": 0, "crowded one": 0}
+    while (observation := simulation.next_decision()) is not None:
+        free = observation.servers.free[0]
+        used = float((1.0 - free.sum(axis=(0, 1)) / capacity.sum(axis=(0, 1))).max())
+        lately = used if used == 0.0 else lately + FORGETS * (used - lately)
+        note = policy.explain(observation).note
+        place = policy.decide(observation)
+        if used > CROWDED_FROM:
+            expected = int(lately > LOADED_FROM)
+            assert place == alone[expected].decide(observation)
+            name = list(told)[expected]
+            assert name in note
+            told[name] += 1
+        simulation.apply(place)
+    assert min(told.values()) > 10
+
+
+@pytest.mark.parametrize("stage", ["calm", "crowded"])
+def test_a_run_for_one_stage_says_so_when_it_is_combined(stage: Stage, tmp_path: Path) -> None:
+    card = Card(
+        world="vms",
+        kind="linear",
+        algorithm="es",
+        encoding=VERSION,
+        trained_on=("rejecting",),
+        config={"stage": stage},
+    )
+    save_checkpoint(tmp_path / "one", Checkpoint(card, {"weights": WEIGHTS[0]}))
+    found = combine([str(tmp_path / "one")])
+    assert found.card.config["experts"] == [f"rejecting, {stage}"]
+    assert found.tensors["stands"][0, FIGURES.index("crowded")] == CROWDED[stage]
+    save_checkpoint(
+        tmp_path / "odd", Checkpoint(replace(card, config={"stage": "odd"}), {"weights": WEIGHTS[0]})
+    )
+    with pytest.raises(InputError, match=r"'odd' is none of both, calm, crowded"):
+        combine([str(tmp_path / "odd")])
 
 
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS))
@@ -120,7 +168,7 @@ def test_combined_checkpoints_play_as_each_alone(tmp_path: Path, capsys: pytest.
         runs = runs_of(with_servers(SCENARIOS[scenario], 2))
         alone = VmRulePolicy("alone", LEARNED, weights=weights)
         if scenario == "rejecting":
-            alone = replace(alone, roomy=Roomy(LEARNED, WEIGHTS[0], CROWDED_FROM))
+            alone = replace(by_load(alone, alone), roomy=Below(LEARNED, WEIGHTS[0], CROWDED_FROM))
         assert play_runs(runs, make_vm_policy(both))[0] == play_runs(runs, alone)[0]
     # A later expert for the same clusters takes the place of the one before.
     assert combine([both, saved(tmp_path / "n", WEIGHTS[0], "rejecting@5")]).card.config["experts"] == [

@@ -17,6 +17,7 @@ from proreus.cli.main import main
 from proreus.learning.es import Generation, evolve
 from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers, pool_of
+from proreus.worlds.vms.encoding.figures import Stage
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.play import briefly, wait_times
 from proreus.worlds.vms.policies.catalogue import rule_policy
@@ -25,8 +26,8 @@ from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.training.aim import Aim
-from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal
-from proreus.worlds.vms.training.trace import TrainingTrace, evenly
+from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal, member_runs
+from proreus.worlds.vms.training.trace import TrainingTrace, evenly, held_out, training_stretches
 from tests.inline_pool import InlinePool
 
 TRACE = TrainingTrace(machines=6_000, seed=11)
@@ -88,10 +89,50 @@ def test_starts_are_even_and_stay_in_their_part() -> None:
     assert evenly(100, 200, 4, 0.99).tolist() == [124, 149, 174, 199]
 
 
-def test_settings_that_mean_nothing() -> None:
+def test_settings_that_mean_nothing(tmp_path: Path) -> None:
     for wrong in ({"generations": 0}, {"sigma": 0.0}, {"servers": (0,)}, {"starts": -1}, {"limit": -1}):
         with pytest.raises(UsageError):
             VmsESConfig(**wrong)
+    with pytest.raises(UsageError, match="calm means something where machines are turned away"):
+        VmsGoal(replace(SMALL, stage="calm"), TRACE, OPTIONS, InlinePool())
+    with pytest.raises(UsageError, match="3 are for generated machines"):
+        VmsGoal(replace(SMALL, traces=3), TrainingTrace(tmp_path / "trace.csv"), OPTIONS, InlinePool())
+
+
+def test_many_traces_are_other_ones_every_time_and_none_is_judged_on() -> None:
+    random = np.random.default_rng(1)
+    drawn = [training_stretches(TRACE, 7, 3, random) for _ in range(2)]
+    held = [held_out(TRACE, purpose, 40, 3) for purpose in ("choose", "confirm")]
+    assert [len(one) for one in (*drawn, *held)] == [3, 3, 20, 20]
+    seeds = [trace.seed for one in (*drawn, *held) for trace, _ in one]
+    assert len(set(seeds)) == len(seeds)
+    assert all(starts.size == 3 and 0 <= starts[0] <= starts[-1] < 20_000 for trace, starts in drawn[0])
+    assert all(starts.size == 2 for trace, starts in held[0])
+
+
+@pytest.mark.parametrize("stage", ["calm", "crowded"])
+def test_what_is_trained_for_one_stage_leaves_the_other_to_worst_fit(stage: Stage) -> None:
+    """Two servers are crowded soon, a hundred never: there the candidate is worst fit itself."""
+    size = 100 if stage == "crowded" else 2
+    options = with_servers(SCENARIOS["rejecting"], size)
+    weights = np.random.default_rng(4).normal(size=len(FEATURES))
+    runs = planned_runs(WORK, options, np.arange(0, 4_000, 800), 2_000)
+    plan = (runs.starts, runs.limits)
+    (found, _), (always, _) = (member_runs(TRACE, options, (weights, one), plan) for one in (stage, "both"))
+    (worst,) = briefly(runs, [rule_policy("worst_fit")])
+    if stage == "crowded":
+        assert found.tolist() == worst.tolist()
+    else:
+        assert found.tolist() not in (worst.tolist(), always.tolist())
+
+
+def test_a_search_on_many_traces_resumes_to_the_same_result() -> None:
+    options = with_servers(SCENARIOS["rejecting"], 2)
+    config = replace(SMALL, generations=3, population=4, starts=2, traces=2, validation_starts=20, limit=200)
+    whole = list(evolve(config, VmsGoal(config, TRACE, options, InlinePool())))
+    past = [one.fitness for one in whole[:2]]
+    rest = list(evolve(config, VmsGoal(config, TRACE, options, InlinePool()), past))
+    assert rest[-1].fitness == whole[-1].fitness and whole[-1].validation is not None
 
 
 def test_a_run_is_kept_resumed_and_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,9 +39,9 @@ def observations(case: Case) -> list[VmObservation]:
 
 
 def encoded(observation: VmObservation, place: int) -> F64:
-    out = np.zeros(len(FEATURES))
-    encode_place(observation.servers, observation.flavours, observation.lane, observation.flavour, place, out)
-    return out
+    return encode_place(
+        observation.servers, observation.flavours, observation.lane, observation.flavour, place
+    )
 
 
 @settings(max_examples=150)

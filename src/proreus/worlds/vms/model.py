@@ -22,6 +22,9 @@ NUMA_NODES = 2
 """Every server has two."""
 Full = Literal["end", "reject", "wait"]
 """A machine that fits nowhere: ends the run, is rejected, or waits and all behind it with it."""
+ENDS, TURNS_AWAY, WAITS = range(3)
+FULL_CODES: dict[Full, int] = {"end": ENDS, "reject": TURNS_AWAY, "wait": WAITS}
+"""The same as kernels know it."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Literal
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import Checkpoint
+from proreus.policies.planning import Effort
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.policies.adaptive import adaptive_scorer, read_wishes
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.learned import PRETRAINED, linear_scorer, q_policy, scorer_parameters
-from proreus.worlds.pods.policies.planner.plan import Effort
 from proreus.worlds.pods.policies.planner.policy import PlannerPolicy
 from proreus.worlds.pods.policies.rules.columns import (
     BEST_FIT,
@@ -51,7 +51,6 @@ _STRATEGIES = {
     "MostAllocated": MOST_ALLOCATED,
     "RequestedToCapacityRatio": REQUESTED_TO_CAPACITY,
 }
-_MOST_FUTURES = 10_000
 _PLANS_WITH = "learned"
 """The policy that plays a planner's futures, where none is named."""
 
@@ -97,10 +96,7 @@ class PolicyOptions:
             raise UsageError(f"--load-sensitivity {self.load_sensitivity} is not a number above 0")
         if not 0 <= self.load_margin < math.inf:
             raise UsageError(f"--load-margin {self.load_margin} is not a number from 0 on")
-        if not 1 <= self.futures <= _MOST_FUTURES:
-            raise UsageError(f"--futures {self.futures} is outside 1..{_MOST_FUTURES:,}")
-        if not 0 <= self.deadline < math.inf:
-            raise UsageError(f"--deadline {self.deadline} is not a number of milliseconds from 0 on")
+        Effort(self.futures, self.deadline)
 
 
 Maker = Callable[[str, PolicyOptions, int], PodPolicy]

@@ -1,10 +1,12 @@
-"""What a cluster of virtual machines is like: six figures, by which a policy knows where it is.
+"""What a cluster of virtual machines is like: seven figures, by which a policy knows where it is.
 
-All are known before the first machine comes, and none is the number of servers: the same figures stand for
-five servers and for a hundred.
+All but one are known before the first machine comes, and none is the number of servers: the same figures
+stand for five servers and for a hundred.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 
@@ -19,13 +21,20 @@ FIGURES = (
     "grows",  # 1: servers are added
     "cores",  # of a NUMA node, mean; logarithm to base 2
     "memory_per_core",  # GB, mean; logarithm to base 2
+    "crowded",  # where machines are turned away: 1 if the servers were full lately, 0 if not
 )
-WIDTHS = np.array([0.1, 1.0, 1.0, 1.0, 0.25, 0.25])
+WIDTHS = np.array([0.1, 1.0, 1.0, 1.0, 0.25, 0.25, 0.2])
 """Clusters that differ by so much in one figure are neighbours and no longer the same."""
 
 
-def cluster_figures(treatment: Treatment, capacity: I32) -> F64:
-    """float64[6]: see `FIGURES`; capacity [N, 2, 2] as `state.servers` has it."""
+Stage = Literal["both", "calm", "crowded"]
+"""When an expert for clusters that turn machines away decides."""
+CROWDED: dict[Stage, float] = {"both": 0.5, "calm": 0.0, "crowded": 1.0}
+"""The figure of that name; an expert for both is a neighbour of either."""
+
+
+def cluster_figures(treatment: Treatment, capacity: I32, stage: Stage = "both") -> F64:
+    """float64[7]: see `FIGURES`; capacity [N, 2, 2] as `state.servers` has it."""
     cores, memory = capacity.reshape(-1, 2).mean(axis=0) / UNITS
     return np.array(
         [
@@ -35,5 +44,6 @@ def cluster_figures(treatment: Treatment, capacity: I32) -> F64:
             float(treatment.grows),
             np.log2(cores),
             np.log2(memory / cores),
+            CROWDED[stage] if treatment.full == "reject" else 0.0,
         ]
     )

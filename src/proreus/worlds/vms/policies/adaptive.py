@@ -6,9 +6,10 @@ that are the same everywhere lose somewhere to a rule. A cluster that is farther
 expert is unlike anything that was trained on: there the rule decides that is best without training, and the
 policy says so.
 
-Where machines are turned away two of them take turns. While there is room for everybody the aim is that of
-runs which end with the first machine that finds none: to keep large gaps. In a crowded cluster those who find
-no room are best the large ones, in whose place many small ones fit.
+Where machines are turned away three take turns. While there is room for everybody the aim is that of runs
+which end with the first machine that finds none: to keep large gaps. Where the servers were crowded lately,
+those who find no room are best the large ones, in whose place many small ones fit; where they were not, there
+is room for most of the large ones too.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from proreus.kernels.arrays import F64, I32
 from proreus.model.errors import InputError
 from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.protocol import Explanation
-from proreus.worlds.vms.encoding.figures import FIGURES, WIDTHS, cluster_figures
+from proreus.worlds.vms.encoding.figures import FIGURES, WIDTHS, Stage, cluster_figures
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.model import Full, Treatment
-from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, ROOMY, WORST_FIT
-from proreus.worlds.vms.policies.policy import Roomy, VmRulePolicy
+from proreus.worlds.vms.policies import columns as stages
+from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
 from proreus.worlds.vms.state.observation import VmObservation
 
 REACH = 4.0
@@ -37,6 +39,13 @@ REACH = 4.0
 CROWDED_FROM = 0.2
 """Share of cores or of memory in use. On generated machines of the validation part, five servers, 0.15 turns
 fewer away than worst fit alone (by 0.07 points), 0.4 no fewer; on twenty 0.2 to 0.4 are alike."""
+
+
+LOADED_FROM = 0.75
+"""Mean share in use from which on a cluster that turns machines away was crowded lately."""
+
+
+_BY_LOAD: tuple[Stage, Stage] = ("crowded", "calm")
 
 
 def untrained(full: Full) -> tuple[int, str]:
@@ -48,6 +57,11 @@ def untrained(full: Full) -> tuple[int, str]:
             return FIRST_FIT, "first fit"
         case other:
             assert_never(other)
+
+
+def by_load(crowded: VmRulePolicy, calm: VmRulePolicy) -> VmRulePolicy:
+    """The first where the cluster was crowded lately, the other where it was not."""
+    return replace(crowded, calm=Below(calm.kind, calm.weights, LOADED_FROM))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +92,14 @@ class AdaptiveVmPolicy:
 
     def under(self, treatment: Treatment, capacity: I32) -> VmRulePolicy:
         """The rule that decides in such a cluster."""
-        settled = self._nearest(treatment, capacity)
         if treatment.full != "reject":
-            return settled
+            return self._nearest(treatment, capacity)
+        crowded, calm = (self._nearest(treatment, capacity, stage) for stage in _BY_LOAD)
         roomy = self._nearest(replace(treatment, full="end"), capacity)
-        return replace(settled, roomy=Roomy(roomy.kind, roomy.weights, CROWDED_FROM))
+        return replace(by_load(crowded, calm), roomy=Below(roomy.kind, roomy.weights, CROWDED_FROM))
 
-    def _nearest(self, treatment: Treatment, capacity: I32) -> VmRulePolicy:
-        found = self.experts.nearest(cluster_figures(treatment, capacity))
+    def _nearest(self, treatment: Treatment, capacity: I32, stage: Stage = "both") -> VmRulePolicy:
+        found = self.experts.nearest(cluster_figures(treatment, capacity, stage))
         if found is None:
             return VmRulePolicy(self.name, untrained(treatment.full)[0], self.seed)
         return VmRulePolicy(self.name, LEARNED, self.seed, self.experts.weights[found])
@@ -102,9 +116,17 @@ class AdaptiveVmPolicy:
         """The same with what every place was worth, and who decided."""
         settled, treatment = self._at(observation), observation.treatment
         found = settled.explain(observation)
-        roomy = settled.roomy is not None and settled.rule.now[0] == ROOMY
-        told = self._told(replace(treatment, full="end") if roomy else treatment, observation)
-        return replace(found, note=f"{'There is room. ' if roomy else ''}{told} {found.note}")
+        if treatment.full != "reject":
+            told = self._told(treatment, observation)
+        else:
+            match int(settled.rule.now[0]):
+                case stages.ROOMY:
+                    told = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
+                case stages.CALM:
+                    told = f"There was room lately. {self._told(treatment, observation, 'calm')}"
+                case _:
+                    told = f"The servers were crowded lately. {self._told(treatment, observation, 'crowded')}"
+        return replace(found, note=f"{told} {found.note}")
 
     @cached_property
     def _known(self) -> dict[tuple[Treatment, bytes], VmRulePolicy]:
@@ -117,8 +139,8 @@ class AdaptiveVmPolicy:
             self._known[cluster] = self.under(treatment, capacity)
         return self._known[cluster]
 
-    def _told(self, treatment: Treatment, observation: VmObservation) -> str:
-        found = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity))
+    def _told(self, treatment: Treatment, observation: VmObservation, stage: Stage = "both") -> str:
+        found = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity, stage))
         if found is None:
             rule = untrained(treatment.full)[1]
             return f"The cluster is unlike anything that was trained on: {rule} decides."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from proreus.model.errors import InputError, UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import BIDDERS, bidder_of
+from proreus.policies.planning import Effort
 from proreus.worlds.vms.encoding import place as vms
 from proreus.worlds.vms.encoding import rows as servers
 from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy, read_experts
@@ -25,27 +27,61 @@ from proreus.worlds.vms.policies.columns import (
     RANDOM,
     WORST_FIT,
 )
+from proreus.worlds.vms.policies.planner.policy import VmPlanner
 from proreus.worlds.vms.policies.policy import VmPolicy, VmRulePolicy
+
+
+@dataclass(frozen=True)
+class VmPolicyOptions:
+    """What a user may turn about the policies."""
+
+    futures: int = 16
+    """planner: how many futures each place is played in."""
+    deadline: float = 0.0
+    """planner: milliseconds a decision may take, best with what is known by then; 0: as long as the futures
+    need, and the same seed gives the same result."""
+
+    @property
+    def effort(self) -> Effort:
+        """Of a planner."""
+        return Effort(self.futures, self.deadline)
+
+    def __post_init__(self) -> None:
+        _ = self.effort
 
 
 def _rule(what: str, kind: int) -> Rule:
     return Rule(what, lambda name, options, seed: VmRulePolicy(name, kind, seed))
 
 
-def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed: int) -> VmPolicy:
+def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: VmPolicyOptions, seed: int) -> VmPolicy:
     return VmRulePolicy(name, LEARNED, seed, scorer_weights(checkpoint, folder))
 
 
-def _adaptive(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed: int) -> VmPolicy:
+def _adaptive(
+    name: str, checkpoint: Checkpoint, folder: Path, options: VmPolicyOptions, seed: int
+) -> VmPolicy:
     return AdaptiveVmPolicy(name, read_experts(checkpoint, folder), seed)
 
 
-def _bidding(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed: int) -> VmPolicy:
+def _bidding(
+    name: str, checkpoint: Checkpoint, folder: Path, options: VmPolicyOptions, seed: int
+) -> VmPolicy:
     try:
         bidder = bidder_of(checkpoint.card.kind, checkpoint.tensors, SIZES)
         return VmRulePolicy(name, BIDDING, seed, bidder=bidder)
     except ValueError as error:
         raise InputError(str(error), file=folder / WEIGHTS) from error
+
+
+def _planner(name: str, options: VmPolicyOptions, seed: int) -> VmPolicy:
+    wanted = name.partition("@")[2] or _PLANS_WITH
+    base = VM_POLICIES.make(wanted, options, seed)
+    if not isinstance(base, VmRulePolicy | AdaptiveVmPolicy) or wanted == _BY_LOT:
+        raise UsageError(
+            f"policy {name!r}: futures are played by a rule without chance or a checkpoint, not by {wanted!r}"
+        )
+    return VmPlanner(name, base, options.effort, seed)
 
 
 def scorer_weights(checkpoint: Checkpoint, folder: Path) -> F64:
@@ -56,6 +92,10 @@ def scorer_weights(checkpoint: Checkpoint, folder: Path) -> F64:
     return weights.astype(np.float64)
 
 
+_PLANS_WITH = "learned"
+"""The policy that plays a planner's futures, where none is named."""
+_BY_LOT = "random"
+
 VM_POLICIES = Catalogue(
     world="vms",
     rules={
@@ -63,9 +103,14 @@ VM_POLICIES = Catalogue(
         "best_fit": _rule("the place that is left with least", BEST_FIT),
         "worst_fit": _rule("the place that is left with most", WORST_FIT),
         "balance_fit": _rule("the server whose NUMA nodes differ most, as published with SPANE", BALANCE_FIT),
-        "random": _rule("any place that fits", RANDOM),
+        _BY_LOT: _rule("any place that fits", RANDOM),
         "vmagent_best_fit": _rule(
             'VMAgent\'s "best fit", which is a worst fit; for its published table', MISTAKEN_BEST_FIT
+        ),
+        "planner": Rule(
+            "learned, overruled by futures that it plays; planner@first_fit: with that rule",
+            _planner,
+            takes="a policy",
         ),
     },
     main=("first_fit", "best_fit", "balance_fit", "learned"),
@@ -75,6 +120,7 @@ VM_POLICIES = Catalogue(
         **{kind: Kind(servers.VERSION, _bidding) for kind in BIDDERS},
     },
     shipped=Path(__file__).resolve().parents[1] / "pretrained" / "vms",
+    options=VmPolicyOptions,
 )
 
 

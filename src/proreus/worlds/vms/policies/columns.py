@@ -11,17 +11,19 @@ from proreus.policies.networks.bidder import Bidder
 FIRST_FIT, BEST_FIT, WORST_FIT, BALANCE_FIT, RANDOM, MISTAKEN_BEST_FIT, LEARNED, BIDDING = range(8)
 
 
-CROWDED, ROOMY = range(2)
+CROWDED, ROOMY, CALM = range(3)
+"""The cluster is full time and again; there is room now; there was room most of the time lately."""
 
 
 @packable
 class VmRule(NamedTuple):
-    """A rule, which may be another one while there is room."""
+    """A rule, which may be another one while there is room, or was lately."""
 
-    kind: I64  # [2] CROWDED and ROOMY
-    weights: F64  # [2, features] of a learned scorer, likewise
-    crowded: F64  # [1] share in use from which on a cluster is crowded; 0: it always is
-    now: I64  # [1] which of the two decides about the machine at hand
-    features: F64  # [features] room for those of one place
+    kind: I64  # [3] CROWDED, ROOMY and CALM
+    weights: F64  # [3, features] of a learned scorer, likewise
+    below: F64  # [3] share in use up to which ROOMY decides, and on average CALM; 0: never
+    lately: F64  # [1] the share in use, a mean that forgets
+    now: I64  # [1] which of the three decides about the machine at hand
+    lost: I64  # [typical sizes] room to weigh a place
     rng: U64  # [1]
     bidder: Bidder

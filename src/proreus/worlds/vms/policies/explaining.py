@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from proreus.policies.protocol import Explanation, Verdict
@@ -13,33 +15,46 @@ from proreus.worlds.vms.state.servers import left_over
 
 def explained(name: str, rule: VmRule, observation: VmObservation, place: int) -> Explanation:
     """The choice, with the scores of every place that fits where the rule scores places."""
+    scores = {
+        other: _scores(rule, observation, other) for other in np.flatnonzero(observation.avail).tolist()
+    }
+    note = (
+        "Equal places go to the first in order."
+        if any(scores.values())
+        else "This rule does not score places."
+    )
+    return told(name, observation, place, scores, note)
+
+
+def told(
+    name: str, observation: VmObservation, place: int, scores: Mapping[int, dict[str, float]], note: str
+) -> Explanation:
+    """The choice of a place, with the scores of those that were looked at."""
     cores, memory = observation.feat[0, 0].tolist()
     both = " on both NUMA nodes" if observation.feat[0, 1].any() else ""
-    verdicts = tuple(
-        _verdict(rule, observation, other, bool(fits)) for other, fits in enumerate(observation.avail)
-    )
     return Explanation(
         policy=name,
         subject=f"a machine of {cores:g} cores, {memory:g} GB{both}",
         decision=place,
-        verdicts=verdicts,
-        note="Equal places go to the first in order."
-        if any(verdict.scores for verdict in verdicts)
-        else "This rule does not score places.",
-        told=f"goes to {_name(place)}",
-        chosen=_name(place),
+        verdicts=tuple(
+            _verdict(other, bool(fits), scores.get(other)) for other, fits in enumerate(observation.avail)
+        ),
+        note=note,
+        told=f"goes to {place_name(place)}",
+        chosen=place_name(place),
     )
 
 
-def _name(place: int) -> str:
+def place_name(place: int) -> str:
+    """Server and NUMA node."""
     return f"server {place // 2}/{place % 2}"
 
 
-def _verdict(rule: VmRule, observation: VmObservation, place: int, fits: bool) -> Verdict:
+def _verdict(place: int, fits: bool, scores: dict[str, float] | None) -> Verdict:
     if not fits:
-        return Verdict(_name(place), "does not fit", {}, 0.0)
-    scores = _scores(rule, observation, place)
-    return Verdict(_name(place), "", scores, sum(scores.values()))
+        return Verdict(place_name(place), "does not fit", {}, 0.0)
+    found = scores or {}
+    return Verdict(place_name(place), "", found, sum(found.values()), looked_at=scores is not None)
 
 
 def _scores(rule: VmRule, observation: VmObservation, place: int) -> dict[str, float]:
@@ -48,8 +63,7 @@ def _scores(rule: VmRule, observation: VmObservation, place: int) -> dict[str, f
     now = int(rule.now[0])
     kind = int(rule.kind[now])
     if kind == LEARNED:
-        features = np.zeros(len(FEATURES))
-        encode_place(servers, flavours, lane, flavour, place, features)
+        features = encode_place(servers, flavours, lane, flavour, place)
         parts = (rule.weights[now] * features).tolist()
         return {feature: part for feature, part in zip(FEATURES, parts, strict=True) if part}
     if kind in (BEST_FIT, WORST_FIT):

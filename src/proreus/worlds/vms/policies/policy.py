@@ -19,20 +19,21 @@ from proreus.worlds.vms.policies.columns import CROWDED, VmRule
 from proreus.worlds.vms.policies.explaining import explained
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.state.observation import VmObservation
+from proreus.worlds.vms.state.servers import TYPICAL
 
 VmPolicy: TypeAlias = Policy[VmObservation, int]
 """Decides where a request goes: server * 2 + NUMA node, one where `avail` is set."""
 
 
 @dataclass(frozen=True, eq=False)
-class Roomy:
-    """What decides while there is room."""
+class Below:
+    """What decides up to a share in use."""
 
     kind: int
     weights: F64
     """[features] of a learned scorer."""
-    below: float
-    """Of cores and of memory at most this share is in use."""
+    share: float
+    """Of cores and of memory at most so much is in use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +47,10 @@ class VmRulePolicy:
     """[features] of a learned scorer."""
     bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
     """The network of a policy that bids."""
-    roomy: Roomy | None = None
-    """None: the same decides whether there is room or not."""
+    roomy: Below | None = None
+    """Decides while there is room now. None: the same decides whether there is room or not."""
+    calm: Below | None = None
+    """Decides while there was room lately, on average."""
 
     @cached_property
     def rule(self) -> VmRule:
@@ -60,14 +63,16 @@ class VmRulePolicy:
 
     def new_rule(self) -> VmRule:
         """The rule for a kernel, its random choices from the start."""
-        roomy = self.roomy or Roomy(self.kind, self.weights, 0.0)
+        never = Below(self.kind, self.weights, 0.0)
+        stages = (never, self.roomy or never, self.calm or never)
         return pack(
             VmRule(
-                kind=np.array([self.kind, roomy.kind], dtype=np.int64),
-                weights=np.stack([self.weights, roomy.weights]).astype(np.float64),
-                crowded=np.array([roomy.below]),
+                kind=np.array([stage.kind for stage in stages], dtype=np.int64),
+                weights=np.stack([stage.weights for stage in stages]).astype(np.float64),
+                below=np.array([stage.share for stage in stages]),
+                lately=np.zeros(1),
                 now=np.array([CROWDED], dtype=np.int64),
-                features=np.zeros(len(FEATURES)),
+                lost=np.zeros(len(TYPICAL), dtype=np.int64),
                 rng=seeded(self.seed),
                 bidder=self.bidder,
             )
@@ -80,7 +85,7 @@ class VmRulePolicy:
 
     def explain(self, observation: VmObservation) -> Explanation:
         """The rule's choice and what every place was worth; asking changes nothing."""
-        before = self.rule.rng.copy()
+        before = self.rule.rng.copy(), self.rule.lately.copy()
         place = self.decide(observation)
-        self.rule.rng[:] = before
+        self.rule.rng[:], self.rule.lately[:] = before
         return explained(self.name, self.rule, observation, place)

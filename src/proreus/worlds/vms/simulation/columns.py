@@ -51,12 +51,9 @@ CPU_USED, MEM_USED, CPU_OPEN, MEM_OPEN = range(3, 7)
 CPU_SECONDS, MEM_SECONDS, CPU_OPEN_SECONDS, MEM_OPEN_SECONDS = range(7, 11)
 FIGURES = 11
 
-# Of `option`.
+# Of `option`; that of FULL is one of `model.FULL_CODES`.
 FULL, RELEASE, REWARD, GROWTH, FIRST_SERVERS = range(5)
 OPTIONS = 5
-
-# What happens when a machine fits nowhere: the run ends, the machine is turned away, or everyone waits.
-ENDS, TURNS_AWAY, WAITS = range(3)
 
 # What a placement is worth: one, its cores as a share of a NUMA node, or minus log(1 + its waiting time).
 PER_PLACEMENT, BY_CPU, BY_WAIT = range(3)

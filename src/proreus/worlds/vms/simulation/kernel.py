@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from proreus.kernels.compiled import compiled
+from proreus.worlds.vms.model import ENDS, TURNS_AWAY, WAITS
 from proreus.worlds.vms.simulation.columns import (
     ALL_DONE,
     BEGAN,
@@ -21,7 +22,6 @@ from proreus.worlds.vms.simulation.columns import (
     CPU_SECONDS,
     CPU_USED,
     DECIDING,
-    ENDS,
     EVENT,
     FIRST,
     FIRST_SERVERS,
@@ -43,13 +43,12 @@ from proreus.worlds.vms.simulation.columns import (
     RUNNING,
     SERVERS,
     STATUS,
-    TURNS_AWAY,
     WAIT,
     WAITED,
-    WAITS,
     VmLanes,
     Work,
 )
+from proreus.worlds.vms.state.departures import first_to_leave, note_departure
 from proreus.worlds.vms.state.servers import (
     NOWHERE,
     clear_servers,
@@ -340,39 +339,17 @@ def _count_servers(lanes: VmLanes, lane: int, more: int) -> None:
 
 @compiled
 def _push(work: Work, lanes: VmLanes, lane: int) -> None:
-    """Add the machine at hand to the heap of those that will leave."""
-    leaving, leaver, tally = lanes.leaving, lanes.leaver, lanes.tally
+    """Add the machine at hand to those that will leave."""
+    tally = lanes.tally
     machine = tally[lane, MACHINE]
     moment = lanes.figure[lane, NOW] + work.lifetime[machine]
-    at = tally[lane, QUEUED]
+    note_departure(lanes.leaving, lanes.leaver, lane, tally[lane, QUEUED], (moment, machine))
     tally[lane, QUEUED] += 1
-    while at > 0:
-        above = (at - 1) // 2
-        if leaving[lane, above] <= moment:
-            break
-        leaving[lane, at], leaver[lane, at] = leaving[lane, above], leaver[lane, above]
-        at = above
-    leaving[lane, at], leaver[lane, at] = moment, machine
 
 
 @compiled
 def _pop(lanes: VmLanes, lane: int) -> int:
-    """Take out the machine that leaves first; who comes first among equals changes nothing."""
-    leaving, leaver, tally = lanes.leaving, lanes.leaver, lanes.tally
-    first = leaver[lane, 0]
-    tally[lane, QUEUED] -= 1
-    size = tally[lane, QUEUED]
-    moment, machine = leaving[lane, size], leaver[lane, size]
-    at = 0
-    while True:
-        below = 2 * at + 1
-        if below >= size:
-            break
-        if below + 1 < size and leaving[lane, below + 1] < leaving[lane, below]:
-            below += 1
-        if leaving[lane, below] >= moment:
-            break
-        leaving[lane, at], leaver[lane, at] = leaving[lane, below], leaver[lane, below]
-        at = below
-    leaving[lane, at], leaver[lane, at] = moment, machine
-    return int(first)
+    """Take out the machine that leaves first."""
+    first = first_to_leave(lanes.leaving, lanes.leaver, lane, lanes.tally[lane, QUEUED])
+    lanes.tally[lane, QUEUED] -= 1
+    return first

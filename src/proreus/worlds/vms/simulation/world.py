@@ -10,12 +10,11 @@ import numpy as np
 from proreus.kernels.arrays import I32
 from proreus.kernels.packed import pack
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
-from proreus.worlds.vms.model import DoubleRule, Full, ServerShape, Treatment, VmTrace
+from proreus.worlds.vms.model import FULL_CODES, DoubleRule, Full, ServerShape, Treatment, VmTrace
 from proreus.worlds.vms.simulation.columns import (
     BY_CPU,
     BY_WAIT,
     DECIDING,
-    ENDS,
     FIGURES,
     FIRST_SERVERS,
     FULL,
@@ -28,14 +27,12 @@ from proreus.worlds.vms.simulation.columns import (
     REWARD,
     STATUS,
     TALLIES,
-    TURNS_AWAY,
-    WAITS,
     VmLanes,
     Work,
 )
 from proreus.worlds.vms.simulation.kernel import begin, first_fit_length, put
 from proreus.worlds.vms.simulation.outcome import RunFigures, figures_of
-from proreus.worlds.vms.state.observation import VmObservation
+from proreus.worlds.vms.state.observation import Past, VmObservation
 from proreus.worlds.vms.state.servers import NOWHERE, Flavours, capacity_of, flavours_of, new_servers
 
 Reward = Literal["placement", "cpu", "wait"]
@@ -43,7 +40,6 @@ SPANE_EXTRA = 40
 """Machines of a run of SPANE's experiment after the first that first fit cannot place at once."""
 FIRST_FIT_ACTION, BEST_FIT_ACTION = -1, -2
 """In place of a place: leave the choice to that rule."""
-_FULL = {"end": ENDS, "reject": TURNS_AWAY, "wait": WAITS}
 _REWARD = {"placement": PER_PLACEMENT, "cpu": BY_CPU, "wait": BY_WAIT}
 
 
@@ -69,7 +65,7 @@ class VmsOptions:
     """Where the cluster stops growing; 0: at twice its size."""
 
     def __post_init__(self) -> None:
-        for name, known in (("full", _FULL), ("reward", _REWARD)):
+        for name, known in (("full", FULL_CODES), ("reward", _REWARD)):
             if getattr(self, name) not in known:
                 raise unknown_name(name, str(getattr(self, name)), known)
         if not self.servers:
@@ -143,7 +139,7 @@ def new_lanes(work: Work, options: VmsOptions, lanes: int, most_machines: int) -
     window = min(most_machines, work.flavour.size)
     alive = min(window, _most_alive(capacity, work.flavours)) + 1 if options.full == "wait" else 1
     option = np.zeros(OPTIONS, dtype=np.int64)
-    option[FULL] = _FULL[options.full]
+    option[FULL] = FULL_CODES[options.full]
     option[RELEASE] = options.release
     option[REWARD] = _REWARD[options.reward]
     option[GROWTH] = options.growth
@@ -199,6 +195,22 @@ class VmsWorld:
             now=float(figure[NOW]),
             waited=float(figure[NOW] - self.work.arrival[machine]),
             treatment=self.options.treatment,
+            past=self._past(machine, float(figure[NOW])),
+        )
+
+    def _past(self, machine: int, now: float) -> Past:
+        """Where machines wait, others may have come since the one that needs a place."""
+        work, last = self.work, machine + 1
+        if self.options.full == "wait":
+            last = max(last, int(np.searchsorted(work.arrival, now, side="right")))
+        first, where = self.start, self.lanes.where[0]
+        last = min(last, first + where.size)
+        return Past(
+            run=first,
+            machine=machine - first,
+            flavour=work.flavour[first:last],
+            arrival=work.arrival[first:last],
+            place=where[: last - first],
         )
 
     def apply(self, place: int) -> float:

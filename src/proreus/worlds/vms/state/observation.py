@@ -6,9 +6,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from proreus.kernels.arrays import F32, Bool
+from proreus.kernels.arrays import F32, F64, I32, Bool
 from proreus.worlds.vms.model import Treatment
 from proreus.worlds.vms.state.servers import UNITS, Flavours, Servers
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """What whoever runs the cluster knows of the run so far. Machines are counted from the run's first."""
+
+    run: int
+    """Tells runs apart that follow each other."""
+    machine: int
+    """The one that needs a place."""
+    flavour: I32
+    """[M] of all that have come: placed, turned away, gone, in line behind this one."""
+    arrival: F64
+    """[M] seconds."""
+    place: I32
+    """[M] where each runs now, or NOWHERE."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +41,8 @@ class VmObservation:
     """Seconds since the request came."""
     treatment: Treatment = field(default_factory=Treatment)
     """What becomes of machines here."""
+    past: Past | None = None
+    """None: nothing is told of it."""
 
     @property
     def obs(self) -> F32:

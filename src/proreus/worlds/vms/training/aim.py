@@ -16,8 +16,6 @@ from proreus.worlds.vms.play import RUN_PLACED, RUN_TURNED_AWAY, RUN_WAIT
 from proreus.worlds.vms.simulation.outcome import trimmed_mean
 
 Scale = Literal["log", "trimmed"]
-_ONE_IN = 1e-5
-"""Turned away at least this share: the logarithm of none at all would outweigh everything."""
 
 
 def ahead(full: Full, ours: float, rule: float) -> float:
@@ -46,7 +44,8 @@ class Aim:
     scale: Scale
 
     def cost(self, runs: F64) -> float:
-        """What a search lowers; runs [S, 3]. On the scale "log" no few long runs rule it."""
+        """What a search lowers; runs [S, 3]. On the scale "log" no few long runs rule it, nor, where machines
+        are turned away, one size of cluster."""
         if self.scale == "trimmed":
             return -self.measure(runs) if self.full == "end" else self.measure(runs)
         match self.full:
@@ -55,8 +54,9 @@ class Aim:
             case "end":
                 return -float(np.log1p(runs[:, RUN_PLACED]).mean())
             case "reject":
-                # Of all runs together: in many a run nobody is turned away, and its logarithm says nothing.
-                return float(np.log(self.measure(runs) / 100.0 + _ONE_IN))
+                # Chance moves this as much where few are turned away as where many are; the logarithm of
+                # nobody at all would outweigh everything.
+                return float(np.arcsin(np.sqrt(self.measure(runs) / 100.0)))
             case other:
                 assert_never(other)
 

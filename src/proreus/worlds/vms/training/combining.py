@@ -13,9 +13,9 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.learning.runs import SETTINGS, read_settings, scenarios_of
-from proreus.model.errors import UsageError
+from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, load_checkpoint
-from proreus.worlds.vms.encoding.figures import cluster_figures
+from proreus.worlds.vms.encoding.figures import CROWDED, Stage, cluster_figures
 from proreus.worlds.vms.encoding.place import VERSION
 from proreus.worlds.vms.policies.adaptive import read_experts
 from proreus.worlds.vms.policies.catalogue import VM_POLICIES, scorer_weights
@@ -45,8 +45,10 @@ def combine(sources: Sequence[str], data: Path | None = None) -> Checkpoint:
                     _add(found, *one)
             case "linear":
                 weights = scorer_weights(checkpoint, folder)
-                stands = _stands(Path(source), checkpoint.card)
-                _add(found, "+".join(checkpoint.card.trained_on), stands, weights)
+                stage = _stage(checkpoint.card, folder)
+                stands = _stands(Path(source), checkpoint.card, stage)
+                name = "+".join(checkpoint.card.trained_on) + ("" if stage == "both" else f", {stage}")
+                _add(found, name, stands, weights)
             case other:
                 raise UsageError(f"{source}: a policy of kind {other!r} is no expert; runs of es are")
     names = [name for name, _, _ in found.values()]
@@ -69,14 +71,25 @@ def _add(found: _Found, name: str, stands: F64, weights: F64) -> None:
     found[stands.tobytes()] = (name, stands, weights)
 
 
-def _stands(source: Path, card: Card) -> F64:
+def _stage(card: Card, folder: Path) -> Stage:
+    """When the expert decides, as its training has it."""
+    stage = card.config.get("stage", "both")
+    for known in CROWDED:
+        if stage == known:
+            return known
+    raise InputError(f"{stage!r} is none of {', '.join(CROWDED)}", file=folder, field="config.stage")
+
+
+def _stands(source: Path, card: Card, stage: Stage) -> F64:
     """Where an expert stands: a run says what it was trained on, a checkpoint alone names it."""
     if (source / SETTINGS).exists():
         scenarios = scenarios_of(read_settings(source, "vms"), source, scenario_from_json)
         options = [scenario.options for scenario in scenarios]
     else:
         options = [_named(source, name) for name in card.trained_on]
-    return np.mean([cluster_figures(one.treatment, capacity_of(one.shapes)) for one in options], axis=0)
+    return np.mean(
+        [cluster_figures(one.treatment, capacity_of(one.shapes), stage) for one in options], axis=0
+    )
 
 
 def _named(source: Path, scenario: str) -> VmsOptions:

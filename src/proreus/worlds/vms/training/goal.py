@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
@@ -22,11 +23,13 @@ from proreus.kernels.arrays import F64, I64
 from proreus.learning.es import check_search
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
+from proreus.worlds.vms.encoding.figures import Stage
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.model import Full
 from proreus.worlds.vms.play import brief_runs, briefly
+from proreus.worlds.vms.policies.adaptive import by_load
 from proreus.worlds.vms.policies.catalogue import rule_policy
-from proreus.worlds.vms.policies.columns import LEARNED
+from proreus.worlds.vms.policies.columns import LEARNED, WORST_FIT
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.columns import VmLanes
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
@@ -36,14 +39,19 @@ from proreus.worlds.vms.training.trace import (
     CONFIRMED_EPISODES,
     RULES,
     Purpose,
+    Stretch,
     TrainingTrace,
-    evenly,
     held_out,
+    training_stretches,
 )
 
 _USUAL_LIMIT = 25_000
 _STEEP = 10.0
 """Of a rule that a search begins with: the first population's other weights, of width `sigma`, bend it."""
+
+
+Planned = list[tuple[TrainingTrace, VmRuns]]
+"""Runs on one size of cluster, by trace."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,10 @@ class VmsESConfig:
     """Width of the first population."""
     servers: tuple[int, ...] = ()
     """Sizes of cluster to train on; none: the scenario's."""
+    traces: int = 1
+    """Generated machines: 1 trace for the whole search, or so many new ones for every generation."""
     starts: int = 240
-    """Runs per member, generation and size."""
+    """Runs per member, generation and size, on all traces together."""
     validation_starts: int = 800
     """Runs by which the mean is judged, for each size."""
     confirm_starts: int = 200
@@ -68,6 +78,9 @@ class VmsESConfig:
     """Generations between judgements."""
     limit: int = 0
     """Machines of a run at most; 0: SPANE's length where machines wait, 25,000 elsewhere."""
+    stage: Stage = "both"
+    """Where machines are turned away: the policy is for all times, or for when the servers were calm or
+    crowded lately (75 % in use, on average); at other times worst fit decides."""
     goal: Scale = "log"
     """What to make better: the logarithm of the deciding measure, or ("trimmed") the measure itself."""
     seed: int = 1
@@ -75,7 +88,7 @@ class VmsESConfig:
 
     def __post_init__(self) -> None:
         check_search(self)
-        at_least_one(self, "starts", "validation_starts", "confirm_starts")
+        at_least_one(self, "traces", "starts", "validation_starts", "confirm_starts")
         if min(self.servers, default=1) < 1:
             raise UsageError("servers: sizes of at least 1")
         if self.limit < 0:
@@ -88,25 +101,27 @@ class VmsGoal:
     def __init__(
         self, config: VmsESConfig, trace: TrainingTrace, options: VmsOptions, pool: Executor
     ) -> None:
+        if trace.file is not None and config.traces > 1:
+            raise UsageError(f"traces: {config.traces} are for generated machines; a recorded trace is one")
         self._config, self._trace, self._pool = config, trace, pool
         sizes = config.servers or (options.first_servers,)
         self._sizes = [with_servers(options, count) for count in sizes]
+        if config.stage != "both" and options.full != "reject":
+            raise UsageError(f"stage: {config.stage} means something where machines are turned away alone")
+        self._stage = config.stage
         self._full, self._aim = options.full, Aim(options.full, config.goal)
         self._limit = config.limit or (0 if options.full == "wait" else _USUAL_LIMIT)
-        self._work = trace.work(options.double)
-        self._validation: list[VmRuns] = []
+        self._validation: list[Planned] = []
         self._best_rule: list[float] = []
         self.start = start_of(options.full)
 
-    def draw(self, random: np.random.Generator) -> I64:
+    def draw(self, random: np.random.Generator) -> list[Stretch]:
         """Starts in the training part."""
-        return evenly(*self._trace.part("train"), self._config.starts, float(random.random()))
+        return training_stretches(self._trace, self._config.starts, self._config.traces, random)
 
-    def fitness(self, members: Sequence[F64], drawn: I64) -> tuple[list[float], dict[str, int]]:
+    def fitness(self, members: Sequence[F64], drawn: list[Stretch]) -> tuple[list[float], dict[str, int]]:
         """Minus the aim per member, and the decisions made."""
-        runs, decisions = self._runs(
-            members, [planned_runs(self._work, size, drawn, self._limit) for size in self._sizes]
-        )
+        runs, decisions = self._runs(members, self._planned(drawn))
         found = [-float(np.mean([self._aim.cost(rows) for rows in of_member])) for of_member in runs]
         return found, {"decisions": decisions}
 
@@ -114,9 +129,9 @@ class VmsGoal:
         """How far ahead of the best rule (see `aim.ahead`), by size, from the validation starts."""
         measure = self._aim.measure
         if not self._validation:
-            _, self._validation = self._plans("choose", self._config.validation_starts)
-            for plan in self._validation:
-                found = [measure(rows) for rows in briefly(plan, _opponents())]
+            self._validation = self._held_out("choose", self._config.validation_starts)
+            for planned in self._validation:
+                found = [measure(rows) for rows in _ruled(planned)]
                 self._best_rule.append(found[best_of(self._full, found)])
         (runs,), _ = self._runs([mean], self._validation)
         return {
@@ -127,14 +142,14 @@ class VmsGoal:
     def confirm(self, tensors: Arrays) -> dict[str, F64]:
         """The same for each group of runs on which nothing is chosen."""
         measure = self._aim.measure
-        trace, plans = self._plans("confirm", self._config.confirm_starts)
-        (runs,), _ = self._runs([tensors["weights"]], plans, trace)
+        held = self._held_out("confirm", self._config.confirm_starts)
+        (runs,), _ = self._runs([tensors["weights"]], held)
         gains = {}
-        for plan, ours in zip(plans, runs, strict=True):
+        for size, planned, ours in zip(self._sizes, held, runs, strict=True):
             groups = np.array_split(np.arange(len(ours)), min(CONFIRMED_EPISODES, len(ours)))
-            ruled = briefly(plan, _opponents())
+            ruled = _ruled(planned)
             best = ruled[best_of(self._full, [measure(rows) for rows in ruled])]
-            gains[f"{plan.options.first_servers} servers"] = np.array(
+            gains[f"{size.first_servers} servers"] = np.array(
                 [ahead(self._full, measure(ours[group]), measure(best[group])) for group in groups]
             )
         return gains
@@ -143,29 +158,42 @@ class VmsGoal:
         """The weights."""
         return {"weights": mean}
 
-    def _plans(self, purpose: Purpose, count: int) -> tuple[TrainingTrace, list[VmRuns]]:
-        """Held-out runs, for each size of cluster, and the trace that they are on."""
-        trace, first, last = held_out(self._trace, purpose)
-        starts = evenly(first, last, count, 0.5)
-        return trace, [
-            planned_runs(trace.work(size.double), size, starts, self._limit) for size in self._sizes
+    def _held_out(self, purpose: Purpose, starts: int) -> list[Planned]:
+        return self._planned(held_out(self._trace, purpose, starts, self._config.traces))
+
+    def _planned(self, stretches: Sequence[Stretch]) -> list[Planned]:
+        """The runs from these starts, for each size of cluster."""
+        return [
+            [
+                (trace, planned_runs(trace.work(size.double), size, starts, self._limit))
+                for trace, starts in stretches
+            ]
+            for size in self._sizes
         ]
 
-    def _runs(
-        self, members: Sequence[F64], plans: Sequence[VmRuns], trace: TrainingTrace | None = None
-    ) -> tuple[list[list[F64]], int]:
+    def _runs(self, members: Sequence[F64], planned: Sequence[Planned]) -> tuple[list[list[F64]], int]:
         """(what every run came to, [start, 3], of each member and size; decisions made)."""
-        on = trace or self._trace
         jobs = [
             [
-                self._pool.submit(member_runs, on, plan.options, member, (plan.starts, plan.limits))
-                for plan in plans
+                [
+                    self._pool.submit(
+                        member_runs, trace, runs.options, (member, self._stage), (runs.starts, runs.limits)
+                    )
+                    for trace, runs in of_size
+                ]
+                for of_size in planned
             ]
             for member in members
         ]
-        found = [[job.result() for job in of_member] for of_member in jobs]
-        runs = [[rows for rows, _ in of_member] for of_member in found]
-        return runs, sum(decisions for of_member in found for _, decisions in of_member)
+        found = [[[job.result() for job in of_size] for of_size in of_member] for of_member in jobs]
+        rows = [[np.concatenate([run for run, _ in of_size]) for of_size in member] for member in found]
+        return rows, sum(made for member in found for of_size in member for _, made in of_size)
+
+
+def _ruled(planned: Planned) -> list[F64]:
+    """For each of the opponents what every run came to."""
+    by_trace = [briefly(runs, [rule_policy(name) for name in RULES]) for _, runs in planned]
+    return [np.concatenate(of_rule) for of_rule in zip(*by_trace, strict=True)]
 
 
 def start_of(full: Full) -> F64:
@@ -180,21 +208,34 @@ def start_of(full: Full) -> F64:
     return weights
 
 
-def _opponents() -> list[VmRulePolicy]:
-    return [rule_policy(name) for name in RULES]
-
-
 _OF_THREAD = threading.local()
 """VmLanes to play in: threads share the trace, not these."""
+_MOST_LANES = 8
+"""Kept by a thread: many traces come and go."""
+
+
+def _candidate(weights: F64, stage: Stage) -> VmRulePolicy:
+    """Decides when it is trained to; else worst fit does."""
+    own, other = VmRulePolicy("candidate", LEARNED, weights=weights), VmRulePolicy("other", WORST_FIT)
+    match stage:
+        case "both":
+            return own
+        case "calm":
+            return by_load(other, own)
+        case "crowded":
+            return by_load(own, other)
+        case unknown:
+            assert_never(unknown)
 
 
 def member_runs(
-    trace: TrainingTrace, options: VmsOptions, weights: F64, plan: tuple[I64, I64]
+    trace: TrainingTrace, options: VmsOptions, member: tuple[F64, Stage], plan: tuple[I64, I64]
 ) -> tuple[F64, int]:
     """(what each run came to, decisions made) of one member, wherever it is played."""
     # What comes through Ray is read-only; kernels are compiled for arrays that may be written.
     starts, limits = (array.copy() for array in plan)
-    rule = VmRulePolicy("candidate", LEARNED, weights=weights.copy()).new_rule()
+    weights, stage = member
+    rule = _candidate(weights.copy(), stage).new_rule()
     found = np.zeros((starts.size, 3))
     lanes = _own_lanes(trace, options)
     decisions = brief_runs(trace.work(options.double), lanes, rule, (starts, limits), found)
@@ -204,5 +245,7 @@ def member_runs(
 def _own_lanes(trace: TrainingTrace, options: VmsOptions) -> VmLanes:
     known: dict[tuple[TrainingTrace, VmsOptions], VmLanes] = _OF_THREAD.__dict__.setdefault("lanes", {})
     if (trace, options) not in known:
+        if len(known) >= _MOST_LANES:
+            del known[next(iter(known))]
         known[trace, options] = VmsWorld(trace.work(options.double), options).lanes
     return known[trace, options]

@@ -25,7 +25,6 @@ from proreus.worlds.vms.training.trace import (
     RULES,
     Purpose,
     TrainingTrace,
-    evenly,
     held_out,
     training_trace,
 )
@@ -114,8 +113,7 @@ class VmsSchool:
         return grouped(self._runs("confirm", self.lessons.confirm_starts))
 
     def _runs(self, purpose: Purpose, count: int) -> VmRuns:
-        trace, first, last = held_out(self.trace, purpose)
-        starts = evenly(first, last, count, 0.5)
+        ((trace, starts),) = held_out(self.trace, purpose, count, 1)
         return planned_runs(trace.work(self.options.double), self.options, starts, self._limit)
 
     @cached_property

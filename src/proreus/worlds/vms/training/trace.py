@@ -23,6 +23,10 @@ RULES = ("first_fit", "best_fit", "balance_fit", "worst_fit")
 """The opponents."""
 
 
+_KEPT = 64
+"""Traces in memory: those of a generation, and those that are judged on."""
+
+
 @dataclass(frozen=True)
 class TrainingTrace:
     """A trace by where it comes from; workers elsewhere load it themselves."""
@@ -47,12 +51,12 @@ class TrainingTrace:
         return split_range(part, len(self.trace()))
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=_KEPT)
 def _generated(trace: TrainingTrace) -> VmTrace:
     return generate_vms(trace.machines, trace.seed, density=trace.density)
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=_KEPT)
 def _compiled(trace: TrainingTrace, double: DoubleRule) -> Work:
     return compile_trace(trace.trace(), double)
 
@@ -81,14 +85,44 @@ CONFIRMED_EPISODES = 20
 """Groups of neighbouring runs, each one episode: single runs overlap with their neighbours."""
 
 
-def held_out(trace: TrainingTrace, purpose: Purpose) -> tuple[TrainingTrace, int, int]:
-    """(trace, [first, last) machine at which runs start): generated machines are confirmed on a trace of
-    their own, a recorded trace on the last third of its validation part."""
+Stretch = tuple[TrainingTrace, I64]
+"""A trace, and the machines of it at which runs start."""
+_SHORT = 40_000
+"""Machines of each trace, where there are many."""
+_CHOSEN, _CONFIRMED = 500_000, 600_000
+"""What lies between the seeds of traces to train on and those of traces to judge on."""
+
+
+def training_stretches(
+    trace: TrainingTrace, starts: int, traces: int, random: np.random.Generator
+) -> list[Stretch]:
+    """What one generation is tried on: the training part of the trace, or so many other traces."""
+    offset = float(random.random())
+    if traces == 1:
+        return [(trace, evenly(*trace.part("train"), starts, offset))]
+    return _spread(trace, 1 + random.integers(0, _CHOSEN - 1, traces), starts, offset)
+
+
+def held_out(trace: TrainingTrace, purpose: Purpose, starts: int, traces: int) -> list[Stretch]:
+    """What is judged on. A recorded trace is confirmed on the last third of its validation part, generated
+    machines on a trace of their own; where many traces are trained on, so many others as there are episodes.
+    """
+    if traces > 1:
+        first = _CHOSEN if purpose == "choose" else _CONFIRMED
+        return _spread(trace, first + np.arange(CONFIRMED_EPISODES), starts, 0.5)
     first, last = trace.part("valid")
     if trace.file is None:
-        return (trace if purpose == "choose" else replace(trace, seed=trace.seed + 1)), first, last
+        on = trace if purpose == "choose" else replace(trace, seed=trace.seed + 1)
+        return [(on, evenly(first, last, starts, 0.5))]
     border = last - (last - first) // 3
-    return (trace, first, border) if purpose == "choose" else (trace, border, last)
+    part = (first, border) if purpose == "choose" else (border, last)
+    return [(trace, evenly(*part, starts, 0.5))]
+
+
+def _spread(trace: TrainingTrace, apart: I64, starts: int, offset: float) -> list[Stretch]:
+    """Generated traces that lie so far from this one, with their share of the starts, in their first half."""
+    each = evenly(0, _SHORT // 2, -(-starts // apart.size), offset)
+    return [(replace(trace, machines=_SHORT, seed=trace.seed + one), each) for one in apart.tolist()]
 
 
 def evenly(first: int, last: int, count: int, offset: float) -> I64:

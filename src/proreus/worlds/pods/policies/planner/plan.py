@@ -10,6 +10,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.packed import private
+from proreus.policies.planning import Effort
 from proreus.worlds.pods.policies.planner.futures import Future, begin_future, play_on
 from proreus.worlds.pods.policies.planner.worth import ahead, sums_of, worth_of
 from proreus.worlds.pods.policies.rules.columns import Rule
@@ -32,16 +33,6 @@ _MOST_ARRIVALS = 20_000
 """Of a future, however large the cluster: so that neither time nor memory has no end."""
 _SLICE = 32
 """Arrivals between two looks at the clock."""
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much a planner may think."""
-
-    futures: int = 16
-    """That a plan rests on."""
-    deadline: float = 0.0
-    """Milliseconds a decision may take; 0: as long as its futures need."""
 
 
 @dataclass
@@ -88,13 +79,10 @@ class Plan:
     def think(self, observation: PodObservation, rule: Rule, since: float) -> None:
         """Play futures until the plan rests on enough of them, or until the deadline of a decision that
         began at `since`."""
-        slowest = 0.0
-        while self._playing is not None:
-            begin = self.clock()
-            if self.effort.deadline > 0 and begin - since + slowest > self.effort.deadline / 1e3:
+        for _ in self.effort.steps(self.clock, since):
+            if self._playing is None:
                 return
             self._step(observation, rule)
-            slowest = max(slowest, self.clock() - begin)
 
     def _step(self, observation: PodObservation, rule: Rule) -> None:
         assert self._playing is not None, "asked for only where a plan is due"

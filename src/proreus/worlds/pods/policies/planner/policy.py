@@ -10,10 +10,11 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.model.decision import Decision, Place
+from proreus.policies.planning import Effort, agreement
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.planner.futures import begin_future, play_on
-from proreus.worlds.pods.policies.planner.plan import Effort, Plan
+from proreus.worlds.pods.policies.planner.plan import Plan
 from proreus.worlds.pods.policies.planner.room import best_room, loss
 from proreus.worlds.pods.policies.rules.choose import NOWHERE
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
@@ -112,5 +113,5 @@ def _lead(plan: Plan, rooms: dict[int, tuple[float, tuple[int, int]]], decision:
     before, after = (LEVEL * level for level in theirs)
     return (
         f"Ahead of the next best, a device with {before} milli left that would keep {after}, "
-        f"in {better} of the {told} futures that tell them apart."
+        f"{agreement(better, told)}."
     )
