@@ -16,9 +16,9 @@ import pytest
 
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
 from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.log import LogReader
 from tests.serving.door_cases import fresh_checkpoint
 from tests.serving.service_process import ServiceProcess
+from tests.serving.serving_cases import experience_reader
 
 KILLS = int(os.environ.get("PROREUS_KILLS", "2"))
 REPORTERS = 3
@@ -81,7 +81,7 @@ def test_every_acknowledged_step_survives_and_the_served_version_is_complete(tmp
 
 def _check(folder: Path, acknowledged: list[int]) -> None:
     store = ModelStore(folder / "store")
-    records = LogReader(folder / "store" / "fresh" / "experience").poll()
+    records = experience_reader(folder / "store" / "fresh" / "experience").poll()
     logged = {int(reward) for _, record in records for reward in record.rewards}
     assert set(acknowledged) <= logged
     assert store.load("fresh", store.current("fresh")) is not None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from proreus.durable.protocol import LogLimits
 from proreus.listening.credentials import check_credentials
 from proreus.serving.admission import read_token
 from proreus.serving.checks import Dimensions
 from proreus.serving.core import ServiceOptions
 from proreus.serving.doors.grpc_guarded import GrpcOptions
 from proreus.serving.doors.http import HttpLimits
-from proreus.serving.online.log import LogLimits
 from proreus.serving.running import Learning, ServingOptions
 
 if TYPE_CHECKING:
