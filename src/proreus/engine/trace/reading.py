@@ -9,6 +9,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from proreus.engine.durable.parts import payload_of
 from proreus.engine.store.looking import look
 from proreus.engine.store.protocol import StoreError
 from proreus.engine.trace.segments import PREFIX, decode_all, trace_of
@@ -29,7 +30,7 @@ def read_trace(where: str) -> ClusterTrace:
     except StoreError as error:
         raise InputError(str(error)) from error
     try:
-        return trace_of(*decode_all(entry.value for entry in entries))
+        return trace_of(*decode_all(map(payload_of, entries)))
     except InputError as error:
         raise InputError(str(error), file=where) from error
 
