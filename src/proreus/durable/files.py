@@ -104,6 +104,7 @@ class FileLog(GroupedLog):
         self._file: BinaryIO | None = None
         self._segment: Segment | None = None
         self._end = 0  # of what is acknowledged in the file
+        self._refused_bytes = 0  # for which there was no room
         there = segments(folder)
         self._next = self._resume(there[-1]) if there else 0
         # Whoever learned skips the numbers that it knows: none of them may come again.
@@ -142,7 +143,9 @@ class FileLog(GroupedLog):
             with contextlib.suppress(OSError):
                 free = os.statvfs(self.folder)
                 return free.f_bavail * free.f_frsize > _LEAST_FREE
-        return isinstance(failure, LogFull) and self._bytes_after_dropping() < self._limits.keep_bytes
+        if not isinstance(failure, LogFull):
+            return False
+        return self._bytes_after_dropping() + self._refused_bytes <= self._limits.keep_bytes
 
     def _write(self, group: list[Append]) -> None:
         """All of a group with one fsync."""
@@ -212,6 +215,7 @@ class FileLog(GroupedLog):
             segment.path.unlink(missing_ok=True)
             self._bytes -= size
         if self._bytes + coming > most:
+            self._refused_bytes = coming
             raise LogFull(f"the log has its {most} bytes, and nothing learned from the oldest yet")
 
     def _bytes_after_dropping(self) -> int:
