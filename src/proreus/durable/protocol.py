@@ -72,7 +72,10 @@ class LogReader(Protocol):
         ...
 
     def poll(self) -> Iterator[Part]:
-        """The parts that have come since the last one that was handed out. It may be left at any part."""
+        """The parts that have come since the last one that was handed out. It may be left at any part.
+
+        A WorkError says that it cannot be read now: `poll` again.
+        """
         ...
 
     def close(self) -> None:

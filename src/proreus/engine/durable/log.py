@@ -16,7 +16,7 @@ from proreus.engine.store.looking import Looker, open_looker
 from proreus.engine.store.opening import open_store
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Entry, Store, StoreError, StoreFull, Unavailable
-from proreus.model.errors import ProreusError
+from proreus.model.errors import ProreusError, WorkError
 
 _log = logging.getLogger(__name__)
 _OPTIONS = StoreOptions(held=1, held_bytes=1)
@@ -125,23 +125,18 @@ class StoreReader:
         self._after = part_key(root, since - 1) if since > 0 else ""
         self._loop: LoopThread | None = None
         self._looker: Looker | None = None
-        self._complaint = ""
         self.damaged = 0
         """Parts so far that are damaged."""
         self.lost = 0
         """Records that were in them, as far as that can be known."""
 
     def poll(self) -> Iterator[Part]:
-        """The parts that have come; none where the store does not answer, which is said."""
+        """The parts that have come; a WorkError where the store does not answer."""
         while True:
             try:
                 entries = self._page()
             except StoreError as error:
-                if str(error) != self._complaint:
-                    self._complaint = str(error)
-                    _log.warning("the log cannot be read: %s; trying again", error)
-                return
-            self._complaint = ""
+                raise WorkError(f"the log cannot be read: {error}") from error
             for entry in entries:
                 self._after = entry.key
                 kept = read_part(entry)

@@ -22,7 +22,7 @@ STORE_FILE = "cluster.db"
 
 def read_trace(where: str) -> ClusterTrace:
     """The trace; an InputError or a UsageError in one line where there is none."""
-    address = _address(where)
+    address = store_address(where)
     try:
         # In a thread of its own: whoever asks may have an event loop already, as a notebook has.
         with ThreadPoolExecutor(1) as thread:
@@ -35,7 +35,8 @@ def read_trace(where: str) -> ClusterTrace:
         raise InputError(str(error), file=where) from error
 
 
-def _address(where: str) -> str:
+def store_address(where: str) -> str:
+    """Of a cluster: the store itself, or the one in its folder."""
     folder = Path(where).expanduser()
     if not folder.is_dir():
         return where

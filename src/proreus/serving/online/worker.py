@@ -111,16 +111,22 @@ class _Tail:
         since = min(position.next, position.replay_from)
         self._reader = ExperienceReader(place.reader(name, since), since)
         self._records: Iterator[tuple[int, Experience]] | None = None
+        self._complaint = ""
 
     def records(self, decisions: int) -> Iterator[tuple[int, Experience]]:
         """What is new, up to about so many decisions; the next call goes on where this one stopped."""
         if self._records is None:
             self._records = self._reader.poll()
-        for number, record in self._records:
-            yield number, record
-            decisions -= max(len(record), 1)
-            if decisions <= 0:
-                return
+        try:
+            for number, record in self._records:
+                yield number, record
+                decisions -= max(len(record), 1)
+                if decisions <= 0:
+                    return
+        except WorkError as error:  # a disk or a store that does not answer: what it has stays there
+            if str(error) != self._complaint:
+                _log.warning("%s; trying again", error)
+            self._complaint = str(error)
         self._records = None
 
     @property
