@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from proreus.durable.protocol import DurableLog, LogFull, LogLimits
+from proreus.durable.appending import Append
+from proreus.durable.protocol import DurableLog, LogFull, LogLimits, PartTooLarge
 from proreus.engine.durable.log import StoreLog
 from proreus.engine.durable.parts import LogInStore
 from proreus.engine.store.protocol import StoreFull, Unavailable
@@ -132,6 +133,9 @@ def test_damage_costs_the_part_that_it_hits_is_counted_and_nothing_else_happens(
     assert (reader.damaged, reader.lost) == (1, 2)
     reader.close()
     log.damage(17)  # the last one
+    reader = log.place.reader(name)
+    assert sum(1 for _ in reader.poll()) == 7 and reader.damaged == 2 and 3 <= reader.lost <= 4
+    reader.close()
     with writing(log) as kept:
         number = kept.append(saying(77))
         assert number >= 18
@@ -201,6 +205,23 @@ def test_without_room_nothing_is_promised_it_is_said_and_it_heals_by_itself(
     assert [what for _, what in told(log)] == [0, 2]
     with pytest.raises(WorkError, match="closed"):
         kept.append(saying(3))
+
+
+def test_what_etcd_never_takes_is_refused_by_itself_and_its_neighbours_are_kept(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    endpoint = request.getfixturevalue("etcd").members[0].endpoint
+    log = Log("etcd", f"etcd://{endpoint}/{tmp_path.name}")
+    with writing(log) as kept:
+        assert isinstance(kept, StoreLog)
+        group = [Append(saying(k, size), 1) for k, size in enumerate((8, 3 << 20, 8))]
+        kept._settle(group)
+        assert [isinstance(one.failure, PartTooLarge) for one in group] == [False, True, False]
+        with pytest.raises(PartTooLarge, match="3145728 bytes: etcd"):
+            kept.append(saying(5, 3 << 20))
+        assert kept.trouble == ""
+        kept.append(saying(6, 1 << 20))
+    assert [what for _, what in told(log)] == [0, 2, 6]
 
 
 def test_a_store_that_does_not_say_whether_it_kept_a_part_has_it_once(

@@ -39,12 +39,14 @@ class FileReader:
     @property
     def damaged(self) -> int:
         """Stretches of bytes so far that are no part."""
-        return self._damaged + (0 if self._reader is None else self._reader.damaged)
+        reader = self._reader
+        return self._damaged + (0 if reader is None else reader.damaged + reader.damaged_tail)
 
     @property
     def lost(self) -> int:
-        """Records that were in them."""
-        return self._lost + (0 if self._reader is None else self._reader.lost)
+        """Records that were in them; how many the last stretch of all had is not known, at least one."""
+        reader = self._reader
+        return self._lost + (0 if reader is None else reader.lost + reader.damaged_tail)
 
     def poll(self) -> Iterator[Part]:
         """The new whole parts, those with a record from `since` on."""
@@ -60,9 +62,19 @@ class FileReader:
             if segment != reader.segment:
                 # Nothing is written to a segment any more that has a successor: this is the rest of it.
                 yield from self._told(reader)
-                self._damaged, self._lost = self._damaged + reader.damaged, self._lost + reader.lost
+                self._leave(reader, segment)
                 self._reader = segment.reader(self._since)
             yield from self._told(self._reader)
+
+    def _leave(self, reader: SegmentReader, successor: Segment) -> None:
+        """What was damaged there; behind its last whole frame, too, where more was than one that was torn."""
+        self._damaged += reader.damaged
+        self._lost += reader.lost
+        if reader.damaged_tail:
+            gap = max(successor.first - reader.next_number, 0)
+            self._damaged, self._lost = self._damaged + 1, self._lost + gap
+            say = "%s: its end is damaged, %d records lost; those in later files are kept"
+            _log.warning(say, reader.segment.path, gap)
 
     def close(self) -> None:
         """No file stays open between two polls."""

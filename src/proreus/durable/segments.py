@@ -79,6 +79,8 @@ class SegmentReader(ABC):
         """Stretches of bytes between whole frames that are none."""
         self.lost = 0
         """Records that were in them."""
+        self.damaged_tail = False
+        """Whether what stands behind `end` can be no frame that is still being written."""
 
     def poll(self) -> Iterator[Part]:
         """What has become whole, from `since` on. One frame is in memory at a time."""
@@ -125,6 +127,7 @@ class KeyedReader(SegmentReader):
                 size = file.seek(0, 2)  # it may have grown
                 if after > size:
                     self._searched, self.torn = place, place == self.end
+                    self.damaged_tail = not self.torn
                     return
             if head is not None and head.number + head.records <= self._since:
                 self._passed(place, head.number, head.records, after)
@@ -140,6 +143,7 @@ class KeyedReader(SegmentReader):
         size = file.seek(0, 2)
         self._searched = max(self.end + 1, size - len(self.segment.key) + 1)
         self.torn = 0 < size - self.end < FRAME_BYTES
+        self.damaged_tail = size - self.end >= FRAME_BYTES
 
     def _head(self, file: BinaryIO, place: int) -> FrameHead | None:
         head = read_head(_read(file, place, FRAME_BYTES))
@@ -167,9 +171,11 @@ class OldReader(SegmentReader):
         begin = file.seek(self.end)
         content = file.read()
         at = 0
+        self.damaged_tail = False
         while True:
             place = content.find(_OLD_MARK, at)
             if place < 0 or place + _OLD_HEAD.size > len(content):
+                self.damaged_tail = begin + len(content) > self.end
                 return
             _, length, checksum = _OLD_HEAD.unpack_from(content, place)
             start = place + _OLD_HEAD.size
