@@ -1,4 +1,7 @@
-"""What a durable log promises, kept alike in files, in SQLite and in etcd."""
+"""What a durable log promises, kept alike in files, in SQLite and in etcd.
+
+The suite kills two writers of each; PROREUS_KILLS=100 pytest tests/durable kills a hundred.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ from proreus.model.errors import WorkError
 from tests.durable.logs import ACK, Log, never, saying, says
 
 PATIENCE = 30.0
+KILLS = int(os.environ.get("PROREUS_KILLS", "2"))
 
 
 @contextmanager
@@ -97,7 +101,7 @@ def test_many_threads_and_two_writers_lose_nothing_and_share_no_number(log: Log)
 def test_what_was_acknowledged_survives_kill_9_and_its_numbers_do_not_come_again(log: Log) -> None:
     chance = random.Random(1)
     promised: dict[int, int] = {}
-    for life in range(2):
+    for life in range(KILLS):
         words = [sys.executable, "-m", "tests.durable.logs", log.kind, log.where, str(10_000 * life)]
         with subprocess.Popen(words, stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None
