@@ -14,6 +14,7 @@ from proreus.engine.durable.place import StorePlace
 from proreus.engine.store.opening import open_store
 from proreus.engine.store.protocol import Put, Unchanged
 from proreus.engine.trace.log import TraceLog
+from proreus.engine.trace.reading import read_trace
 from proreus.serving.online.log import ExperienceLog
 from proreus.serving.online.progress import Position, Progress, write_progress
 from tests.cli.runner import Proreus, assert_refused
@@ -81,6 +82,7 @@ def test_list_finds_all_logs_of_a_store(proreus: Proreus, cluster: str, tmp_path
             ("experience/a", 12, 6),
             ("experience/vector", 12, 6),
         ]
+    assert [pod.uid for pod in read_trace(cluster).pods] == ["u0", "u1", "u2"]  # as `--from` does
 
 
 def test_verify_reads_every_record_and_fails_where_one_is_damaged(

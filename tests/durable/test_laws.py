@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from proreus.durable.appending import Append
+from proreus.durable.files import FileLog
 from proreus.durable.protocol import DurableLog, LogFull, LogLimits, PartTooLarge
 from proreus.engine.durable.log import StoreLog
 from proreus.engine.durable.parts import LogInStore
@@ -209,6 +210,24 @@ def test_without_room_nothing_is_promised_it_is_said_and_it_heals_by_itself(
     assert [what for _, what in told(log)] == [0, 2]
     with pytest.raises(WorkError, match="closed"):
         kept.append(saying(3))
+
+
+def test_whoever_breaks_leaves_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log("files", str(tmp_path))
+    with writing(log) as kept:
+        assert isinstance(kept, FileLog)
+
+        def breaks(group: list[Append]) -> None:
+            raise RuntimeError("it broke")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(kept, "_write", breaks)
+            group = [Append(saying(1), 1), Append(saying(2), 1)]
+            with pytest.raises(RuntimeError, match="it broke"):
+                kept._settle(group)
+            assert all(one.done and "it broke" in str(one.failure) for one in group)
+        kept.append(saying(3))
+    assert told(log) == [(0, 3)]
 
 
 def test_what_etcd_never_takes_is_refused_by_itself_and_its_neighbours_are_kept(

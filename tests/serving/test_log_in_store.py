@@ -81,6 +81,8 @@ def test_a_learner_goes_on_from_files_to_the_store_and_leaves_nothing_out(tmp_pa
     again = Worker(job, improve)  # killed, and started again
     again.take()
     assert again.queue == 48
+    for one in (worker, again):
+        one.close()
     log.close()
 
 
@@ -93,6 +95,7 @@ def test_a_store_that_is_not_there_is_said_and_does_not_end_the_learner(
     worker = Worker(a_job(tmp_path, logs=(place,)), improve)
     assert not worker.take() and not worker.take()
     assert caplog.text.count("there is no such store; trying again") == 1
+    worker.close()
 
 
 @pytest.mark.parametrize("address", ["memory:", "redis:x", "sqlite:", "etcd://nowhere"])

@@ -89,6 +89,10 @@ class GroupedLog(ABC):
             self._write(group)
         except (OSError, ValueError, ProreusError) as error:
             failure = error
+        except BaseException as error:  # nobody is left waiting for whoever broke
+            for one in group:
+                one.failure, one.done = WorkError(f"the log broke: {error!r}"), True
+            raise
         kept = [one for one in group if one.number >= 0]
         for one in group:
             if one.number < 0 and one.failure is None:

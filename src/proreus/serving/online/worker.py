@@ -134,6 +134,11 @@ class _Tail:
         """Whether there is more to be had at once."""
         return self._records is not None
 
+    def close(self) -> None:
+        """Let go of the log."""
+        self._records = None
+        self._reader.close()
+
 
 def _without_what_kills(progress: Progress) -> Progress:
     """Past the records with which round after round ended the process: the next one would too."""
@@ -274,6 +279,11 @@ class Worker:
             self._store.promote(name, version)
         self._store.gc(name, self.job.keep)
         return version
+
+    def close(self) -> None:
+        """Let go of the logs."""
+        for tail in self._tails.values():
+            tail.close()
 
     def remember(self) -> None:
         """Keep the place in each log: before it, everything was learned from or let go."""
