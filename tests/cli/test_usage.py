@@ -37,6 +37,10 @@ HELP = {
     "models list": ("models", "list", "--help"),
     "models train": ("models", "train", "--help"),
     "models judge": ("models", "judge", "--help"),
+    "records": ("records", "--help"),
+    "records verify": ("records", "verify", "--help"),
+    "records export": ("records", "export", "--help"),
+    "records prune": ("records", "prune", "--help"),
     "data": ("data", "--help"),
     "data list": ("data", "list", "--help"),
     "demo": ("demo", "--help"),
@@ -64,12 +68,16 @@ ASKING = (
 """Verbs that ask a running cluster: they draw nothing, and have a flag that says which cluster."""
 
 
+OWN = {"down": "--dir", "records": "PLACE"}
+"""Others that draw nothing, and what says where instead."""
+
+
 @pytest.mark.parametrize("words", HELP.values(), ids=HELP)
 def test_every_help_ends_well_and_has_an_example(words: tuple[str, ...], proreus: Proreus) -> None:
     ended = proreus(*words)
     assert (ended.code, ended.err) == (0, "")
     assert re.search(rf"Example: proreus {words[0]}\b", ended.out)
-    own = "--server" if words[0] in ASKING else "--dir" if words[0] == "down" else "--seed"
+    own = "--server" if words[0] in ASKING else OWN.get(words[0], "--seed")
     for flag in (own, "--json", "--log-level", "--log-json"):
         assert flag in ended.out
 

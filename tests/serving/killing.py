@@ -20,11 +20,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from proreus.durable.files import FileLog
+from proreus.durable.protocol import LogLimits
 from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.log import ExperienceLog, LogLimits, LogReader
 from proreus.serving.online.records import encode
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
-from tests.serving.serving_cases import a_store, an_experience
+from tests.serving.serving_cases import a_store, an_experience, experience_log, experience_reader
 
 _ACK = struct.Struct("<QI")  # record number, CRC-32 of its payload
 _THREADS = 3
@@ -46,7 +47,7 @@ class KillReport:
 def check_survivors(log: Path, store: Path, name: str, acknowledged: Mapping[int, int]) -> int:
     """Every acknowledged record (number -> CRC-32 of its payload) is there, every version is complete, one
     of them live. Returns how many records there are."""
-    found = {number: zlib.crc32(encode(record)) for number, record in LogReader(log).poll()}
+    found = {number: zlib.crc32(encode(record)) for number, record in experience_reader(log).poll()}
     assert list(found) == list(range(len(found))), "record numbers have gaps"
     lost = [number for number, crc in acknowledged.items() if found.get(number) != crc]
     assert not lost, f"{len(lost)} acknowledged records are lost or changed, first {lost[:5]}"
@@ -60,7 +61,7 @@ def check_survivors(log: Path, store: Path, name: str, acknowledged: Mapping[int
 
 def _write(folder: Path, pipe: int, seed: int) -> None:
     """The life of a writer: append and publish until killed."""
-    log = ExperienceLog(folder / "log", LogLimits(segment_bytes=20_000))
+    log = experience_log(folder / "log", LogLimits(segment_bytes=20_000))
     store = ModelStore(folder / "models")
 
     def append(thread: int) -> None:
@@ -106,7 +107,7 @@ def kill_writers(folder: Path, kills: int, seed: int) -> KillReport:
         os.waitpid(child, 0)
         assert len(said) % _ACK.size == 0 and len(first) == _ACK.size, "the writer died by itself"
         acknowledged |= dict(_ACK.iter_unpack(said))
-        log = ExperienceLog(folder / "log")  # what the next life does first
+        log = FileLog(folder / "log")  # what the next life does first
         cut += log.cut > 0
         log.close()
         check_survivors(folder / "log", folder / "models", "vector", acknowledged)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from proreus.durable.files import FileLog, FileReader
+from proreus.durable.folder import LogFolder
+from proreus.durable.protocol import LogLimits
 from proreus.kernels.arrays import F64, I64
 from proreus.model.experience import Experience
 from proreus.serving.models.versions import ModelStore
+from proreus.serving.online.learner import Places
+from proreus.serving.online.log import ExperienceLog, ExperienceReader
 from proreus.worlds.pods.policies.vector.model import VectorModel, checkpoint_of, fresh_scorer
 
 NODES = 7
@@ -77,3 +83,21 @@ def a_store(folder: Path, seed: int = 0) -> ModelStore:
     store = ModelStore.open(folder)
     store.add("vector", checkpoint_of(fresh_scorer(seed), "none"), "fresh")
     return store
+
+
+def experience_log(
+    folder: Path, limits: LogLimits | None = None, released: Callable[[], int] = lambda: 0
+) -> ExperienceLog:
+    """One in files."""
+    return ExperienceLog(FileLog(folder, limits, released))
+
+
+def experience_reader(folder: Path, since: int = 0) -> ExperienceReader:
+    """Of such a log."""
+    return ExperienceReader(FileReader(folder, since), since)
+
+
+def places(folder: Path) -> Places:
+    """Where a learner of `a_store(folder / "models")` finds things."""
+    log = folder / "log"
+    return Places(folder / "models", "vector", log, (LogFolder(log),))

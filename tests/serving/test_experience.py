@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proreus.durable.files import FileLog
+from proreus.durable.protocol import LogLimits
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
-from proreus.serving.online.log import ExperienceLog, LogLimits, LogReader
-from tests.serving.serving_cases import an_experience, same
+from proreus.serving.online.log import ExperienceLog
+from tests.serving.serving_cases import an_experience, experience_log, experience_reader, same
 
 SIZES = st.lists(st.integers(0, 6), min_size=1, max_size=8)
 
@@ -30,14 +32,14 @@ def a_folder() -> Iterator[Path]:
 def filled(folder: Path, sizes: list[int], segment_bytes: int = 64 << 20) -> list[Experience]:
     """A closed log of random records, alternately with masks."""
     records = [an_experience(k, size, masked=k % 2 == 1) for k, size in enumerate(sizes)]
-    log = ExperienceLog(folder, LogLimits(segment_bytes))
+    log = experience_log(folder, LogLimits(segment_bytes))
     assert [log.append(record) for record in records] == list(range(len(records)))
     log.close()
     return records
 
 
 def found(folder: Path, since: int = 0) -> dict[int, Experience]:
-    return dict(LogReader(folder, since).poll())
+    return dict(experience_reader(folder, since).poll())
 
 
 @settings(max_examples=25)
@@ -56,14 +58,15 @@ def test_a_tail_torn_at_any_byte_costs_nothing_that_was_whole(sizes: list[int], 
     with a_folder() as folder:
         records = filled(folder, sizes[:-1])
         whole = sum(path.stat().st_size for path in folder.glob("*.log"))
-        log = ExperienceLog(folder)
+        log = experience_log(folder)
         log.append(an_experience(77, sizes[-1]))
         log.close()
         path = next(folder.glob("*.log"))
         torn = data.draw(st.integers(whole, path.stat().st_size - 1), label="torn at")
         os.truncate(path, torn)
-        log = ExperienceLog(folder)
-        assert log.next_number == len(records) and log.cut == torn - whole
+        kept = FileLog(folder)
+        assert kept.next_number == len(records) and kept.cut == torn - whole
+        log = ExperienceLog(kept)
         after = an_experience(99)
         assert log.append(after) == len(records)
         log.close()
@@ -85,7 +88,7 @@ def test_a_damaged_byte_costs_one_record_at_most(sizes: list[int], data: st.Data
         back = found(folder)
         assert len(back) == len(records) - 1
         assert all(same(back[k], records[k]) for k in back)
-        log = ExperienceLog(folder)  # opening it for writing loses nothing more
+        log = experience_log(folder)  # opening it for writing loses nothing more
         assert log.append(an_experience(99)) >= max(back, default=-1) + 1
         log.close()
         assert set(back) <= set(found(folder))
@@ -94,7 +97,7 @@ def test_a_damaged_byte_costs_one_record_at_most(sizes: list[int], data: st.Data
 def test_concurrent_appends_share_syncs_and_get_numbers_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     syncs, slow = [], threading.Event()
     real = os.fsync
 
@@ -121,8 +124,8 @@ def test_concurrent_appends_share_syncs_and_get_numbers_of_their_own(
 
 
 def test_a_reader_follows_a_growing_log_over_segments(tmp_path: Path) -> None:
-    log = ExperienceLog(tmp_path, LogLimits(600))
-    reader = LogReader(tmp_path)
+    log = experience_log(tmp_path, LogLimits(600))
+    reader = experience_reader(tmp_path)
     assert list(reader.poll()) == []
     seen = []
     for k in range(12):
@@ -131,22 +134,22 @@ def test_a_reader_follows_a_growing_log_over_segments(tmp_path: Path) -> None:
             seen += [number for number, _ in reader.poll()]
     seen += [number for number, _ in reader.poll()]
     assert seen == list(range(12)) and len(list(tmp_path.glob("*.log"))) > 3
-    assert [number for number, _ in log.read(9)] == [9, 10, 11]
+    assert [number for number, _ in experience_reader(tmp_path, 9).poll()] == [9, 10, 11]
     log.close()
 
 
 def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     with pytest.raises(UsageError, match="another process writes this log"):
-        ExperienceLog(tmp_path)
+        experience_log(tmp_path)
     log.close()
-    ExperienceLog(tmp_path).close()
+    experience_log(tmp_path).close()
 
 
 def test_a_disk_that_fails_is_said_nothing_is_acknowledged_and_it_goes_on_when_the_disk_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     first = an_experience(1)
     log.append(first)
 
@@ -162,8 +165,11 @@ def test_a_disk_that_fails_is_said_nothing_is_acknowledged_and_it_goes_on_when_t
     third = an_experience(4)
     log.append(third)
     log.close()
-    again = ExperienceLog(tmp_path)
-    assert all(same(*pair) for pair in zip((r for _, r in again.read()), (first, third), strict=True))
+    again = experience_log(tmp_path)
+    assert all(
+        same(*pair)
+        for pair in zip((r for _, r in experience_reader(tmp_path).poll()), (first, third), strict=True)
+    )
     again.close()
     with pytest.raises(WorkError, match="closed"):
         again.append(first)

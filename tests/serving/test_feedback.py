@@ -12,9 +12,9 @@ from proreus.model.experience import Experience
 from proreus.serving.core import DecisionService, Question
 from proreus.serving.online.feedback import Feedback
 from proreus.serving.online.learner import LearnerStatus
-from proreus.serving.online.log import ExperienceLog, LogReader
 from proreus.serving.values import Refused, UpdateRequest
 from tests.serving.door_cases import DIMENSIONS, new_service
+from tests.serving.serving_cases import experience_log, experience_reader
 
 rng = np.random.default_rng(0)
 
@@ -25,11 +25,11 @@ class Desk:
     def __init__(self, folder: Path, service: DecisionService) -> None:
         self.service, self.folder = service, folder
         self.status = LearnerStatus()
-        self.log = ExperienceLog(folder)
+        self.log = experience_log(folder)
         self.feedback = Feedback(service, self.log, lambda: self.status, lambda version: version in (1, 2))
 
     def logged(self) -> list[Experience]:
-        return [record for _, record in LogReader(self.folder).poll()]
+        return [record for _, record in experience_reader(self.folder).poll()]
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from proreus.cli.recorded import logs_at
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
 from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.log import LogReader
+from proreus.serving.online.log import records_of
 from tests.serving.door_cases import fresh_checkpoint
 from tests.serving.service_process import ServiceProcess
 
@@ -42,15 +43,19 @@ def _report(url: str, numbers: list[int], acknowledged: list[int]) -> None:
 
 
 @pytest.mark.timeout(240 + 90 * KILLS)
-def test_every_acknowledged_step_survives_and_the_served_version_is_complete(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", ["files", "sqlite"])
+def test_every_acknowledged_step_survives_and_the_served_version_is_complete(
+    kept: str, tmp_path: Path
+) -> None:
     words = (
         "--state_dim", "6", "--action_dim", "8", "--store", str(tmp_path / "store"),
         "--model", str(fresh_checkpoint(tmp_path / "fresh")), "--policy", "first_fit",
+        *(() if kept == "files" else ("--log", f"sqlite:{tmp_path / 'log.db'}")),
     )  # fmt: skip
     chance = random.Random(0)
     acknowledged: list[int] = []
     number = 0
-    for _ in range(KILLS):
+    for _ in range(KILLS if kept == "files" else (KILLS + 1) // 2):
         service = ServiceProcess(tmp_path, "rest", *words)
         url = f"http://127.0.0.1:{service.rest}"
         with RestClient(url, ONE_TRY) as client:
@@ -76,13 +81,17 @@ def test_every_acknowledged_step_survives_and_the_served_version_is_complete(tmp
         store = ModelStore(tmp_path / "store")
         assert client.predict(np.zeros(6)).model_version == store.current("fresh")
     assert service.end() == 0
-    assert len(acknowledged) >= 2 * 16 * KILLS
+    assert len(acknowledged) >= 2 * 16 * (KILLS // 2)
+    assert (tmp_path / "log.db").exists() == (kept == "sqlite")
 
 
 def _check(folder: Path, acknowledged: list[int]) -> None:
     store = ModelStore(folder / "store")
-    records = LogReader(folder / "store" / "fresh" / "experience").poll()
-    logged = {int(reward) for _, record in records for reward in record.rewards}
+    logged = set()
+    for log in logs_at(str(folder / "log.db" if (folder / "log.db").exists() else folder / "store")):
+        reader = log.reader()
+        logged |= {int(r) for part in reader.poll() for record in records_of(part) for r in record.rewards}
+        reader.close()
     assert set(acknowledged) <= logged
     assert store.load("fresh", store.current("fresh")) is not None
     for record in store.versions("fresh"):

@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proreus.durable.folder import LogFolder
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.online.gate import GateSettings
-from proreus.serving.online.learner import OnlineLearner, OnlineSettings, Places
-from proreus.serving.online.log import ExperienceLog
+from proreus.serving.online.learner import OnlineLearner, OnlineSettings
 from proreus.serving.online.worker import Job, Worker, cut, find_improve
 from proreus.worlds.pods.policies.vector.model import Candidate, VectorScorer, Weights
 from proreus.worlds.pods.policies.vector.scorer import part
 from proreus.worlds.pods.training.vector.recorded_ppo import improve
-from tests.serving.serving_cases import a_store, an_experience, played, true_worth
+from tests.serving.serving_cases import a_store, an_experience, experience_log, places, played, true_worth
 
 LEARN = {"learning_rate": 3e-3, "target_kl": 0.05, "threads": 1}
 IMPROVE = "proreus.worlds.pods.training.vector.recorded_ppo:improve"
@@ -35,7 +35,8 @@ def a_job(folder: Path, **changes: Any) -> Job:
     given = Job(
         store=folder / "models",
         name="vector",
-        log=folder / "log",
+        experience=folder / "log",
+        logs=(LogFolder(folder / "log"),),
         improve=IMPROVE,
         batch_size=64,
         hold_out_every=4,
@@ -84,7 +85,7 @@ def test_of_many_small_records_one_in_k_is_held_out() -> None:
 
 
 def test_a_round_publishes_what_is_better_and_learns_nothing_from_the_held_out(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     seen: list[Experience] = []
 
     def watched(
@@ -111,7 +112,7 @@ def test_a_round_publishes_what_is_better_and_learns_nothing_from_the_held_out(t
 
 
 def test_a_sabotaged_candidate_is_kept_marked_and_does_not_go_live(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     worker = Worker(a_job(tmp_path), improve)
     for k in range(5):
         log.append(played(store.load("vector"), k, 512))
@@ -130,7 +131,7 @@ def test_a_sabotaged_candidate_is_kept_marked_and_does_not_go_live(tmp_path: Pat
 
 
 def test_a_worker_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     worker = Worker(a_job(tmp_path), improve)
     log.append(played(store.load("vector"), 0, 64))
     worker.take()
@@ -148,7 +149,7 @@ def test_a_worker_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> None
 
 
 def test_greedy_decisions_alone_start_no_round_and_do_not_pile_up(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     worker = Worker(a_job(tmp_path, batch_size=4), improve)
     greedy = replace(played(store.load("vector"), 0, 96), greedy=np.ones(96, dtype=np.bool_))
     for k in range(8):
@@ -163,7 +164,7 @@ def test_greedy_decisions_alone_start_no_round_and_do_not_pile_up(tmp_path: Path
 
 
 def test_old_versions_are_let_go(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     worker = Worker(a_job(tmp_path, keep=2), improve)
     for k in range(6):
         log.append(played(store.load("vector"), k, 128))
@@ -175,7 +176,7 @@ def test_old_versions_are_let_go(tmp_path: Path) -> None:
 
 
 def test_somebody_elses_choice_of_version_stands(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
 
     def meanwhile(
         weights: Weights, experiences: Sequence[Experience], settings: Mapping[str, Any]
@@ -210,10 +211,10 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def test_the_process_learns_is_restarted_when_killed_and_stops_when_told(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     live: list[int] = []
     learner = OnlineLearner(
-        Places(tmp_path / "models", "vector", tmp_path / "log"),
+        places(tmp_path),
         IMPROVE,
         OnlineSettings(poll_seconds=0.05, niceness=0, learner=LEARN),
         live.append,
@@ -239,9 +240,9 @@ def test_the_process_learns_is_restarted_when_killed_and_stops_when_told(tmp_pat
 
 
 def test_a_learner_that_fails_is_said_and_the_service_goes_on(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     learner = OnlineLearner(
-        Places(tmp_path / "models", "vector", tmp_path / "log"),
+        places(tmp_path),
         "tests.serving.test_online:broken",
         OnlineSettings(poll_seconds=0.05, niceness=0),
     )

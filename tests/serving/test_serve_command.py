@@ -22,11 +22,11 @@ from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
 from proreus.serving.doors.grpc_server import GrpcDoor
 from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.log import LogReader
 from proreus.worlds.pods.policies.vector.model import checkpoint_of
 from tests.cli.runner import Ended, assert_refused
 from tests.serving.door_cases import Doors, fresh_checkpoint
 from tests.serving.service_process import ServiceProcess
+from tests.serving.serving_cases import experience_reader
 from tests.worlds.pods.vector_models import fresh_mlp
 
 SIZES = ("--state_dim", "6", "--action_dim", "8", "--policy", "first_fit", "--no-learn")
@@ -156,7 +156,9 @@ def test_a_service_process_serves_both_doors_and_drains(tmp_path: Path) -> None:
     asking.join(30)
     assert failures == []
     # Whatever was acknowledged while it ended is in the log.
-    rewards = [r for _, x in LogReader(tmp_path / "store" / "fresh" / "experience").poll() for r in x.rewards]
+    rewards = [
+        r for _, x in experience_reader(tmp_path / "store" / "fresh" / "experience").poll() for r in x.rewards
+    ]
     assert rewards[: count[0]] == [float(k) for k in range(count[0])]
 
 

@@ -14,8 +14,8 @@ from tests.surface.help_text import promises
 from tests.surface.pinning import assert_pinned
 
 LEARNING = (
-    *("simulate", "compare", "train", "tune", "combine", "curve", "serve", "bench", "models", "data"),
-    "demo",
+    *("simulate", "compare", "train", "tune", "combine", "curve", "serve", "bench", "models", "records"),
+    *("data", "demo"),
 )
 RUNNING = ("up", "down", "agent")
 ASKING = (
@@ -40,6 +40,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("tune", "pods"),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all", "scaler")),
+    *product(("records",), ("list", "verify", "export", "prune")),
     *product(("data",), ("list", "fetch", "clean")),
     *product(("images",), ("import", "list", "remove")),
 )

@@ -60,6 +60,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "list, promote, roll back, train and judge the service's models",
         "proreus models list --store models",
     ),
+    "records": (
+        "proreus.cli.records",
+        "list, verify, export and prune what a service or a cluster has recorded",
+        "proreus records list runs/models",
+    ),
     "data": (
         "proreus.cli.data",
         "list datasets, fetch public ones, clean raw logs",

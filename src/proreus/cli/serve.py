@@ -77,8 +77,8 @@ class Limits:
     grpc_one_core: bool = True
     """Keep these threads on one core, where they do not wait for each other's wake-ups."""
     max_log: int = 1 << 30
-    """Bytes of experience kept on disk by this process, at most: the oldest that was learned from is dropped,
-    and where there is none, reports are refused; 0: any number."""
+    """Bytes of experience kept, at most, by this process, or by all in the store of --log: the oldest that
+    was learned from is dropped, and where there is none, reports are refused; 0: any number."""
     log_sample: int = 0
     """Log one of so many answered requests (at --log-level info); 0: none. Refusals are logged there too."""
 
@@ -117,6 +117,8 @@ class ServeArguments:
     one that comes with the package. A run of `proreus train` goes to --policy."""
     store: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/models")
     """Where versions and experience are kept."""
+    log: Annotated[str, tyro.conf.arg(metavar="sqlite:PATH|etcd://HOST:PORT")] = ""
+    """Keep experience in a store of the engine instead; without it, in files beside the versions."""
     deterministic: bool = False
     """Take the best action. Such decisions are logged, and the policy does not learn from them."""
     stochastic: bool = False

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from proreus.durable.protocol import LogLimits, LogPlace
 from proreus.listening.credentials import check_credentials
 from proreus.serving.admission import read_token
 from proreus.serving.checks import Dimensions
 from proreus.serving.core import ServiceOptions
 from proreus.serving.doors.grpc_guarded import GrpcOptions
 from proreus.serving.doors.http import HttpLimits
-from proreus.serving.online.log import LogLimits
 from proreus.serving.running import Learning, ServingOptions
 
 if TYPE_CHECKING:
@@ -23,6 +25,16 @@ def log_limits(max_log: int) -> LogLimits:
     if not max_log:
         return usual
     return LogLimits(min(usual.segment_bytes, max(max_log // 8, 1)), max_log)
+
+
+def log_in(address: str) -> Callable[[str, str], LogPlace] | None:
+    """Where experience is logged, by the model's name and its folder's id; None: in files beside it."""
+    if not address:
+        return None
+    from proreus.engine.durable.place import StorePlace  # only who keeps it in a store needs one
+
+    StorePlace.of(address, "", "")  # an address that cannot be meant is said before anything is loaded
+    return partial(StorePlace.of, address)
 
 
 def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
@@ -41,6 +53,7 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
         policy=arguments.policy,
         learning=Learning(learner) if learner else None,
         log=log_limits(limits.max_log),
+        log_in=log_in(arguments.log),
         token=(
             None if security.token_file is None else read_token(security.token_file, strict=security.strict)
         ),

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from proreus.durable.folder import LogFolder
+from proreus.durable.protocol import LogLimits, LogPlace
 from proreus.listening.hosts import bare
 from proreus.model.errors import UsageError
+from proreus.model.files import make_folder
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
 from proreus.serving.core import DecisionService, ServiceOptions
@@ -27,14 +30,15 @@ from proreus.serving.named.cost import MOST_UNITS
 from proreus.serving.named.decide import NamedDecisions
 from proreus.serving.online.feedback import Feedback
 from proreus.serving.online.learner import LearnerStatus, OnlineLearner, OnlineSettings, Places
-from proreus.serving.online.log import LogLimits
-from proreus.serving.online.logs import open_free_log
+from proreus.serving.online.log import ExperienceLog
+from proreus.serving.online.owner import owner_of
+from proreus.serving.online.progress import read_progress
 from proreus.serving.online.succession import Succession
 from proreus.serving.turns import Turns
 from proreus.serving.values import Refused
 
 EXPERIENCE = "experience"
-"""The folder of the logs, beside the versions of the model that they teach."""
+"""The folder of the logs, beside the versions of the model that they teach, and of the learner's place."""
 _LEARNER_SECONDS = 20.0
 
 
@@ -60,6 +64,9 @@ class ServingOptions:
     learning: Learning | None = None
     """None: experience is logged and nothing learns from it."""
     log: LogLimits = field(default_factory=LogLimits)
+    log_in: Callable[[str, str], LogPlace] | None = None
+    """By the model's name and the id of the folder that it is kept in: where experience is logged. None: in
+    files beside the model's versions."""
     token: bytes | None = None
     rate: float = 0.0
     """Requests per second and client; 0: any."""
@@ -95,7 +102,10 @@ class RunningService:
         named.warm_up()
         store.sweep(self.name)
         experience = options.store / self.name / EXPERIENCE
-        self.log = open_free_log(experience, options.log)
+        make_folder(experience)
+        self._logs = self._places(experience)
+        kept = self._logs[0].open(options.log, lambda name: read_progress(experience).of(name).next)
+        self.log = ExperienceLog(kept)
         versions = LiveVersions(store, self.name, service)
         self._learning: Succession | None = None
         if options.learning is not None:
@@ -113,10 +123,17 @@ class RunningService:
         self._rest: RestDoor | None = None
         self._grpc: GrpcDoor | None = None
 
+    def _places(self, experience: Path) -> tuple[LogPlace, ...]:
+        """Where experience is: the first is written to. What was logged in files before is read, too."""
+        files = LogFolder(experience)
+        if self.options.log_in is None:
+            return (files,)
+        return (self.options.log_in(self.name, owner_of(experience)), files)
+
     def _new_learner(self, versions: LiveVersions, experience: Path) -> OnlineLearner:
         learning = self.options.learning
         assert learning is not None
-        places = Places(self.options.store, self.name, experience)
+        places = Places(self.options.store, self.name, experience, self._logs)
         return OnlineLearner(
             places, learning.improve, learning.settings, on_new_version=lambda _: versions.follow()
         )

@@ -113,8 +113,8 @@ def test_age_and_number_decide_what_goes() -> None:
         log, fence = TraceLog(store, Retention(pods=10, seconds=100.0)), await fence_in(store)
         for number in range(1, 5):
             await log.append(segment(number, pods=3, at=10.0 * number), fence)
-        assert log.expired(40.0) == [1]  # twelve pods
-        assert log.expired(135.0) == [1, 2, 3], "the newest says how far the trace reaches"
+        assert log.expired(40.0) == [0]  # twelve pods
+        assert log.expired(135.0) == [0, 1, 2], "the newest says how far the trace reaches"
         await log.append(segment(5, pods=3, at=50.0), fence, log.expired(40.0))
         assert await numbers(TraceLog(store)) == [2, 3, 4, 5]
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from proreus.model.experience import Experience
 from proreus.model.files import write_atomically
-from proreus.serving.online.learner import OnlineLearner, OnlineSettings, Places
-from proreus.serving.online.log import ExperienceLog
+from proreus.serving.online.learner import OnlineLearner, OnlineSettings
 from proreus.worlds.pods.policies.vector.model import Candidate, Weights
-from tests.serving.serving_cases import a_store, played
+from tests.serving.serving_cases import a_store, experience_log, places, played
 
 
 def hold(weights: Weights, experiences: Sequence[Experience], settings: Mapping[str, Any]) -> Candidate:
@@ -27,9 +26,9 @@ def hold(weights: Weights, experiences: Sequence[Experience], settings: Mapping[
 
 def main(folder: Path) -> None:
     """Has the learner begin a round, and waits to be killed."""
-    store, log = a_store(folder / "models"), ExperienceLog(folder / "log")
+    store, log = a_store(folder / "models"), experience_log(folder / "log")
     learner = OnlineLearner(
-        Places(folder / "models", "vector", folder / "log"),
+        places(folder),
         "tests.serving.attacks.holding:hold",
         OnlineSettings(poll_seconds=0.05, niceness=0, learner={"file": str(folder / "pid")}),
     )

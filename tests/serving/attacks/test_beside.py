@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from proreus.durable.folder import LogFolder
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
 from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.log import LogReader
-from proreus.serving.online.logs import log_names
 from proreus.serving.online.progress import read_progress
 from tests.cli.runner import command, environment
 from tests.serving.door_cases import fresh_checkpoint
 from tests.serving.service_process import ServiceProcess
+from tests.serving.serving_cases import experience_reader
 from tests.serving.test_online import wait_for
 
 NODES = 3
@@ -67,8 +67,8 @@ class Side:
             self.acknowledged += range(first, first + steps)
 
     def logged(self) -> set[int]:
-        logs = [self.experience / name for name in log_names(self.experience)]
-        return {int(reward) for log in logs for _, x in LogReader(log).poll() for reward in x.rewards}
+        logs = [self.experience / name for name in LogFolder(self.experience).names()]
+        return {int(reward) for log in logs for _, x in experience_reader(log).poll() for reward in x.rewards}
 
     def rounds(self) -> int:
         return read_progress(self.experience).rounds
@@ -168,7 +168,7 @@ def test_both_serve_the_same_one_learns_and_the_other_takes_over(
         wait_for(lambda: side.learned("") >= before, 60)
         # Each round that is still to be learned makes another version: on busy cores there are many.
         wait_for(same_version(clients, store), 200)
-        assert log_names(side.experience) == ["", "2"]
+        assert LogFolder(side.experience).names() == ["", "2"]
         assert set(side.acknowledged) <= side.logged()
         assert [service.end() for service in (again, services[1])] == [0, 0]
 

@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from proreus.durable.folder import LogFolder
+from proreus.durable.protocol import LogLimits, Released
 from proreus.model.errors import WorkError
 from proreus.model.experience import Experience
 from proreus.serving.online.fairness import Origin, Pile, RewardRange, UsualRewards, fair
 from proreus.serving.online.feedback import reporter_of
-from proreus.serving.online.log import ExperienceLog, LogLimits
-from proreus.serving.online.logs import open_free_log
+from proreus.serving.online.log import ExperienceLog
 from proreus.serving.online.progress import read_progress
 from proreus.serving.online.worker import Worker
 from proreus.serving.values import Refused
 from proreus.worlds.pods.policies.vector.model import Candidate, VectorModel, Weights
 from proreus.worlds.pods.training.vector.recorded_ppo import RETURNS, improve
 from tests.serving.door_cases import new_service
-from tests.serving.serving_cases import a_store, an_experience, played, true_worth
+from tests.serving.serving_cases import a_store, an_experience, experience_log, played, true_worth
 from tests.serving.test_feedback import Desk, report
 from tests.serving.test_online import a_job
 
@@ -37,7 +38,7 @@ def rewarded(model: VectorModel, reward: float, decisions: int = 256) -> Experie
 
 def taught(folder: Path, rounds: int, *lies: Lie, at: int = 0) -> tuple[float, int]:
     """(mean reward of the live model, rejected versions) after honest rounds, with lies before round `at`."""
-    store, log = a_store(folder / "models"), ExperienceLog(folder / "log")
+    store, log = a_store(folder / "models"), experience_log(folder / "log")
     worker = Worker(a_job(folder), improve)
     rejected = 0
     for k in range(rounds):
@@ -160,7 +161,7 @@ def test_a_flood_pushes_out_its_own_before_that_of_others() -> None:
 
 
 def test_one_report_has_its_part_of_the_replay_however_many_records_it_has(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     worker = Worker(a_job(tmp_path), improve)
     model = store.load("vector")
     for k in range(4):
@@ -224,7 +225,7 @@ def unlearnable(model: VectorModel, seed: int, decisions: int) -> Experience:
 
 
 def test_a_backlog_that_teaches_nothing_is_taken_in_bounded_memory_and_once(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log", LogLimits(1 << 20))
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log", LogLimits(1 << 20))
     record = unlearnable(store.load("vector"), 0, 2000)
     for _ in range(70):
         log.append(record)
@@ -252,7 +253,7 @@ def test_a_round_that_fails_is_not_tried_at_every_start(tmp_path: Path) -> None:
     ) -> Candidate:
         raise RuntimeError("this batch cannot be learned from")
 
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     log.append(played(store.load("vector"), 0, 512))
     worker = Worker(a_job(tmp_path), failing)
     worker.take()
@@ -275,7 +276,7 @@ def test_records_that_end_the_process_time_and_again_are_passed_over(tmp_path: P
         tries.append(len(experiences))
         raise Killed(kept)
 
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     progress, tries = tmp_path / "log" / "learner.json", list[int]()
     log.append(played(store.load("vector"), 0, 512))
     for _ in range(6):
@@ -296,8 +297,10 @@ def test_records_that_end_the_process_time_and_again_are_passed_over(tmp_path: P
 
 def test_a_learner_reads_the_logs_of_all_processes(tmp_path: Path) -> None:
     store, folder = a_store(tmp_path / "models"), tmp_path / "log"
-    logs = [open_free_log(folder, LogLimits()) for _ in range(3)]
-    assert [log.folder.name for log in logs] == ["log", "2", "3"]
+    place = LogFolder(folder)
+    learned: Released = lambda name: read_progress(folder).of(name).next  # noqa: E731
+    logs = [ExperienceLog(place.open(LogLimits(), learned)) for _ in range(3)]
+    assert [log.name for log in logs] == place.names() == ["", "2", "3"]
     worker = Worker(a_job(tmp_path), improve)
     model = store.load("vector")
     for k, log in enumerate(logs):
@@ -313,7 +316,7 @@ def test_a_learner_reads_the_logs_of_all_processes(tmp_path: Path) -> None:
     assert again.queue == 48 and sum(len(stretch) for _, stretch in again.held) == 4 * 16
     for log in logs[1:]:
         log.close()
-    freed = open_free_log(folder, LogLimits())
-    assert freed.folder.name == "2" and freed.append(played(model, 6, 64)) == 2
+    freed = ExperienceLog(place.open(LogLimits(), learned))
+    assert freed.name == "2" and freed.append(played(model, 6, 64)) == 2
     for log in (logs[0], freed):
         log.close()

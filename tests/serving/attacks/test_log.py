@@ -16,21 +16,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from proreus.durable.files import FileLog
+from proreus.durable.frames import FRAME_BYTES, frame
+from proreus.durable.protocol import LogLimits
+from proreus.durable.segments import segments
 from proreus.model.errors import WorkError
 from proreus.model.experience import Experience
-from proreus.serving.online.log import ExperienceLog, LogLimits, LogReader
+from proreus.serving.online.log import ExperienceLog
 from proreus.serving.online.progress import Position, Progress, read_progress, write_progress
 from proreus.serving.online.records import encode, encode_report
-from proreus.serving.online.segments import FRAME_BYTES, frame, segments
-from tests.serving.serving_cases import STATE, an_experience, same
+from tests.serving.serving_cases import STATE, an_experience, experience_log, experience_reader, same
 
 
 def found(folder: Path, since: int = 0) -> dict[int, Experience]:
-    return dict(LogReader(folder, since).poll())
+    return dict(experience_reader(folder, since).poll())
 
 
 def filled(folder: Path, records: int) -> list[Experience]:
-    log = ExperienceLog(folder)
+    log = experience_log(folder)
     there = [an_experience(k, 3) for k in range(records)]
     for record in there:
         log.append(record)
@@ -61,8 +64,9 @@ def test_seventy_damaged_records_cost_those_seventy_alone_and_it_is_said(
     content[begin:end] = bytes(end - begin)
     segment.path.write_bytes(content)
     with caplog.at_level(logging.WARNING):
-        log = ExperienceLog(tmp_path)
-    assert log.damaged == 1 and "damaged" in caplog.text
+        kept = FileLog(tmp_path)
+    log = ExperienceLog(kept)
+    assert kept.damaged == 1 and "damaged" in caplog.text
     left = [k for k in range(500) if not last - 70 < k <= last]
     assert segment.path.read_bytes() == bytes(content)  # nothing was cut
     number = log.append(an_experience(999))
@@ -82,7 +86,7 @@ def test_so_do_those_of_an_older_log(tmp_path: Path, last: int) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join(frames))
     left = [k for k in range(500) if not last - 70 < k <= last]
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     number = log.append(an_experience(999))
     log.close()
     assert path.read_bytes() == b"".join(frames)  # it is read, and never written to
@@ -96,7 +100,7 @@ def test_an_older_log_is_read_and_its_numbers_go_on(tmp_path: Path) -> None:
     for first in (0, 5):
         frames = [old_frame(k, encode(records[k])) for k in range(first, (5, 8)[first > 0])]
         (tmp_path / f"{first:020d}.log").write_bytes(b"".join(frames))
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     assert log.append(an_experience(8)) == 8
     log.close()
     back = found(tmp_path, 3)
@@ -119,7 +123,7 @@ def forged(key: bytes, number: int) -> bytes:
 @pytest.mark.parametrize("keep", [0.3, 0.9])
 def test_frames_inside_a_torn_payload_are_not_found(tmp_path: Path, keep: float) -> None:
     """A report whose doubles look like frames of the log, old and new, torn by a full disk."""
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     log.append(an_experience(5))
     (segment,) = segments(tmp_path)
     whole = segment.path.stat().st_size
@@ -136,14 +140,14 @@ def test_frames_inside_a_torn_payload_are_not_found(tmp_path: Path, keep: float)
     content[whole + 8 : whole + 16] = bytes(8)  # and where the head itself is damaged
     segment.path.write_bytes(content)
     assert list(found(tmp_path)) == [0]
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     number = log.append(an_experience(6))
     log.close()
     assert list(found(tmp_path)) == [0, number]
 
 
 def test_a_whole_frame_of_nonsense_is_counted_and_passed_over(tmp_path: Path) -> None:
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     log.append(an_experience(5))
     log.close()
     (segment,) = segments(tmp_path)
@@ -151,10 +155,10 @@ def test_a_whole_frame_of_nonsense_is_counted_and_passed_over(tmp_path: Path) ->
     with segment.path.open("ab") as file:
         file.write(frame(segment.key, 1, 1, b"no record"))
         file.write(frame(segment.key, 2, 1, encode_report([out_of_range])))
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     assert log.append(an_experience(6)) == 3
     log.close()
-    reader = LogReader(tmp_path)
+    reader = experience_reader(tmp_path)
     assert [number for number, _ in reader.poll()] == [0, 3]
     assert (reader.damaged, reader.lost) == (2, 2)
 
@@ -163,7 +167,7 @@ def test_numbers_that_were_learned_do_not_come_again(tmp_path: Path) -> None:
     filled(tmp_path, 5)
     (segment,) = segments(tmp_path)
     segment.path.write_bytes(b"")
-    log = ExperienceLog(tmp_path, learned=lambda: 5)
+    log = experience_log(tmp_path, released=lambda: 5)
     assert log.append(an_experience(9)) == 5
     log.close()
 
@@ -202,7 +206,7 @@ def test_a_full_disk_is_said_and_logging_goes_on_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = FullDisk(monkeypatch, 2000)
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     kept = [log.append(an_experience(k, 3)) for k in range(2)]
     for _ in range(3):
         with pytest.raises(WorkError, match=r"^No space left on device$"):
@@ -223,8 +227,8 @@ def test_a_full_disk_is_said_and_logging_goes_on_when_there_is_room(
 def test_a_reader_that_saw_what_was_taken_back_misses_nothing_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = ExperienceLog(tmp_path)
-    reader = LogReader(tmp_path)
+    log = experience_log(tmp_path)
+    reader = experience_reader(tmp_path)
     log.append(an_experience(0))
     seen: list[int] = []
 
@@ -246,7 +250,7 @@ def test_a_reader_that_saw_what_was_taken_back_misses_nothing_after_it(
 def test_the_log_is_bounded_drops_what_was_learned_and_refuses_what_was_not(tmp_path: Path) -> None:
     learned = [0]
     one = frame_of(an_experience(0, 10))
-    log = ExperienceLog(tmp_path, LogLimits(2 * one, 10 * one), lambda: learned[0])
+    log = experience_log(tmp_path, LogLimits(2 * one, 10 * one), lambda: learned[0])
     numbers = [log.append(an_experience(k, 10)) for k in range(10)]
     with pytest.raises(WorkError, match="nothing learned"):
         log.append(an_experience(99, 10))
@@ -259,7 +263,7 @@ def test_the_log_is_bounded_drops_what_was_learned_and_refuses_what_was_not(tmp_
     assert there == numbers[-len(there) :] and 2 <= numbers[-len(there)] <= 4
     assert sum(path.stat().st_size for path in tmp_path.glob("*.log")) <= 10 * one
     log.close()
-    again = ExperienceLog(tmp_path, LogLimits(2 * one, 10 * one), lambda: learned[0])
+    again = experience_log(tmp_path, LogLimits(2 * one, 10 * one), lambda: learned[0])
     for k in range(50):  # a learner that keeps up: never refused
         learned[0] = again.append(an_experience(k, 10))
     again.close()
@@ -270,7 +274,7 @@ def test_a_report_of_many_records_costs_one_sync_and_is_whole_or_not_at_all(
 ) -> None:
     syncs: list[int] = []
     real = os.fsync
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     log.append(an_experience(0))
 
     def counted(handle: int) -> None:
@@ -283,19 +287,19 @@ def test_a_report_of_many_records_costs_one_sync_and_is_whole_or_not_at_all(
     log.close()
     (segment,) = segments(tmp_path)
     assert list(found(tmp_path)) == list(range(501))
-    assert {record.report for _, record in LogReader(tmp_path).poll()} == {0, 1}
+    assert {record.report for _, record in experience_reader(tmp_path).poll()} == {0, 1}
     os.truncate(segment.path, segment.path.stat().st_size - 1)
     assert list(found(tmp_path)) == [0]
 
 
 def test_a_large_backlog_is_read_one_report_at_a_time(tmp_path: Path) -> None:
-    log = ExperienceLog(tmp_path)
+    log = experience_log(tmp_path)
     for k in range(200):
         log.append(an_experience(k, 500))
     log.close()
     tracemalloc.start()
     try:
-        read = sum(1 for _ in LogReader(tmp_path).poll())
+        read = sum(1 for _ in experience_reader(tmp_path).poll())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -24,15 +24,14 @@ from proreus.serving.core import Question
 from proreus.serving.models.live import LiveVersions
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.models.wanted import make_live
-from proreus.serving.online.learner import OnlineLearner, OnlineSettings, Places
-from proreus.serving.online.log import ExperienceLog
+from proreus.serving.online.learner import OnlineLearner, OnlineSettings
 from proreus.serving.recent import Decided, RecentDecisions, shelf_of
 from proreus.serving.running import RunningService
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 from tests.cli.runner import environment
 from tests.serving.attacks.test_log import FullDisk
 from tests.serving.door_cases import Doors, ask, new_service, open_doors, serving_options
-from tests.serving.serving_cases import a_store, played
+from tests.serving.serving_cases import a_store, experience_log, experience_reader, places, played
 from tests.serving.test_online import IMPROVE, LEARN, wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -144,11 +143,11 @@ def test_the_watcher_comes_back_after_whatever_it_met(
 
 
 def test_a_damaged_live_version_does_not_end_the_learner(tmp_path: Path) -> None:
-    store, log = a_store(tmp_path / "models"), ExperienceLog(tmp_path / "log")
+    store, log = a_store(tmp_path / "models"), experience_log(tmp_path / "log")
     model = store.load("vector")
     (tmp_path / "models" / "vector" / "current").write_text("{")
     learner = OnlineLearner(
-        Places(tmp_path / "models", "vector", tmp_path / "log"),
+        places(tmp_path),
         IMPROVE,
         OnlineSettings(poll_seconds=0.05, niceness=0, learner=LEARN),
     )
@@ -285,6 +284,14 @@ def test_a_full_disk_is_told_by_both_doors_and_over_without_a_restart(
         disk.room = 1 << 20
         assert ask(doors.rest, "/health").json["status"] == "ok"
         assert ask(doors.rest, "/update", report).status == 200
-        assert sum(1 for _ in doors.running.log.read()) == 1
+        assert (
+            sum(
+                1
+                for _ in experience_reader(
+                    doors.running.options.store / doors.running.name / "experience"
+                ).poll()
+            )
+            == 1
+        )
     finally:
         doors.running.stop(2.0)

@@ -1,7 +1,8 @@
 """The trace in a store: appended on a leader's fence, thinned out by age and number, read by anybody.
 
-A segment is never changed. Many small ones become one, in one transaction; what is too old or too much goes
-with the transaction that appends, in which whoever writes says again what is still true.
+It is a durable log, kept in the store (`engine.durable`); a segment is one record of it. A segment is never
+changed. Many small ones become one, in one transaction; what is too old or too much goes with the transaction
+that appends, in which whoever writes says again what is still true.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
+from proreus.durable.frames import FRAME_BYTES
+from proreus.engine.durable.parts import ConditionFailed, KeptPart, LogInStore
 from proreus.engine.objects.errors import Fenced
-from proreus.engine.store.protocol import ABSENT, Delete, Put, Store, StoreError, Unchanged
-from proreus.engine.trace.segments import PREFIX, Segment, decode, encode, merged
+from proreus.engine.store.protocol import Store, Unchanged
+from proreus.engine.trace.segments import ROOT, Segment, decode, encode, merged
 
-_PAGE = 16
-"""Segments that are read at once."""
 _SMALL_BYTES = 16 << 10
 _MOST_SMALL = 64
 """So many segments of less than that become one."""
@@ -47,32 +48,22 @@ class TraceLog:
     """See the module. One leader appends; `read` first, then `append`."""
 
     def __init__(self, store: Store, retention: Retention = KEPT) -> None:
-        self._store, self._retention = store, retention
+        self._log, self._retention = LogInStore(store, ROOT), retention
         self._segments: dict[int, _Kept] = {}
-        self._next = 1
         self.damaged = 0
         """Segments that could not be read, and were passed over."""
 
     async def read(self) -> AsyncIterator[Segment]:
         """All segments, oldest first; a damaged one costs what it had."""
-        after, self.damaged = "", 0
-        self._segments = {}
-        while True:
-            listing = await self._store.list(PREFIX, after=after, limit=_PAGE)
-            for entry in listing.entries:
-                number = _number(entry.key)
-                self._next = max(self._next, number + 1)
-                try:
-                    segment = decode(entry.value)
-                except ValueError as error:
-                    self.damaged += 1
-                    _log.warning("%s: %s", entry.key, error)
-                    continue
-                self._segments[number] = _Kept(len(segment.pods), len(entry.value), segment.at)
-                yield segment
-            if not listing.remaining:
-                return
-            after = listing.entries[-1].key
+        self.damaged, self._segments = 0, {}
+        async for kept in self._log.read():
+            segment = _segment(kept)
+            if segment is None:
+                self.damaged += 1
+                _log.warning("part %d of the trace is damaged", kept.number)
+                continue
+            self._segments[kept.number] = _Kept(len(segment.pods), kept.size, segment.at)
+            yield segment
 
     def expired(self, now: float) -> list[int]:
         """Which segments are too old, or more than are to be kept, oldest first."""
@@ -89,51 +80,43 @@ class TraceLog:
 
     async def segment(self, number: int) -> Segment | None:
         """One of those that were read or appended; None where it is damaged or gone."""
-        entry = await self._store.get(_key(number))
-        if entry is None:
-            return None
-        try:
-            return decode(entry.value)
-        except ValueError:
-            return None
+        kept = await self._log.part(number)
+        return None if kept is None else _segment(kept)
 
     async def append(self, segment: Segment, fence: Unchanged, dropped: Sequence[int] = ()) -> None:
         """Behind all others, in the place of those that are dropped; `Fenced` where another leads.
 
         A StoreError may mean that it was done all the same: append the same segment again.
         """
-        value, number = encode(segment), self._next
-        standing = await self._store.get(_key(number))
-        if standing is None or standing.value != value:
-            drops = [Delete(_key(one)) for one in dropped]
-            done = await self._store.commit(
-                [fence, Unchanged(_key(number), ABSENT)], [Put(_key(number), value), *drops]
-            )
-            if not done.done:
-                raise Fenced(f"{fence.key} was changed by somebody else: the trace is theirs to write")
+        value = encode(segment)
+        sizes = {one: self._segments[one].size for one in dropped if one in self._segments}
+        try:
+            (number,) = await self._log.append([(value, 1)], [fence], sizes)
+        except ConditionFailed as error:
+            raise Fenced(f"{error}: the trace is theirs to write") from error
         for one in dropped:
             self._segments.pop(one, None)
-        self._segments[number] = _Kept(len(segment.pods), len(value), segment.at)
-        self._next = number + 1
+        self._segments[number] = _Kept(len(segment.pods), FRAME_BYTES + len(value), segment.at)
 
     async def join_small(self, fence: Unchanged) -> None:
         """Make one of many small segments in a row, under the number of the last of them."""
         small = self._small_in_a_row()
         if not small:
             return
-        read = [(number, await self._store.get(_key(number))) for number in small]
-        entries = [(number, entry) for number, entry in read if entry is not None]
-        joined = merged(decode(entry.value) for _, entry in entries)
-        value, last = encode(joined), small[-1]
-        conditions = [fence, *(Unchanged(entry.key, entry.revision) for _, entry in entries)]
-        done = await self._store.commit(
-            conditions, [Put(_key(last), value), *(Delete(_key(number)) for number in small[:-1])]
-        )
-        if not done.done:
-            raise Fenced(f"{fence.key} was changed by somebody else: the trace is theirs to write")
+        read = [await self._log.part(number) for number in small]
+        standing = [kept for kept in read if kept is not None]
+        if not standing:
+            self._segments = {number: one for number, one in self._segments.items() if number not in small}
+            return
+        found = map(_segment, standing)
+        joined = merged(segment for segment in found if segment is not None)
+        try:
+            one = await self._log.replace(standing, encode(joined), [fence])
+        except ConditionFailed as error:
+            raise Fenced(f"{error}: the trace is theirs to write") from error
         for number in small:
             del self._segments[number]
-        self._segments[last] = _Kept(len(joined.pods), len(value), joined.at)
+        self._segments[one.number] = _Kept(len(joined.pods), one.size, joined.at)
 
     def _small_in_a_row(self) -> list[int]:
         row: list[int] = []
@@ -144,12 +127,9 @@ class TraceLog:
         return []
 
 
-def _key(number: int) -> str:
-    return f"{PREFIX}{number:012d}"
-
-
-def _number(key: str) -> int:
-    text = key.removeprefix(PREFIX)
-    if not text.isdecimal():
-        raise StoreError(f"{key}: no part of a trace has such a key")
-    return int(text)
+def _segment(kept: KeptPart) -> Segment | None:
+    """What a part says; None where it is damaged."""
+    try:
+        return None if kept.part is None else decode(kept.part.payload)
+    except ValueError:
+        return None

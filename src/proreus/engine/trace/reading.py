@@ -9,6 +9,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from proreus.engine.durable.parts import payload_of
 from proreus.engine.store.looking import look
 from proreus.engine.store.protocol import StoreError
 from proreus.engine.trace.segments import PREFIX, decode_all, trace_of
@@ -21,7 +22,7 @@ STORE_FILE = "cluster.db"
 
 def read_trace(where: str) -> ClusterTrace:
     """The trace; an InputError or a UsageError in one line where there is none."""
-    address = _address(where)
+    address = store_address(where)
     try:
         # In a thread of its own: whoever asks may have an event loop already, as a notebook has.
         with ThreadPoolExecutor(1) as thread:
@@ -29,12 +30,13 @@ def read_trace(where: str) -> ClusterTrace:
     except StoreError as error:
         raise InputError(str(error)) from error
     try:
-        return trace_of(*decode_all(entry.value for entry in entries))
+        return trace_of(*decode_all(map(payload_of, entries)))
     except InputError as error:
         raise InputError(str(error), file=where) from error
 
 
-def _address(where: str) -> str:
+def store_address(where: str) -> str:
+    """Of a cluster: the store itself, or the one in its folder."""
     folder = Path(where).expanduser()
     if not folder.is_dir():
         return where

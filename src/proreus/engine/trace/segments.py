@@ -13,12 +13,15 @@ from hashlib import blake2b
 
 import msgspec
 
+from proreus.engine.durable.parts import segments_of
 from proreus.model.cluster_trace import ClusterTrace, End, NodeTrace, PodTrace, PodUsed
 from proreus.model.errors import InputError
 from proreus.model.node import Node
 from proreus.model.pod import PodSpec
 
-PREFIX = "/trace/segments/"
+ROOT = "/trace/"
+"""Of the log in the store."""
+PREFIX = segments_of(ROOT)
 VERSION = 1
 _MOST_BYTES = 64 << 20
 """Of a segment when it is unpacked: far more than one ever has."""

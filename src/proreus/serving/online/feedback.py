@@ -1,4 +1,4 @@
-"""Experience that clients report: checked, completed from memory, and on disk before it is acknowledged.
+"""Experience that clients report: checked, completed from memory, and durable before it is acknowledged.
 
 What a client of the k8s simulator sends is states, actions, rewards and ends of episodes. What learning needs
 besides (with which probability, under which mask and by which version an action was chosen) the service
@@ -17,6 +17,7 @@ from itertools import groupby
 
 import numpy as np
 
+from proreus.durable.protocol import PartTooLarge
 from proreus.kernels.arrays import F64, Bool
 from proreus.model.errors import WorkError
 from proreus.model.experience import Experience
@@ -78,7 +79,7 @@ class Feedback:
         return self._log.trouble
 
     def take(self, request: UpdateRequest, client: str = "") -> UpdateAnswer:
-        """Check a report, log it, and say how learning stands; returns when it is on the disk.
+        """Check a report, log it, and say how learning stands; returns when it is durable.
 
         client: who reports, by whatever the door knows of it; what one says counts as one's part.
         """
@@ -86,6 +87,8 @@ class Feedback:
         records = _records(steps, self._service.options.dimensions.actions, reporter_of(client))
         try:
             self._log.append(*records)
+        except PartTooLarge as error:
+            raise invalid("states", f"the report is too large: {error}") from error
         except WorkError as error:
             raise Refused(Refusal.UNAVAILABLE, f"experience cannot be logged now: {error}") from error
         learnable = sum(step.learnable for step in steps)

@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from proreus.durable.protocol import LogPlace
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.online.gate import GateSettings
 from proreus.serving.online.worker import Job
@@ -62,8 +63,10 @@ class Places:
     store: Path
     name: str
     """Of the model in the store."""
-    log: Path
-    """The folder of the experience log."""
+    experience: Path
+    """The folder where the learner keeps its place."""
+    logs: tuple[LogPlace, ...]
+    """Where experience is; names of logs are their own among all."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,8 @@ class OnlineLearner:
         job = Job(
             store=self._places.store,
             name=self._places.name,
-            log=self._places.log,
+            experience=self._places.experience,
+            logs=self._places.logs,
             improve=self._improve,
             batch_size=self.settings.batch_size,
             hold_out_every=self.settings.hold_out_every,

@@ -3,7 +3,8 @@
     {"next": 917, "replay_from": 850, "reached": 930, "rounds": 12, "tries": 0, "logs": {"2": {...}}}
 
 Of each log, the number of the record that comes next, from which one on the held-out replay reaches back,
-and up to which one records were taken in. The first log stands at the top, as it did when there was only one.
+and up to which one records were taken in. The first log in files stands at the top, as it did when there was
+only one.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proreus.durable.folder import FIRST
 from proreus.model.files import write_atomically
 
 PROGRESS = "learner.json"
-FIRST = ""
-"""The name of the log that is the experience folder itself; others are folders in it, by their name."""
 _LARGEST = 1 << 62
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Which of the processes that serve one model learns: the one that holds a lock; another follows it.
 
-Every process logs what is reported to it (`logs`) and serves the version that the store calls live. One of
+Every process logs what is reported to it and serves the version that the store calls live. One of
 them learns from all logs. When it ends, be it by kill -9, the system lets go of its lock and the next one
 takes over where the progress file says learning stands.
 """
@@ -18,7 +18,6 @@ from typing import BinaryIO
 from proreus.model.files import sweep_temporary
 from proreus.serving.online.learner import LearnerStatus, OnlineLearner
 from proreus.serving.online.log import ExperienceLog
-from proreus.serving.online.logs import log_names
 from proreus.serving.online.progress import read_progress
 
 _LOCK = ".learning"
@@ -32,10 +31,9 @@ class Succession:
     def __init__(
         self, experience: Path, log: ExperienceLog, new_learner: Callable[[], OnlineLearner]
     ) -> None:
-        """experience: the folder of all logs; log: the one that this process writes."""
+        """experience: the folder where the learner keeps its place; log: the one that this process writes."""
         self._experience, self._log = experience, log
         self._new_learner = new_learner
-        self._own = "" if log.folder == experience else log.folder.name
         self._rounds_before = read_progress(experience).rounds
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -64,7 +62,7 @@ class Succession:
         progress = read_progress(self._experience)
         return LearnerStatus(
             state="elsewhere",
-            queue=self._log.steps_since(progress.of(self._own).next),
+            queue=self._log.steps_since(progress.of(self._log.name).next),
             rounds=max(0, progress.rounds - self._rounds_before),
         )
 
@@ -95,8 +93,7 @@ class Succession:
             self._complain(error)
             return
         try:
-            for name in log_names(self._experience):
-                sweep_temporary(self._experience / name)
+            sweep_temporary(self._experience)
             self._rounds_elsewhere = max(0, read_progress(self._experience).rounds - self._rounds_before)
             learner = self._new_learner()
             learner.start()

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from proreus.durable.protocol import LogPlace
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
 from proreus.policies.checkpoint import Checkpoint
 from proreus.serving.models.versions import ModelStore
 from proreus.serving.online.fairness import Origin, Pile, UsualRewards, fair
 from proreus.serving.online.gate import GateSettings, Verdict, judge, usable
-from proreus.serving.online.log import LogReader
-from proreus.serving.online.logs import log_names
+from proreus.serving.online.log import ExperienceReader
 from proreus.serving.online.progress import Position, Progress, read_progress, write_progress
 from proreus.worlds.pods.policies.vector.model import Candidate, Weights, model_of
 
@@ -42,7 +42,8 @@ class Job:
 
     store: Path
     name: str
-    log: Path
+    experience: Path
+    logs: tuple[LogPlace, ...]
     improve: str
     batch_size: int
     hold_out_every: int
@@ -105,26 +106,38 @@ def piece(record: Experience, start: int, end: int) -> Experience:
 class _Tail:
     """One log, followed from where learning stands in it."""
 
-    def __init__(self, folder: Path, name: str, position: Position) -> None:
+    def __init__(self, place: LogPlace, name: str, position: Position) -> None:
         self.name, self.next = name, position.next
-        self._reader = LogReader(folder / name, min(position.next, position.replay_from))
+        since = min(position.next, position.replay_from)
+        self._reader = ExperienceReader(place.reader(name, since), since)
         self._records: Iterator[tuple[int, Experience]] | None = None
+        self._complaint = ""
 
     def records(self, decisions: int) -> Iterator[tuple[int, Experience]]:
         """What is new, up to about so many decisions; the next call goes on where this one stopped."""
         if self._records is None:
             self._records = self._reader.poll()
-        for number, record in self._records:
-            yield number, record
-            decisions -= max(len(record), 1)
-            if decisions <= 0:
-                return
+        try:
+            for number, record in self._records:
+                yield number, record
+                decisions -= max(len(record), 1)
+                if decisions <= 0:
+                    return
+        except WorkError as error:  # a disk or a store that does not answer: what it has stays there
+            if str(error) != self._complaint:
+                _log.warning("%s; trying again", error)
+            self._complaint = str(error)
         self._records = None
 
     @property
     def behind(self) -> bool:
         """Whether there is more to be had at once."""
         return self._records is not None
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._records = None
+        self._reader.close()
 
 
 def _without_what_kills(progress: Progress) -> Progress:
@@ -143,7 +156,7 @@ class Worker:
         self.job = job
         self._improve = improve
         self._store = ModelStore(job.store)
-        self._progress = _without_what_kills(read_progress(job.log))
+        self._progress = _without_what_kills(read_progress(job.experience))
         self._remembered = time.monotonic()
         self._tails: dict[str, _Tail] = {}
         self._usual = UsualRewards()
@@ -171,9 +184,10 @@ class Worker:
     def take(self) -> bool:
         """Take in new records, a bounded number at a time; whether there were any."""
         found = False
-        for name in log_names(self.job.log):
-            if name not in self._tails:
-                self._tails[name] = _Tail(self.job.log, name, self._progress.of(name))
+        for place in self.job.logs:
+            for name in place.names():
+                if name not in self._tails:
+                    self._tails[name] = _Tail(place, name, self._progress.of(name))
         each = _MOST_WAITING * self.job.batch_size // len(self._tails) + 1
         for tail in self._tails.values():
             for number, record in tail.records(each):
@@ -266,6 +280,11 @@ class Worker:
         self._store.gc(name, self.job.keep)
         return version
 
+    def close(self) -> None:
+        """Let go of the logs."""
+        for tail in self._tails.values():
+            tail.close()
+
     def remember(self) -> None:
         """Keep the place in each log: before it, everything was learned from or let go."""
         positions = dict(self._progress.positions)
@@ -277,6 +296,6 @@ class Worker:
         self._progress = replace(self._progress, positions=positions)
         self._remembered = time.monotonic()
         try:
-            write_progress(self.job.log, self._progress)
+            write_progress(self.job.experience, self._progress)
         except WorkError as error:
             _log.warning("the learner's place is not kept: %s", error)

@@ -52,6 +52,7 @@ def _serve(worker: Worker, pipe: Connection) -> None:
             _learn(worker, pipe)
         if stopping:
             worker.remember()
+            worker.close()
             return
         pause = 0.0 if worker.behind or worker.ready() else worker.job.poll_seconds
         stopping = pipe.poll(pause) and pipe.recv() == "stop"

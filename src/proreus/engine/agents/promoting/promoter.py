@@ -15,6 +15,7 @@ from typing import Any
 from proreus.engine.agents.leading import Term
 from proreus.engine.agents.promoting.core import GateOptions, begun, judged, not_judged
 from proreus.engine.agents.promoting.weighing import Case, Weigh, weighing_apart
+from proreus.engine.durable.parts import payload_of
 from proreus.engine.objects.errors import Fenced, NotFound, Refused
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.promotions import NAME, Promotion, read_promotions, written
@@ -97,7 +98,7 @@ class Promoter:
         entries = (await self._registry.store.list(PREFIX)).entries
         case = Case(name, chosen, promotion, self._timers.wall(), self._options.play)
         try:
-            evidence = await weigh([entry.value for entry in entries], case)
+            evidence = await weigh([payload_of(entry) for entry in entries], case)
             after = judged(promotion, evidence, case.now, self._options.gate)
         except (ProreusError, ImportError, BrokenExecutor) as error:
             _log.warning("judging %s: %s", chosen.candidate, error)

@@ -42,7 +42,7 @@ class Case:
 
 
 Weigh = Callable[[Sequence[bytes], Case], Awaitable[Evidence]]
-"""From the segments of a trace, as they stand in the store."""
+"""From the segments of a trace, as `encode` made them."""
 
 
 def weigh(values: Sequence[bytes], case: Case) -> Evidence:

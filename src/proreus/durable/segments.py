@@ -1,11 +1,9 @@
-"""Segments of the experience log: a file of frames, and how to walk over it whatever happened to it.
+"""Segments of a log in files: a file of frames, and how to walk over it whatever happened to it.
 
     LOG/00000000000000000917-5f0c3a9be1d24c77.log      its first record, and a key drawn for this file
 
-A frame is one report: key (8 bytes), length of the payload (4), number of its first record (8), how many
-records (4), CRC-32 of the payload (4), CRC-32 of all this (4), payload. Every number is written down, so a
-damaged stretch costs the records in it and no other. What follows is found again by the key, which nobody
-who sends payloads can know: no payload can hold what passes for a frame.
+Every frame has its number, so a damaged stretch costs the records in it and no other. What follows is found
+again by the key.
 
 The older format (`LOG/00000000000000000917.log`) had a mark that everybody knows, and no numbers: they are
 found by trying. Such segments are read, and never written to or cut.
@@ -14,24 +12,19 @@ found by trying. Such segments are read, and never written to or cut.
 from __future__ import annotations
 
 import re
-import secrets
 import struct
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from proreus.durable.frames import FRAME_BYTES, FrameHead, new_key, read_head
+from proreus.durable.protocol import Part
 from proreus.model.errors import WorkError
-from proreus.model.experience import Experience
-from proreus.serving.online.records import NotARecord, decode, decode_report
 
 _NAME = re.compile(r"(\d{1,20})(?:-([0-9a-f]{16}))?\.log")
-_HEAD = struct.Struct("<8sIQII")
-_CHECK = struct.Struct("<I")
-FRAME_BYTES = _HEAD.size + _CHECK.size
-"""Of a frame beside its payload."""
 _PIECE = 1 << 20
 _OLD_MARK = b"PXR1"
 _OLD_HEAD = struct.Struct("<4sII")
@@ -52,7 +45,7 @@ class Segment:
     @classmethod
     def new(cls, folder: Path, first: int) -> Segment:
         """A segment to write, with a key of its own."""
-        key = secrets.token_bytes(8)
+        key = new_key()
         return cls(first, key, folder / f"{first:020d}-{key.hex()}.log")
 
     def reader(self, since: int = 0) -> SegmentReader:
@@ -73,12 +66,6 @@ def segments(folder: Path) -> list[Segment]:
     return sorted(found)
 
 
-def frame(key: bytes, number: int, records: int, payload: bytes) -> bytes:
-    """A report as it is written."""
-    head = _HEAD.pack(key, len(payload), number, records, zlib.crc32(payload))
-    return head + _CHECK.pack(zlib.crc32(head)) + payload
-
-
 class SegmentReader(ABC):
     """Walks over a segment while it grows: each `poll` goes on where the one before stopped."""
 
@@ -92,9 +79,11 @@ class SegmentReader(ABC):
         """Stretches of bytes between whole frames that are none."""
         self.lost = 0
         """Records that were in them."""
+        self.damaged_tail = False
+        """Whether what stands behind `end` can be no frame that is still being written."""
 
-    def poll(self) -> Iterator[tuple[int, Experience]]:
-        """(number, record) of what has become whole, from `since` on. One frame is in memory at a time."""
+    def poll(self) -> Iterator[Part]:
+        """What has become whole, from `since` on. One frame is in memory at a time."""
         try:
             file = self.segment.path.open("rb")
         except FileNotFoundError:
@@ -105,7 +94,7 @@ class SegmentReader(ABC):
             yield from self._walk(file)
 
     @abstractmethod
-    def _walk(self, file: BinaryIO) -> Iterator[tuple[int, Experience]]: ...
+    def _walk(self, file: BinaryIO) -> Iterator[Part]: ...
 
     @property
     def least_frame(self) -> int:
@@ -119,27 +108,6 @@ class SegmentReader(ABC):
             self.lost += number - self.next_number
         self.end, self.next_number = after, number + records
 
-    def _sound(
-        self, number: int, read: Callable[[bytes, int], list[Experience]], payload: bytes
-    ) -> Iterator[tuple[int, Experience]]:
-        """The records of a frame from `since` on; a whole frame of nonsense counts as damaged."""
-        try:
-            found = read(payload, number)
-        except NotARecord:
-            self.damaged, self.lost = self.damaged + 1, self.lost + self.next_number - number
-            return
-        for k, record in enumerate(found):
-            if number + k >= self._since:
-                yield number + k, record
-
-
-@dataclass(frozen=True)
-class _Head:
-    length: int
-    number: int
-    records: int
-    checksum: int
-
 
 class KeyedReader(SegmentReader):
     """Of a segment with a key."""
@@ -150,7 +118,7 @@ class KeyedReader(SegmentReader):
         self.torn = False
         """Whether what stands behind `end` is the beginning of a frame, as a writer that dies leaves it."""
 
-    def _walk(self, file: BinaryIO) -> Iterator[tuple[int, Experience]]:
+    def _walk(self, file: BinaryIO) -> Iterator[Part]:
         place, size = self.end, file.seek(0, 2)
         while place >= 0:
             head = self._head(file, place)
@@ -159,32 +127,29 @@ class KeyedReader(SegmentReader):
                 size = file.seek(0, 2)  # it may have grown
                 if after > size:
                     self._searched, self.torn = place, place == self.end
+                    self.damaged_tail = not self.torn
                     return
             if head is not None and head.number + head.records <= self._since:
                 self._passed(place, head.number, head.records, after)
                 place = after
                 continue
             payload = b"" if head is None else _read(file, place + FRAME_BYTES, head.length)
-            if head is None or zlib.crc32(payload) != head.checksum:
+            if head is None or not head.fits(payload):
                 place = self._find(file, max(place + 1, self._searched))
                 continue
             self._passed(place, head.number, head.records, after)
             place = after
-            yield from self._sound(head.number, decode_report, payload)
+            yield Part(head.number, head.records, payload)
         size = file.seek(0, 2)
         self._searched = max(self.end + 1, size - len(self.segment.key) + 1)
         self.torn = 0 < size - self.end < FRAME_BYTES
+        self.damaged_tail = size - self.end >= FRAME_BYTES
 
-    def _head(self, file: BinaryIO, place: int) -> _Head | None:
-        content = _read(file, place, FRAME_BYTES)
-        if len(content) < FRAME_BYTES or _CHECK.unpack_from(content, _HEAD.size)[0] != zlib.crc32(
-            content[: _HEAD.size]
-        ):
+    def _head(self, file: BinaryIO, place: int) -> FrameHead | None:
+        head = read_head(_read(file, place, FRAME_BYTES))
+        if head is None or head.key != self.segment.key or head.number < self.next_number:
             return None
-        key, length, number, records, checksum = _HEAD.unpack_from(content)
-        if key != self.segment.key or number < self.next_number or not records:
-            return None
-        return _Head(length, number, records, checksum)
+        return head
 
     def _find(self, file: BinaryIO, start: int) -> int:
         """The next place of the key, -1 where there is none."""
@@ -202,13 +167,15 @@ class KeyedReader(SegmentReader):
 class OldReader(SegmentReader):
     """Of a segment in the older format. Whole segments are read: they were at most 64 MiB long."""
 
-    def _walk(self, file: BinaryIO) -> Iterator[tuple[int, Experience]]:
+    def _walk(self, file: BinaryIO) -> Iterator[Part]:
         begin = file.seek(self.end)
         content = file.read()
         at = 0
+        self.damaged_tail = False
         while True:
             place = content.find(_OLD_MARK, at)
             if place < 0 or place + _OLD_HEAD.size > len(content):
+                self.damaged_tail = begin + len(content) > self.end
                 return
             _, length, checksum = _OLD_HEAD.unpack_from(content, place)
             start = place + _OLD_HEAD.size
@@ -220,7 +187,8 @@ class OldReader(SegmentReader):
                 continue
             at = start + length
             self._passed(begin + place, found, 1, begin + at)
-            yield from self._sound(found, _decode_old, payload)
+            if found >= self._since:
+                yield Part(found, 1, payload, older=True)
 
     def _numbered(self, payload: bytes, checksum: int, skipped: int) -> int | None:
         """The number under which the checksum holds: the next one, or as many later as bytes were skipped."""
@@ -229,10 +197,6 @@ class OldReader(SegmentReader):
             if zlib.crc32(payload, zlib.crc32(candidate.to_bytes(8, "little"))) == checksum:
                 return candidate
         return None
-
-
-def _decode_old(payload: bytes, number: int) -> list[Experience]:
-    return [decode(payload, (0, number))]
 
 
 def _read(file: BinaryIO, place: int, length: int) -> bytes:
