@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proreus.engine.agents.metadata import Object, name_of, namespace_of, uid_of
+from proreus.engine.objects.errors import AlreadyExists, NotFound
 from proreus.engine.objects.kinds import EVENT, Kind
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.times import timestamp
@@ -28,6 +29,10 @@ class Told:
     type: str
     reason: str
     message: str
+    part: str = ""
+    """Which part of it, as a path: `spec.containers{main}`."""
+    host: str = ""
+    """The node that tells it."""
 
 
 class Recorder:
@@ -41,7 +46,8 @@ class Recorder:
         """What writes it down: a new event, or one more of an old one."""
         moment = timestamp(self._clock())
         mark = hashlib.blake2b(
-            "\0".join((uid_of(told.about), told.type, told.reason, told.message)).encode(), digest_size=8
+            "\0".join((uid_of(told.about), told.type, told.reason, told.message, told.part)).encode(),
+            digest_size=8,
         ).hexdigest()
         name = f"{name_of(told.about)}.{mark}"
         namespace = namespace_of(told.about) or _OUTSIDE
@@ -61,6 +67,12 @@ class Recorder:
         """The event is not there (any more): the next one is new."""
         self._seen.pop(name, None)
 
+    def misjudged(self, want: Want, outcome: object) -> bool:
+        """Whether that failed for the event was (not) there unlike what was remembered: want it once more."""
+        if isinstance(outcome, NotFound):
+            self.forget(want.key.rsplit("/", 1)[-1])
+        return isinstance(outcome, NotFound | AlreadyExists)
+
     def _event(self, told: Told, namespace: str, name: str, moment: str) -> Object:
         about = told.about["metadata"]
         involved = {
@@ -72,6 +84,9 @@ class Recorder:
         }
         if about.get("namespace"):
             involved["namespace"] = about["namespace"]
+        if told.part:
+            involved["fieldPath"] = told.part
+        host = {"host": told.host} if told.host else {}
         return {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
@@ -83,7 +98,7 @@ class Recorder:
             "count": 1,
             "firstTimestamp": moment,
             "lastTimestamp": moment,
-            "source": {"component": self._component},
+            "source": {"component": self._component, **host},
             "reportingComponent": self._component,
-            "reportingInstance": "",
+            "reportingInstance": told.host,
         }

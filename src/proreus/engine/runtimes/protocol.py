@@ -12,7 +12,7 @@ Processes, runc, and containerd through its CRI fit behind this as the simulated
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -21,6 +21,9 @@ from proreus.model.errors import ProreusError
 
 Pod = Mapping[str, Any]
 """A v1 Pod in Kubernetes' JSON shape; read only."""
+
+_MOST_NOTICES = 16
+"""Of one attempt: a probe may fail for days."""
 
 
 class Phase(Enum):
@@ -59,8 +62,18 @@ class ContainerReport:
     message: str = ""
     ready: bool = False
     """Whether it serves; meant only while it runs."""
+    image: str = ""
+    """What it is made of, by digest: `docker.io/library/busybox@sha256:...`; "" where that is not known."""
     notices: tuple[Notice, ...] = ()
-    """What has happened to this attempt so far, the oldest first."""
+    """What has happened to this attempt, the last of it, the oldest first."""
+    forgotten: int = 0
+    """How many notices there were before those."""
+
+    def with_notice(self, notice: Notice) -> ContainerReport:
+        """One thing more has happened."""
+        kept = (*self.notices, notice)[-_MOST_NOTICES:]
+        forgotten = self.forgotten + len(self.notices) + 1 - len(kept)
+        return replace(self, notices=kept, forgotten=forgotten)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from proreus.engine.runtimes.machine.lives import Lives
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.planning import Planner
 from proreus.engine.runtimes.machine.probes import PROBES
+from proreus.engine.runtimes.machine.pulling import have_image
 from proreus.engine.runtimes.machine.standing import Standing, ended_report
 from proreus.engine.runtimes.machine.using import Using
 from proreus.engine.runtimes.machine.volumes import remove_tree
@@ -40,6 +41,7 @@ from proreus.engine.runtimes.protocol import (
     Image,
     LogWanted,
     NodeUse,
+    Notice,
     Phase,
     Pod,
     PodReport,
@@ -64,7 +66,7 @@ class MachineRuntime:
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._gpus = GpuHolding(self._folder, options.devices, self._pods)
         self._planner = Planner(self._folder, options, self._gpus)
-        self._lives = Lives(backend, self._folder, self._launch, self._tell)
+        self._lives = Lives(backend, self._folder, self._launch, self._tell, options.pauses)
         self._inside = Inside(backend, self._pods)
         self._using = Using(backend, self._folder, self._pods)
         self._following = Following(self._pods, self._folder, self._planner, self._using.looking, self._tell)
@@ -185,7 +187,9 @@ class MachineRuntime:
 
     async def import_image(self, path: Path, name: str = "") -> Sequence[Image]:
         """Hold the images of an OCI archive, under `name` or their own; raises `BadArchive`."""
-        return await self._backend.import_image(path, name)
+        found = await self._backend.import_image(path, name)
+        self._lives.image_arrived()
+        return found
 
     async def remove_image(self, name: str) -> bool:
         """Forget an image; whether it was there. Raises `UsageError` where it is in use."""
@@ -234,11 +238,13 @@ class MachineRuntime:
         life = self._lives.ordered(standing, name)
         standing.tasks[name] = self._chore(life, f"container {name} of pod {standing.uid}")
 
-    async def _launch(self, standing: Standing, name: str) -> Launched:
+    async def _launch(self, standing: Standing, name: str, tell: Callable[[Notice], None]) -> Launched:
         async with standing.stand:
             if not standing.address:
                 await self._stand(standing)
-        return await self._backend.launch(await self._planner.plan(standing, name))
+        plan = await self._planner.plan(standing, name)
+        await have_image(self._backend, plan.container, tell)
+        return await self._backend.launch(plan)
 
     async def _stand(self, standing: Standing) -> None:
         leaving = self._leaving.get(standing.uid)
@@ -297,6 +303,7 @@ class MachineRuntime:
                 standing.reports[name],
                 phase=Phase.RUNNING if greeted else Phase.WAITING,
                 id=self._lives.public(launched.id),
+                image=launched.image,
                 started=launched.started,
                 ready=probeless and greeted,
             )

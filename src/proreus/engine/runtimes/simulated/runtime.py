@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proreus.engine.objects.times import parse_timestamp
+from proreus.engine.runtimes import notices
 from proreus.engine.runtimes.containers import container_of, last_report
 from proreus.engine.runtimes.printed import PrintedSession
 from proreus.engine.runtimes.protocol import (
@@ -264,9 +265,8 @@ class SimulatedRuntime:
                     raise BadAnnotation(running.failure)
                 plan = draw_plan(self._habits, running.pod, spec, waiting.attempt)
             except (BadAnnotation, ValueError) as error:
-                running.reports[name] = replace(
-                    waiting, reason="CreateContainerConfigError", message=str(error)
-                )
+                refused = replace(waiting, reason="CreateContainerConfigError", message=str(error))
+                running.reports[name] = refused.with_notice(notices.failed(str(error)))
                 continue
             self._keep_image(spec)
             started = replace(
@@ -275,6 +275,8 @@ class SimulatedRuntime:
                 id=f"simulated://{uid}/{name}/{waiting.attempt}",
                 started=now,
                 reason="",
+                image=str(spec.get("image") or ""),
+                notices=(notices.started(name),),
             )
             self._run(uid, started, plan, elapsed=0.0)
         self._tell(uid)

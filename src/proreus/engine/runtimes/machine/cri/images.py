@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 
 from proreus.engine.runtimes.images.repacking import repack
-from proreus.engine.runtimes.machine.backend import LaunchRefused, Plan
+from proreus.engine.runtimes.machine.backend import LaunchRefused
 from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.cri.calls import CriCalls, details
 from proreus.engine.runtimes.machine.cri.tool import Ctr
@@ -35,20 +35,28 @@ class CriImages:
         answer = await self._cri.call("ListImages", cri.ListImagesRequest())
         self.held = [Image((*one.repo_tags, *one.repo_digests, one.id), one.size) for one in answer.images]
 
-    async def have(self, plan: Plan) -> None:
-        """On the node, pulled where that is allowed; one that was imported does for `Always`, too."""
-        spec = cri.ImageSpec(image=str(plan.container.get("image") or ""))
+    async def has(self, name: str) -> bool:
+        """Whether it is there; raises `LaunchRefused`."""
+        return await self._status(name, "ImageInspectError") is not None
+
+    async def pull(self, name: str) -> int:
+        """Have containerd fetch it; its size. Raises `LaunchRefused`."""
+        request = cri.PullImageRequest(image=cri.ImageSpec(image=name))
         try:
-            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
-            if status.HasField("image"):
-                return
-            if plan.container.get("imagePullPolicy") == "Never":
-                told = f"Container image {spec.image!r} is not present with pull policy of Never"
-                raise LaunchRefused("ErrImageNeverPull", told)
-            await self._cri.call("PullImage", cri.PullImageRequest(image=spec), _IMPORT_SECONDS)
+            await self._cri.call("PullImage", request, _IMPORT_SECONDS)
             await self.look()
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("ErrImagePull", details(error)) from error
+        found = await self._status(name, "ErrImagePull")
+        return 0 if found is None else int(found.size)
+
+    async def _status(self, name: str, reason: str) -> cri.Image | None:
+        request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name))
+        try:
+            status = await self._cri.call("ImageStatus", request)
+        except grpc.aio.AioRpcError as error:
+            raise LaunchRefused(reason, details(error)) from error
+        return status.image if status.HasField("image") else None
 
     async def import_archive(self, path: Path, name: str) -> Sequence[Image]:
         """Checked and made anew, then given to containerd's own tool: CRI has no import."""
