@@ -346,7 +346,8 @@ class PodRuntime(PodLogs, PodExec, Protocol):
         ...
 
     def start(self, pod: Pod, containers: Sequence[str]) -> None:
-        """A sandbox for the pod, and in it the first attempt at these containers."""
+        """A sandbox for the pod, and in it an attempt at these containers: the first, or the next after those
+        that the pod's status tells of (see `first_attempt`)."""
         ...
 
     def start_container(self, uid: str, container: str, attempt: int) -> None:

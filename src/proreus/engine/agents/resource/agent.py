@@ -31,6 +31,7 @@ from proreus.engine.agents.resource.status import TERMINAL, Seen, Verdict, pod_p
 from proreus.engine.agents.resource.telling import Telling, killings
 from proreus.engine.objects.amounts import Amounts, read_amounts, requests_of, total
 from proreus.engine.objects.times import parse_timestamp
+from proreus.engine.runtimes.containers import first_attempt
 from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Phase, PodReport
 
 _NO_MORE_GRACE = 0.0
@@ -57,6 +58,8 @@ class _Held:
     deadline: float | None = None
     restarts: Restarts = field(default_factory=Restarts)
     waits: dict[str, Due] = field(default_factory=dict)
+    ends: dict[str, ContainerReport] = field(default_factory=dict)
+    """Of each container the last attempt that has ended."""
     phase: str = "Pending"
     telling: Telling = field(default_factory=Telling)
 
@@ -97,6 +100,7 @@ class ResourceAgent:
             if deleting(pod):
                 return [FinishDeletion(pod)]
             held = self._hold(pod, now)
+            held.restarts = Restarts(_first_attempts(pod))
             short = shortage(held.asked, self._taken(but=held), self._allocatable)
             if short is not None:
                 held.verdict = Verdict(short[0], short[1])
@@ -121,6 +125,7 @@ class ResourceAgent:
         if held is None:
             return [RemovePod(report.uid)]
         held.report = report
+        held.ends |= {one.name: one for one in report.containers if one.phase is Phase.EXITED}
         if held.gone:
             return self.gone(report.uid, now)
         return [*held.telling.news(held.pod, report), *self._forward(held, now)]
@@ -214,7 +219,7 @@ class ResourceAgent:
             yield StopPod(uid_of(held.pod), grace)
 
     def _told(self, held: _Held) -> Iterator[Order]:
-        seen = Seen(held.pod, held.report, held.waits, held.verdict, held.started, self.address)
+        seen = Seen(held.pod, held.report, held.waits, held.ends, held.verdict, held.started, self.address)
         held.phase = pod_phase(seen)
         yield WriteStatus(held.pod, pod_status(seen), lazy=held.phase == "Pending" and held.verdict is None)
 
@@ -232,6 +237,14 @@ class ResourceAgent:
             for held in self._held.values()
             if held is not but and held.phase not in TERMINAL and (held.verdict is None or self._runs(held))
         )
+
+
+def _first_attempts(pod: Object) -> dict[str, int]:
+    """Of a pod that the runtime knows nothing of."""
+    spec = pod["spec"]
+    containers = (*(spec.get("initContainers") or ()), *spec["containers"])
+    found = {one["name"]: first_attempt(pod, one["name"]) for one in containers}
+    return {name: attempt for name, attempt in found.items() if attempt}
 
 
 def _alive(report: ContainerReport) -> bool:

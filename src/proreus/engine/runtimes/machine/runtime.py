@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from proreus.engine.runtimes.containers import container_of
+from proreus.engine.runtimes.containers import container_of, first_attempt
 from proreus.engine.runtimes.machine.backend import Backend, Found, Launched, LaunchRefused
 from proreus.engine.runtimes.machine.capacity import machine_capacity
 from proreus.engine.runtimes.machine.following import Following
@@ -124,7 +124,7 @@ class MachineRuntime:
             return
         self._pods[standing.uid] = standing
         for name in containers:
-            self._begin(standing, name, 0)
+            self._begin(standing, name, first_attempt(pod, name))
 
     def start_container(self, uid: str, container: str, attempt: int) -> None:
         """The attempt before becomes the earlier one, and the one before that goes."""

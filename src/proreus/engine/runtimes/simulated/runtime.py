@@ -10,7 +10,7 @@ from typing import Any
 
 from proreus.engine.objects.times import parse_timestamp
 from proreus.engine.runtimes import notices
-from proreus.engine.runtimes.containers import container_of, last_report
+from proreus.engine.runtimes.containers import container_of, first_attempt, last_report
 from proreus.engine.runtimes.printed import PrintedSession
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
@@ -109,7 +109,8 @@ class SimulatedRuntime:
             running.failure = str(error)
             latency = 0.0
         for name in containers:
-            running.reports[name] = ContainerReport(name, Phase.WAITING, reason="ContainerCreating")
+            attempt = first_attempt(pod, name)
+            running.reports[name] = ContainerReport(name, Phase.WAITING, attempt, reason="ContainerCreating")
         self._alarm(running, "", latency, self._stand, uid, tuple(containers))
 
     def start_container(self, uid: str, container: str, attempt: int) -> None:
