@@ -10,6 +10,7 @@ import pytest
 from proreus.engine.runtimes.machine.backend import LaunchRefused
 from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.engine.runtimes.machine.waiting import Pauses, Waiting
+from proreus.model.errors import UsageError
 from tests.engine.agents.virtual_time import loop_now, play
 from tests.engine.runtimes.archives import busybox_archive
 from tests.engine.runtimes.benches import IMAGE, Place, container, happened, pod_of
@@ -79,6 +80,10 @@ def test_an_image_that_cannot_be_had_is_waited_for_and_its_import_ends_the_wait(
             end = await bench.ended(uid)
             assert (end.exit_code, end.reason) == (0, "Completed")
             assert [reason for _, reason, _ in happened(end)][-3:] == ["Pulled", "Created", "Started"]
+            if real_place.name == "containerd":  # one daemon serves all tests
+                bench.runtime.remove(uid)
+                await bench.runtime.settled()
+                assert await bench.runtime.remove_image(image)
 
     asyncio.run(scene())
 
@@ -167,3 +172,32 @@ def test_pauses_double_and_whoever_waits_for_an_image_is_told_so() -> None:
         assert round(loop_now().time() - began, 3) == 3
 
     play(scene())
+
+
+def test_one_of_an_image_s_names_goes_and_the_others_stay(real_place: Place, tmp_path: Path) -> None:
+    if real_place.name.startswith("process"):
+        pytest.skip("the same store as runc's")
+
+    async def scene() -> None:
+        async with real_place.bench() as bench:
+            runtime = bench.runtime
+            assert isinstance(runtime, MachineRuntime)
+            archive = busybox_archive(found_busybox(), tmp_path / "named.tar")
+            name = f"localhost/named:{tmp_path.name}"
+            await runtime.import_image(archive)
+            await runtime.import_image(archive, name)
+
+            def held() -> set[str]:
+                return {one for image in runtime.images() for one in image.names} & {name, IMAGE}
+
+            assert held() == {name, IMAGE}
+            pod = pod_of(container("sleep 60"))
+            bench.runtime.start(pod, ["main"])
+            await bench.running(pod["metadata"]["uid"])
+            assert await runtime.remove_image(name), "the container does not need this name"
+            assert held() == {IMAGE}
+            assert not await runtime.remove_image(name)
+            with pytest.raises(UsageError, match="in use"):
+                await runtime.remove_image(IMAGE)
+
+    asyncio.run(scene())

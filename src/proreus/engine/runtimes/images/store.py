@@ -157,11 +157,19 @@ class ImageStore:
             return found
 
     def remove(self, name: str, in_use: Callable[[], set[str]] = set) -> bool:
-        """Forget it; whether it was there. One that runs is refused."""
+        """Forget a name, and with its last one the image; whether it was there. One that runs is refused.
+
+        Called by its digest, it goes with all its names.
+        """
         with self._lock:
             found = self.find(name)
             if found is None:
                 return False
+            left = tuple(one for one in found.names if one != full_name(name))
+            if left and len(left) < len(found.names):
+                self._set(replace(found, names=left))
+                self._save()
+                return True
             if found.digest in in_use():
                 raise UsageError(f"image {name!r} is in use by a container")
             self._drop(found)
