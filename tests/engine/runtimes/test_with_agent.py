@@ -198,7 +198,7 @@ def test_restarts_and_events_go_on_after_agents_end_and_containers_are_taken_awa
             async def again() -> bool:
                 pod = await registry.get(POD, "default", "crashing")
                 counts.append(pod["status"]["containerStatuses"][0]["restartCount"])
-                return counts[-1] >= 3
+                return bool(counts[-1] >= 3)
 
             await _until(again)
             assert counts == sorted(counts)

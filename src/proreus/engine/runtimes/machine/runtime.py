@@ -253,6 +253,7 @@ class MachineRuntime:
         folder = self._folder / standing.uid
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = folder / "pod.json.draft"
+        draft.touch(mode=0o600)
         draft.write_bytes(msgspec.json.encode(standing.pod))
         draft.replace(folder / "pod.json")
         try:
