@@ -133,17 +133,6 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class PodUse:
-    """What a pod uses that belongs to none of its containers alone."""
-
-    uid: str
-    volumes: int = 0
-    """Bytes in the volumes that go with it, as of the last look."""
-    traffic: Traffic | None = None
-    """None where it shares the node's network: then the node's is all that is known."""
-
-
-@dataclass(frozen=True, slots=True)
 class GpuUse:
     """What a GPU does now; None where it does not say."""
 
@@ -155,6 +144,19 @@ class GpuUse:
     """Bytes in use."""
     capacity: int | None
     """Bytes that it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """What a pod uses that belongs to none of its containers alone."""
+
+    uid: str
+    volumes: int = 0
+    """Bytes in the volumes that go with it, as of the last look."""
+    traffic: Traffic | None = None
+    """None where it shares the node's network: then the node's is all that is known."""
+    gpus: tuple[GpuUse, ...] = ()
+    """Those that it has, or runs something on: how busy those are that it has, and the memory that it uses."""
 
 
 @dataclass(frozen=True, slots=True)

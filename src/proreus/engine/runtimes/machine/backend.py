@@ -191,6 +191,10 @@ class Backend(Protocol):
         """What it has used; None where that is not known."""
         ...
 
+    def processes(self, id: str) -> set[int]:
+        """Those of a container that run now. Blocks, and may be called in any thread."""
+        ...
+
     async def layers(self) -> Mapping[str, int]:
         """Bytes that containers have written where no folder of the runtime shows it, by their ids."""
         ...

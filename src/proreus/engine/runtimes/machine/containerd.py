@@ -37,7 +37,7 @@ from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_conf
 from proreus.engine.runtimes.machine.cri.images import CriImages
 from proreus.engine.runtimes.machine.cri.streams import Streams, open_session
 from proreus.engine.runtimes.machine.cri.tool import Ctr
-from proreus.engine.runtimes.machine.keeper import put_aside
+from proreus.engine.runtimes.machine.keeper import members, put_aside
 from proreus.engine.runtimes.machine.kept import refuse_privileges
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.notices import sandbox_failed
@@ -292,6 +292,10 @@ class ContainerdBackend:
     def spent(self, id: str) -> Spent | None:
         """As its cgroup counts."""
         return None if self._cgroups is None else self._cgroups.spent(id)
+
+    def processes(self, id: str) -> set[int]:
+        """As its cgroup has them."""
+        return set() if self._cgroups is None else members(self._cgroups.folders(id))
 
     async def layers(self) -> Mapping[str, int]:
         """As containerd's snapshots count."""

@@ -445,6 +445,12 @@ def _stat(pid: int) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
+def parent_of(pid: int) -> int:
+    """0 where it is gone."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
 def descendants(root: int) -> list[int]:
     """Children, their children, and so on; zombies are not counted."""
     children: dict[int, list[int]] = {}

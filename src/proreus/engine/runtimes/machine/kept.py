@@ -19,6 +19,7 @@ from proreus.engine.runtimes.machine.attaching import attach_kept
 from proreus.engine.runtimes.machine.backend import Ended, Found, Launched, LaunchRefused, Plan, Written
 from proreus.engine.runtimes.machine.cgroups import Cgroups, Limits, Spent, Unwritable
 from proreus.engine.runtimes.machine.commands import collected
+from proreus.engine.runtimes.machine.keeper import members
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.protocol import AttachWanted, CommandWanted, Executed, Image, Pod, Session
 from proreus.model.resources import CPU, MEMORY
@@ -160,6 +161,12 @@ class KeptBackend(ABC):
     def spent(self, id: str) -> Spent | None:
         """As its cgroup counts."""
         return None if self.cgroups is None else self.cgroups.spent(_label(Path(id)))
+
+    def processes(self, id: str) -> set[int]:
+        """As its cgroup has them, or by the mark in their environment."""
+        if self.cgroups is None:
+            return keeping.marked(id)
+        return members(self.cgroups.folders(_label(Path(id))))
 
     async def layers(self) -> Mapping[str, int]:
         """None: everything stands in the attempt's folder."""

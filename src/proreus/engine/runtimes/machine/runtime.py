@@ -200,12 +200,16 @@ class MachineRuntime:
         return self._using.stats()
 
     def pod_stats(self) -> Sequence[PodUse]:
-        """Their volumes; the network is the machine's."""
+        """See `Using.pod_stats`."""
         return self._using.pod_stats()
 
     def node_stats(self) -> NodeUse:
         """The whole machine's."""
         return self._using.node_stats()
+
+    async def measure_devices(self) -> None:
+        """Look now at what GPUs and pods' own networks do, which is looked at from time to time anyway."""
+        await self._using.looking.look_at_devices()
 
     async def measure_disks(self) -> None:
         """Look now how much pods have written, which is looked at from time to time anyway."""
