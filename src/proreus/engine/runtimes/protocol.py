@@ -156,7 +156,7 @@ class PodUse:
     traffic: Traffic | None = None
     """None where it shares the node's network: then the node's is all that is known."""
     gpus: tuple[GpuUse, ...] = ()
-    """Those that it has, or runs something on: how busy those are that it has, and the memory that it uses."""
+    """Those that it has, or runs something on: how busy those are that it has, and the memory it uses."""
 
 
 @dataclass(frozen=True, slots=True)
