@@ -102,6 +102,7 @@ class Lives:
         else:
             self._end(standing, name, Ended(KILLED, UNKNOWN_END, "never started", time.time()))
             return
+        standing.reports[name] = replace(standing.reports[name], reason="ContainerCreating", message="")
         self._tell_of(standing, name, notices.created(name))
         ended = launched.ended
         never = ended is not None and ended.reason == "StartError"
