@@ -103,7 +103,7 @@ class Writing:
             for (told, want), outcome in zip(noted, outcomes[len(wants) :], strict=True)
             if self._recorder.misjudged(want, outcome)
         ]
-        if again:  # told by an agent before this one, or so long ago that the event is gone
+        if again:  # told so long ago that the event is gone
             await self._registry.commit_each([want for _, want in await self._noted(again)])
         trouble = False
         for (uid, waiting), outcome in zip(statuses.items(), outcomes, strict=False):
