@@ -7,6 +7,7 @@ never to run twice, they have ended, and nobody knows how.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from proreus.engine.agents.metadata import Object
@@ -28,6 +29,10 @@ def lost_containers(pod: Object, now: float) -> tuple[ContainerReport, ...]:
 
 def lost_container(told: Mapping[str, Any], now: float) -> ContainerReport:
     """How a container ended whose status was last told so."""
+    return replace(_ended(told, now), image=str(told.get("imageID") or ""))
+
+
+def _ended(told: Mapping[str, Any], now: float) -> ContainerReport:
     name, state = str(told["name"]), told.get("state") or {}
     attempt, id = int(told.get("restartCount") or 0), str(told.get("containerID") or "")
     over = state.get("terminated")

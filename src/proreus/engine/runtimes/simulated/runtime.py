@@ -334,7 +334,11 @@ class SimulatedRuntime:
         """Take up a pod by its status: what ran runs on, what had ended has ended."""
         status = pod.get("status") or {}
         told = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-        begun = [(report, one) for one in told if (report := _recalled(one)) is not None]
+        begun = [
+            (replace(report, image=str(one.get("imageID") or "")), one)
+            for one in told
+            if (report := _recalled(one)) is not None
+        ]
         if not begun:
             return  # it never started: the agent begins it anew
         uid = str(pod["metadata"]["uid"])
