@@ -14,6 +14,7 @@ import pytest
 
 from proreus.engine import running
 from proreus.engine.agents import recording
+from proreus.engine.agents.resource import sparing
 from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.agents.tracing import recorder
 from proreus.engine.agents.tracing.core import TraceCore
@@ -84,8 +85,10 @@ def test_nothing_grows_with_the_pods_that_have_been(tmp_path: Path, monkeypatch:
         return stores[0]
 
     monkeypatch.setattr(running, "open_store", opened)
-    for module, name in ((shelf, "MOST_GONE_KEPT"), (shelf, "MOST_EVENTS_KEPT"), (recording, "_REMEMBERED")):
-        monkeypatch.setattr(module, name, 20)
+    for bounds in (shelf, "MOST_GONE_KEPT"), (shelf, "MOST_EVENTS_KEPT"):
+        monkeypatch.setattr(*bounds, 20)
+    for module in (recording, sparing):
+        monkeypatch.setattr(module, "_REMEMBERED", 20)
     monkeypatch.setattr(recorder, "TraceOptions", lambda: TraceOptions(seconds=0.2))
     nodes = SimulatedNodes(("node-0", "node-1"), _ROOM)
     engine = Engine(EngineOptions(f"sqlite:{tmp_path / 'store.db'}", nodes, SchedulingOptions()))
