@@ -116,8 +116,8 @@ def test_it_gains_where_the_futures_show_what_fits_together() -> None:
 
 
 def test_the_same_seed_gives_the_same_run_and_asking_changes_nothing() -> None:
-    options = with_servers(SCENARIOS["recovering"], 2)
-    runs = planned_runs(TRACE.work(options.double), options, np.array([0, 600]), 60)
+    options = with_servers(SCENARIOS["rejecting"], 1)
+    runs = planned_runs(TRACE.work(options.double), options, np.array([0, 600]), 120)
     plain, _ = play_runs(runs, planner(futures=4).fresh(3))
     asked, simulation, notes = planner(futures=4).fresh(3), VmSimulation(runs), []
     while (observation := simulation.next_decision()) is not None:
@@ -129,6 +129,19 @@ def test_the_same_seed_gives_the_same_run_and_asking_changes_nothing() -> None:
     assert tuple(simulation.ended) == plain
     assert "As worst_fit decides; no future was played" in notes[0]
     assert any("futures that tell them apart" in note for note in notes[LEAST_SEEN:])
+
+
+def test_futures_in_which_everybody_finds_room_tell_nothing() -> None:
+    options = with_servers(SCENARIOS["recovering"], 30)
+    simulation = VmSimulation(planned_runs(TRACE.work(options.double), options, np.array([0]), 50))
+    base, policy, notes = rule_policy("worst_fit"), planner(), []
+    while (observation := simulation.next_decision()) is not None:
+        notes.append(policy.explain(observation).note)
+        place = policy.decide(observation)
+        assert place == base.decide(observation)
+        simulation.apply(place)
+    assert "plays the 4 futures" in notes[-1], "after a first look no more are played"
+    assert "None of them tells it from the next best" in notes[-1]
 
 
 def test_a_decision_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,10 +94,10 @@ class VmPlanner:
         difference = ours - values[places.index(next_best)]
         better, telling = int((difference > 0).sum()), int((difference != 0).sum())
         agree = "As" if chosen == places[0] else "Other than"
-        return (
-            f"{agree} {self.base.name} decides, which plays the {values.shape[1]} futures of each place. "
-            f"Ahead of the next best, {place_name(next_best)}, {agreement(better, telling)}."
-        )
+        note = f"{agree} {self.base.name} decides, which plays the {values.shape[1]} futures of each place. "
+        if telling == 0:
+            return f"{note}None of them tells it from the next best, {place_name(next_best)}."
+        return f"{note}Ahead of the next best, {place_name(next_best)}, {agreement(better, telling)}."
 
     def _thought(self, observation: VmObservation) -> tuple[list[int], F64]:
         """(places that come into question, the base's first; [places, futures] what came of each)."""
