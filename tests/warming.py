@@ -1,19 +1,24 @@
 """Machine code for the tests, made once by two processes before the workers of a parallel run start.
 
-Otherwise each worker compiles every kernel for itself. With a full cache it takes some seconds.
+Otherwise each worker compiles every kernel for itself. What was done for the same kernels is not done again.
 
     python -m tests.warming pods        # or: others
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from numba.core.registry import cpu_target
+
 import proreus
 from proreus.engine.agents.scheduling.warming import warm_up_scheduling
+from proreus.kernels.compiled import folder_of
+from proreus.kernels.places import can_be_written
 from proreus.worlds import world
 from proreus.worlds.pods.state.open_warming import warm_up_open
 
@@ -81,5 +86,19 @@ def warm_up(half: str) -> None:
             proreus.train(name, work, out=Path(folder) / str(number), **settings)
 
 
+def marks(half: str) -> list[Path]:
+    """Files beside the machine code of each world that say: this was done here. None where Numba chooses."""
+    machine = repr(cpu_target.target_context.codegen().magic_tuple())  # as in Numba's own index
+    done = hashlib.sha256(Path(__file__).read_bytes() + machine.encode()).hexdigest()[:16]
+    worlds = Path(proreus.__file__).parent / "worlds"
+    folders = [folder_of(worlds / name / "world.py") for name in WORLDS[half]]
+    return [folder / f"warmed-for-tests-{done}" for folder in folders if folder is not None]
+
+
 if __name__ == "__main__":
-    warm_up(sys.argv[1])
+    found = marks(sys.argv[1])
+    if not found or not all(mark.exists() for mark in found):
+        warm_up(sys.argv[1])
+        for mark in found:
+            if can_be_written(mark.parent):
+                mark.touch()
