@@ -34,6 +34,10 @@ up: $(ENGINE) ## set up, run a cluster on this machine with an API and a status 
 demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML report
 	$(BIN)/proreus demo
 
+# Hundreds of processes start in these: where bytecode may not be written (PYTHONDONTWRITEBYTECODE, as images of
+# Python set it) each would compile all sources again, and pytest would rewrite every test at every start.
+test again golden: export PYTHONDONTWRITEBYTECODE =
+
 # Work is stolen, not dealt out: the tests of a file stay together, so what they share is made once.
 test: $(FULL) ## set up, run the whole test suite (slow golden runs apart)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not golden' tests
@@ -58,3 +62,4 @@ protos: $(FULL) ## generate the gRPC message types from their .proto files
 
 clean: ## remove the environment and caches; runs/ and reports/ are yours and stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests examples -name __pycache__ -prune -exec rm -rf {} +

@@ -1,34 +1,36 @@
 """Machine code for the tests, made once by two processes before the workers of a parallel run start.
 
-Otherwise each worker compiles every kernel for itself. With a full cache it takes some seconds.
+Otherwise each worker compiles every kernel for itself. What was done for the same kernels is not done again.
 
     python -m tests.warming pods        # or: others
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from numba.core.registry import cpu_target
+
 import proreus
 from proreus.engine.agents.scheduling.warming import warm_up_scheduling
+from proreus.kernels.compiled import folder_of
+from proreus.kernels.places import can_be_written
 from proreus.worlds import world
 from proreus.worlds.pods.state.open_warming import warm_up_open
 
-WORLDS = {"pods": ("pods", "inference"), "others": ("vms", "rebalance", "workflows", "functions")}
-"""Two halves that take about as long as each other."""
+WORLDS = {"pods": ("pods",), "others": ("vms", "rebalance", "workflows", "functions", "inference")}
+"""Two halves that take about as long as each other: a first run compiles pods for about two minutes, and the
+others together for as long."""
 _SHORT = {"deployments": 1, "train_seeds": 1, "validation_seeds": 1, "stretch": 12}
 _FEW = {"validation_runs": 1, "confirm_runs": 2}
 _TRAININGS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "pods": (
         ("pods", {"algo": "ppo", "steps": 256, "lanes": 2, "rollout_steps": 16, "horizon": 30}),
-        (
-            "inference",
-            {"algo": "es", "generations": 1, "population": 4, "windows": 1, "window_seconds": 600.0, **_FEW},
-        ),
-        ("inference", {"algo": "ppo", "steps": 32, "lanes": 2, "rollout_steps": 16, "hidden": 8, **_FEW}),
+        ("pods", {"algo": "ddqn", "steps": 64, "warm_up": 32, "horizon": 20, "hidden": 8}),
     ),
     "others": (
         ("vms", {"algo": "es", "generations": 1, "population": 4, "starts": 4, "validation_starts": 4}),
@@ -38,7 +40,11 @@ _TRAININGS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
             "functions",
             {"generations": 1, "population": 4, "runs": 1, "validation_runs": 2, "confirm_runs": 2},
         ),
-        ("pods", {"algo": "ddqn", "steps": 64, "warm_up": 32, "horizon": 20, "hidden": 8}),
+        (
+            "inference",
+            {"algo": "es", "generations": 1, "population": 4, "windows": 1, "window_seconds": 600.0, **_FEW},
+        ),
+        ("inference", {"algo": "ppo", "steps": 32, "lanes": 2, "rollout_steps": 16, "hidden": 8, **_FEW}),
     ),
 }
 _SCENARIOS = {
@@ -80,5 +86,19 @@ def warm_up(half: str) -> None:
             proreus.train(name, work, out=Path(folder) / str(number), **settings)
 
 
+def marks(half: str) -> list[Path]:
+    """Files beside the machine code of each world that say: this was done here. None where Numba chooses."""
+    machine = repr(cpu_target.target_context.codegen().magic_tuple())  # as in Numba's own index
+    done = hashlib.sha256(Path(__file__).read_bytes() + machine.encode()).hexdigest()[:16]
+    worlds = Path(proreus.__file__).parent / "worlds"
+    folders = [folder_of(worlds / name / "world.py") for name in WORLDS[half]]
+    return [folder / f"warmed-for-tests-{done}" for folder in folders if folder is not None]
+
+
 if __name__ == "__main__":
-    warm_up(sys.argv[1])
+    found = marks(sys.argv[1])
+    if not found or not all(mark.exists() for mark in found):
+        warm_up(sys.argv[1])
+        for mark in found:
+            if can_be_written(mark.parent):
+                mark.touch()

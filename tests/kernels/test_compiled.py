@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
 import threading
@@ -194,6 +195,31 @@ def test_kernels_of_somebody_else_are_kept_and_never_stale(toy: Path, tmp_path: 
     groups = {name: Path(edited[name]).relative_to(root).parts[0] for name in ("shared", "vms", "packer")}
     assert groups == {"shared": SHARED, "vms": "vms", "packer": "vms"}
     assert Path(edited["times"]).relative_to(root).parts[0].startswith("toy-")
+
+
+_OF_THE_PACKAGE = """
+import json
+
+from proreus.kernels.rng import next_below, seeded
+
+next_below(seeded(0), 3)
+file = next_below.py_func.__code__.co_filename
+print(json.dumps({"file": file, "hits": sum(next_below.stats.cache_hits.values()) > 0}))
+"""
+
+
+def test_copies_of_the_package_share_their_code(tmp_path: Path) -> None:
+    """A clone beside another one, or a second environment, does not compile everything again."""
+    source, copy = Path(proreus.__file__).parent, tmp_path / "copy"
+    shutil.copytree(source, copy / "proreus", ignore=shutil.ignore_patterns("__pycache__", "pretrained"))
+    script = tmp_path / "script.py"
+    script.write_text(_OF_THE_PACKAGE)
+    first, second = (
+        _run(script, XDG_CACHE_HOME=str(tmp_path / "cache"), PYTHONPATH=str(place))
+        for place in (source.parent, copy)
+    )
+    assert Path(first["file"]).is_relative_to(source) and Path(second["file"]).is_relative_to(copy)
+    assert (first["hits"], second["hits"]) == (False, True)
 
 
 def test_a_home_that_cannot_be_written_is_no_error(toy: Path, tmp_path: Path) -> None:

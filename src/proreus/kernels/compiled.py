@@ -157,11 +157,18 @@ class _KernelCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
         super().__init__(function)
 
 
+def _place_in_package(file: Path) -> str:
+    """Where a file of the package stands in it, wherever the package lies: copies of it share their code."""
+    folder = file.resolve().parent
+    return folder.relative_to(_PACKAGE).as_posix() if folder.is_relative_to(_PACKAGE) else ""
+
+
 def _locator_in(folder: Path) -> type:
     class InFolder(InTreeCacheLocator):  # type: ignore[misc]
         def __init__(self, function: Callable[..., Any], file: str) -> None:
             super().__init__(function, file)
-            self._cache_path = str(folder / self.get_suitable_cache_subpath(file))
+            place = _place_in_package(Path(file)) or self.get_suitable_cache_subpath(file)
+            self._cache_path = str(folder / place)
 
         def ensure_cache_path(self) -> None:
             if can_be_written(folder):
