@@ -21,7 +21,7 @@ from proreus.cli.cluster.flags import (
     check_prefix,
     check_together,
 )
-from proreus.cli.cluster.lock import only_one
+from proreus.cli.cluster.lock import Work, only_one
 from proreus.cli.cluster.machine import machine_name
 from proreus.cli.cluster.place import make_state_dir, state_dir
 from proreus.cli.cluster.saying import nodes_in_words, nodes_told, running_on, say_left_behind
@@ -82,7 +82,7 @@ def run(words: Sequence[str]) -> int:
     folder = arguments.dir or _usual_folder(name, arguments.store)
     with told_to_end() as ending:
         options = _options(arguments, name, folder)
-        with only_one(make_state_dir(folder)) as holder:
+        with only_one(make_state_dir(folder), Work.AGENT) as holder:
             from proreus.cli.cluster.options import identity_of
 
             say(arguments.common, "starting")

@@ -14,7 +14,7 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.cluster.lock import held_by, only_one
+from proreus.cli.cluster.lock import Work, held_by, only_one
 from proreus.cli.cluster.place import state_dir
 from proreus.cli.output import Output, new_console, write_json
 from proreus.model.errors import UsageError, WorkError, needs_extra
@@ -49,30 +49,32 @@ def run(words: Sequence[str]) -> int:
     with only_one(folder):
         stopped = _stop_pods(folder, arguments.socket)
     console = new_console(arguments.common)
-    cluster = "the cluster was ended" if ended else "no cluster ran"
+    cluster = "nothing ran" if ended is None else f"the {ended.value} was ended"
     counted = "1 container was stopped" if stopped == 1 else f"{stopped} containers were stopped"
     console.print(f"{cluster}; {counted}", highlight=False)
-    write_json(arguments.common, {"ended": ended, "stopped_containers": stopped})
+    write_json(arguments.common, {"ended": ended is not None, "stopped_containers": stopped})
     return 0
 
 
-def _end(folder: Path) -> bool:
-    """Tell whoever holds the folder to end, and wait until it has; whether anybody did."""
+def _end(folder: Path) -> Work | None:
+    """Tell whoever holds the folder to end, and wait until it has; what it was."""
     holder = held_by(folder)
     if holder is None:
-        return False
+        return None
     try:
-        os.kill(holder, signal.SIGTERM)
+        os.kill(holder.process, signal.SIGTERM)
     except ProcessLookupError:  # it has just ended by itself
         pass
     except PermissionError as error:
-        raise WorkError(f"{folder}: process {holder} of another user runs the cluster") from error
+        raise WorkError(
+            f"{folder}: process {holder.process} of another user runs the {holder.work.value}"
+        ) from error
     deadline = time.monotonic() + _END_SECONDS
     while held_by(folder) == holder:
         if time.monotonic() > deadline:
-            raise WorkError(f"{folder}: process {holder} does not end")
+            raise WorkError(f"{folder}: process {holder.process} does not end")
         time.sleep(_LOOK_SECONDS)
-    return True
+    return holder.work
 
 
 def _stop_pods(folder: Path, socket: Path | None) -> int:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from proreus.cli.cluster import lock
-from proreus.cli.cluster.lock import Holder, only_one
+from proreus.cli.cluster.lock import Held, Holder, Work, held_by, only_one
 from proreus.cli.cluster.options import identity_of
 from proreus.model.errors import WorkError
+from tests.cli.runner import Proreus, environment
 
 
 def test_the_next_holder_has_the_name_of_the_last(tmp_path: Path) -> None:
@@ -23,6 +26,34 @@ def test_the_next_holder_has_the_name_of_the_last(tmp_path: Path) -> None:
     with only_one(tmp_path) as second:
         for store in ("etcd://127.0.0.1:2379", "sqlite:x.db"):
             assert identity_of(store, first) == identity_of(store, second) != ""
+
+
+_AN_AGENT = """
+import sys, time
+from pathlib import Path
+from proreus.cli.cluster.lock import Work, only_one
+with only_one(Path(sys.argv[1]), Work.AGENT):
+    print("here", flush=True)
+    time.sleep(300)
+"""
+
+
+def test_who_holds_a_folder_is_told_for_what_it_is(tmp_path: Path, proreus: Proreus) -> None:
+    agent = subprocess.Popen(
+        [sys.executable, "-c", _AN_AGENT, str(tmp_path)], env=environment(), stdout=subprocess.PIPE
+    )
+    try:
+        assert agent.stdout is not None and agent.stdout.readline() == b"here\n"
+        assert held_by(tmp_path) == Held(agent.pid, Work.AGENT)
+        with pytest.raises(WorkError, match=f"an agent runs here already .process {agent.pid}"):
+            only_one(tmp_path).__enter__()
+        said = proreus("down", "--dir", str(tmp_path)).out
+        assert said == "the agent was ended; 0 containers were stopped\n"
+    finally:
+        agent.kill()
+        agent.communicate()
+    assert held_by(tmp_path) is None
+    assert proreus("down", "--dir", str(tmp_path)).out == "nothing ran; 0 containers were stopped\n"
 
 
 def test_folders_and_their_copies_have_names_of_their_own(tmp_path: Path) -> None:

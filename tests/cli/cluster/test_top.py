@@ -36,6 +36,7 @@ def _pod(name: str, **changes: Any) -> dict[str, Any]:
         "disk_bytes": 3 * MIB,
         "received_per_second": None,
         "sent_per_second": None,
+        "gpus": [],
         "requested": _amounts(500, 256 * MIB),
         "cpu_milli_trend": [0, 100, 250],
         **changes,
@@ -72,6 +73,13 @@ def test_numbers_are_short_and_curves_are_relative() -> None:
     assert (size(None), share(1, 0), share(1, 3)) == ("-", "-", "33%")
     assert curve([0, 50, 100]) == "▁▅█" and curve([0, 50], 100) == "▁▅"
     assert curve([]) == "" and curve([0, 0]) == "▁▁"
+
+
+def test_gpus_of_pods_are_shown_where_any_has_one() -> None:
+    used = [{"busy_percent": 80, "memory_bytes": 3 * MIB}, {"busy_percent": None, "memory_bytes": None}]
+    head, *rows = lines(PODS, [_pod("a", gpus=used), _pod("b")], 120)
+    assert "GPU  GPU MEM" in head and "2x80%" in rows[0] and "3.0Mi    3.0Mi" not in rows[1]
+    assert "GPU" not in lines(PODS, [_pod("b")], 120)[0]
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])

@@ -27,6 +27,7 @@ from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
 from proreus.model.errors import WorkError
+from tests.engine.agents.virtual_time import loop_now, play
 
 NOW = 1_800_000_000.0
 
@@ -93,6 +94,40 @@ def test_pools_that_come_at_once_see_each_other_in_the_store() -> None:
 
     a, b, c, again = asyncio.run(scene())
     assert a == again and sorted({a, b, c}) == [0, 10, 20]
+
+
+def test_a_sign_of_life_from_the_future_holds_a_node_only_if_another_follows() -> None:
+    """A clock that was put back must not keep a node for hours, nor one that is ahead give it away."""
+    amounts = {"cpu": "1", "memory": "1Gi", "pods": "10"}
+
+    async def scene(*, lives: bool) -> float:
+        registry, runtime = (
+            Registry(MemoryStore()),
+            SimulatedRuntime(Capacity(amounts, amounts), LoopTimers()),
+        )
+        await registry.prepare()
+
+        def beats(process: str, ahead: float) -> Heartbeats:
+            timers = LoopTimers(lambda: loop_now().wall() + ahead)
+            housed = {"n": Housed(NodeSpec("n", "10.0.0.1"), runtime)}
+            measuring = Measuring({"n": runtime}, registry.notes(TOPIC))
+            return Heartbeats(registry, timers, housed, lambda _: True, measuring, process)
+
+        first = beats("p", 7200.0)
+        await first.claim()
+        running = asyncio.ensure_future(first.run()) if lives else None
+        began = loop_now().time()
+        try:
+            await beats("q", 0.0).claim()
+        finally:
+            if running is not None:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+        return loop_now().time() - began
+
+    assert play(scene(lives=False)) == LEASE_SECONDS
+    with pytest.raises(NodeTaken, match=r"dated its last sign of life 7\d+ s ahead"):
+        play(scene(lives=True))
 
 
 def test_nodes_that_a_smaller_start_lacks_are_told() -> None:

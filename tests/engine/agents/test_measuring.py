@@ -123,6 +123,22 @@ def test_only_what_changed_much_is_news(change: dict[str, Any], news: bool) -> N
     assert is_news(FULL, replace(FULL, containers=(replace(first, **change), second))) is news
 
 
+@pytest.mark.parametrize(
+    ("change", "news"),
+    [
+        ({}, False),
+        ({"traffic": Traffic(9, 60_000)}, False),
+        ({"traffic": Traffic(1, 70_000)}, True),
+        ({"traffic": None}, True),
+        ({"volumes": 78}, True),
+        ({"gpus": (GpuUse("GPU-1", "H200", 1, 1, 2),)}, True),
+    ],
+)
+def test_traffic_that_hardly_changes_is_no_news(change: dict[str, Any], news: bool) -> None:
+    first, second = FULL.pods
+    assert is_news(FULL, replace(FULL, pods=(replace(first, **change), second))) is news
+
+
 def test_a_lease_tells_what_is_used() -> None:
     lease = renewed_lease(new_lease("n", 0.0), Load(1500, 7, 20), 10.0)
     told = lease["metadata"]["annotations"]

@@ -18,7 +18,9 @@ from proreus.engine.agents.resource.orders import (
     WakeAt,
     WriteStatus,
 )
+from proreus.engine.agents.resource.sparing import Sparing
 from proreus.engine.objects.times import timestamp
+from proreus.engine.runtimes.containers import first_attempt
 from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Notice, Phase, PodReport
 
 WALL = 1_800_000_000.0
@@ -208,20 +210,119 @@ def test_what_a_runtime_has_to_tell_of_a_container_becomes_an_event_once() -> No
     node = agent()
     node.pod(pod(), at(0))
     greeting = ContainerReport("main", Phase.WAITING, reason="ContainerCreating", started=WALL)
+    greeting = greeting.with_notice(Notice("Normal", "Started", "Started container main"))
     orders = node.reported(told(greeting), at(1))
-    assert [one.reason for one in of(Note, orders)] == ["Started"]
+    assert [(one.reason, one.container) for one in of(Note, orders)] == [("Started", "main")]
     assert status(orders)["phase"] == "Pending"
     assert status(orders)["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
     failed = Notice("Warning", "FailedPostStartHook", "PostStartHook failed")
-    greeting = replace(greeting, reason="PostStartHookError", message="no", notices=(failed,))
+    greeting = replace(greeting, reason="PostStartHookError", message="no").with_notice(failed)
     notes = of(Note, node.reported(told(greeting), at(2)))
     assert [(one.type, one.reason, one.message) for one in notes] == [
         ("Warning", "FailedPostStartHook", "PostStartHook failed")
     ]
-    assert of(Note, node.reported(told(replace(ended(137), notices=(failed,))), at(3))) == []
+    assert of(Note, node.reported(told(replace(ended(137), notices=greeting.notices)), at(3))) == []
     again = replace(running(attempt=1), notices=(failed,))
     notes = of(Note, node.reported(told(again), at(4)))
-    assert [one.reason for one in notes] == ["Started", "FailedPostStartHook"]
+    assert [one.reason for one in notes] == ["FailedPostStartHook"]
+
+
+def test_what_happens_again_is_told_again_though_only_the_last_of_it_is_kept() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    report, heard = running(), 0
+    for turn in range(50):
+        for _ in range(1 + turn % 3):
+            report = report.with_notice(Notice("Warning", "Unhealthy", "Liveness probe failed: no"))
+        heard += len(of(Note, node.reported(told(report), at(turn))))
+        assert not of(Note, node.reported(told(report), at(turn))), "a report that comes twice is no news"
+    assert heard == sum(1 + turn % 3 for turn in range(50))
+    assert len(report.notices) < 20
+
+
+def test_a_container_that_waits_after_a_crash_is_told_once_for_each_crash() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    assert not of(Note, node.reported(told(ended(1)), at(1))), "the first time it does not wait"
+    orders = node.reported(told(ended(1, attempt=1)), at(2))
+    (note,) = of(Note, orders)
+    assert (note.type, note.reason) == ("Warning", "BackOff")
+    assert note.message == "Back-off restarting failed container main in pod u1_default(u1)"
+    assert not of(Note, node.reported(told(ended(1, attempt=1)), at(3)))
+    node.tick(at(12))
+    assert len(of(Note, node.reported(told(ended(1, attempt=2)), at(13)))) == 1
+
+
+def test_only_what_runs_is_said_to_be_killed() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    node.reported(told(ContainerReport("main", Phase.WAITING, reason="ErrImagePull")), at(1))
+    assert not of(Note, node.pod(leaving(pod()), at(2)))
+    node = agent()
+    node.pod(pod(), at(0))
+    node.reported(told(running()), at(1))
+    notes = of(Note, node.pod(leaving(pod()), at(2)))
+    assert [(one.reason, one.message) for one in notes] == [("Killing", "Stopping container main")]
+
+
+def test_restarts_never_fall() -> None:
+    """Another runtime, or one that was emptied, knows nothing of the attempts before."""
+    state = {"running": {"startedAt": timestamp(WALL - 60)}}
+    shown = {"name": "main", "restartCount": 4, "state": state, "containerID": "runc://x"}
+    known = pod("u1")
+    known["status"] = {"phase": "Running", "containerStatuses": [shown]}
+    node = agent()
+    orders = node.begin([known], [], at(0))
+    assert of(StartPod, orders) and first_attempt(known, "main") == 5
+    assert status(orders)["containerStatuses"][0]["restartCount"] == 4
+    orders = node.reported(told(running(attempt=5)), at(1))
+    (now,) = status(orders)["containerStatuses"]
+    assert now["restartCount"] == 5
+    assert now["lastState"]["terminated"]["reason"] == "ContainerStatusUnknown"
+    assert of(StartContainer, node.reported(told(ended(1, attempt=5)), at(2))), "its first crash here"
+    behind = agent().begin([known], [told(ended(1, attempt=3))], at(0))
+    assert status(behind)["containerStatuses"][0]["restartCount"] == 4
+
+
+def test_the_number_of_the_next_attempt_follows_from_what_was_told() -> None:
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({"waiting": {"reason": "ContainerCreating"}}, 2),
+        ({"waiting": {"reason": "ImagePullBackOff"}}, 2),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, 3),
+        ({"running": {"startedAt": timestamp(WALL)}}, 3),
+        ({"terminated": {"exitCode": 1}}, 3),
+    ]
+    for state, attempt in cases:
+        one = pod()
+        one["status"] = {"containerStatuses": [{"name": "main", "restartCount": 2, "state": state}]}
+        assert first_attempt(one, "main") == attempt, state
+    assert first_attempt(pod(), "main") == 0
+
+
+def test_how_the_last_attempt_ended_is_told_though_the_api_never_saw_it() -> None:
+    node = agent()
+    node.pod(pod(), at(0))
+    node.reported(told(running()), at(1))
+    node.reported(told(ended(7)), at(2))
+    (shown,) = status(node.reported(told(running(attempt=1)), at(2.01)))["containerStatuses"]
+    assert shown["lastState"]["terminated"]["exitCode"] == 7 and shown["restartCount"] == 1
+
+
+def test_the_digest_of_an_image_is_told_once_it_is_known() -> None:
+    node = agent()
+    orders = node.pod(pod(), at(0))
+    assert status(orders)["containerStatuses"][0]["imageID"] == ""
+    orders = node.reported(told(replace(running(), image="docker.io/library/nginx@sha256:00")), at(1))
+    (shown,) = status(orders)["containerStatuses"]
+    assert (shown["image"], shown["imageID"]) == ("nginx", "docker.io/library/nginx@sha256:00")
+
+
+def test_so_much_is_told_of_a_pod_and_no_more() -> None:
+    sparing = Sparing()
+    assert [sparing.allows("u1", 0.0) for _ in range(30)] == [True] * 25 + [False] * 5
+    assert sparing.allows("u2", 0.0)
+    assert not sparing.allows("u1", 299.0)
+    assert sparing.allows("u1", 601.0) and sparing.allows("u1", 601.0) and not sparing.allows("u1", 601.0)
 
 
 def test_a_pod_that_is_too_full_is_evicted() -> None:

@@ -52,7 +52,7 @@ async def _fill(door: Live) -> None:
         gpu = GpuUse("GPU-1", "H200", 87, MIB, 2 * MIB)
         use = NodeUse(1000 * (place + 1), 100 * MIB, 7 * MIB, 1, 2, Traffic(3, 4), (gpu,))
         uses = (Use(uid, "c", 120 * (place + 1), 20 * MIB, 5 * MIB), Use(uid, "side", 5, MIB))
-        beside = PodUse(uid, 2 * MIB, Traffic(8, 9) if name == "a" else None)
+        beside = PodUse(uid, 2 * MIB, Traffic(8, 9) if name == "a" else None, (gpu,))
         if name != "unmeasured":
             past = {"": Trend((1, 2, 3), (4096, 0, 0)), uid: Trend((7, 9), (1024, 2048))}
             told[name] = encode(Measures(use, uses, (beside,), past))
@@ -136,6 +136,7 @@ def test_use_tells_requests_and_the_rest_beside_it() -> None:
         (pod,) = pods["pods"]
         assert (pods["total"], pod["name"], pod["node"]) == (2, "on-a", "a"), "of equals the first by name"
         assert (pod["cpu_milli"], pod["disk_bytes"], pod["received_per_second"]) == (125, 7 * MIB, 8)
+        assert pod["gpus"] == first["gpus"]
         assert pod["limits"] == {"cpu_milli": 1000, "memory_bytes": 128 * MIB}
         assert (pod["cpu_milli_trend"], pods["pods"][0]["memory_bytes_trend"]) == ([], []), "none were wanted"
         pod = client.get("/v1/use/pods?points=9&limit=1").json()["pods"][0]

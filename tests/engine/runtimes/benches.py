@@ -176,6 +176,13 @@ def pod_of(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
     }
 
 
+def happened(report: ContainerReport, *, since_start: bool = False) -> list[tuple[str, str, str]]:
+    """What people are told of it: all, or what came after its start."""
+    told = [(one.type, one.reason, one.message) for one in report.notices]
+    started = [place for place, one in enumerate(told) if one[1] == "Started"]
+    return told[started[-1] + 1 :] if since_start and started else told
+
+
 def lasting(seconds: str) -> dict[str, str]:
     """Annotations by which a pretended container does what the script of a real one does."""
     return {DURATION: seconds}

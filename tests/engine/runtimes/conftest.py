@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.machine.waiting import Pauses
 from proreus.engine.runtimes.opening import image_store, open_runtime
 from proreus.engine.runtimes.protocol import Capacity, PodRuntime
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
@@ -66,6 +67,7 @@ def _place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         cgroups=kind != "process-rlimits",
         follow_seconds=0.1,
         devices=tmp_path / "machine",
+        pauses=Pauses(first=0.2, image=0.4),
     )
 
     if kind == "containerd":

@@ -61,7 +61,7 @@ def test_containers_outlive_containerd_and_a_lost_shim_is_told(daemon: Daemon, t
             later = pod_of(container("echo later"))
             bench.runtime.start(later, ["main"])
             found = await bench.until(later["metadata"]["uid"], lambda one: bool(one["main"].message))
-            assert found["main"].reason in ("CreatePodSandboxError", "CreateContainerError")
+            assert found["main"].reason in ("ContainerCreating", "CreateContainerError")
             await asyncio.to_thread(daemon.start)
             await bench.ended(later["metadata"]["uid"])
             assert bench.reports[uid].containers == (before,)

@@ -15,7 +15,7 @@ from proreus.engine.runtimes.machine.endings import EXTENSION
 from proreus.engine.runtimes.machine.handlers import Reached
 from proreus.engine.runtimes.machine.hooks import HookFailed, run_hook
 from proreus.engine.runtimes.protocol import ContainerReport, Executed, Phase
-from tests.engine.runtimes.benches import Bench, Place, container, pod_of
+from tests.engine.runtimes.benches import Bench, Place, container, happened, pod_of
 
 ROOT = '"$PROREUS_ROOT"'
 _SHARED = [{"name": "shared", "mountPath": "/shared"}]
@@ -33,7 +33,7 @@ def _pod(script: str, lifecycle: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def _told(report: ContainerReport) -> list[tuple[str, str, str]]:
-    return [(one.type, one.reason, one.message) for one in report.notices]
+    return happened(report, since_start=True)
 
 
 async def _says(bench: Bench, uid: str, word: str) -> None:
@@ -252,7 +252,7 @@ def test_hooks_over_the_network(real_place: Place) -> None:
                 broken = pod_of(container("sleep 300", lifecycle=deaf), terminationGracePeriodSeconds=0)
                 bench.runtime.start(broken, ["main"])
                 end = await bench.ended(broken["metadata"]["uid"])
-                assert [one.reason for one in end.notices] == ["FailedPostStartHook", "Killing"]
+                assert [reason for _, reason, _ in _told(end)] == ["FailedPostStartHook", "Killing"]
 
     asyncio.run(scene())
 

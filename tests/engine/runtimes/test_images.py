@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.runtimes.images.store import ImageStore, full_name
+from proreus.engine.runtimes.images.names import full_name
+from proreus.engine.runtimes.images.store import ImageStore
 from proreus.engine.runtimes.images.streams import BadArchive
 from proreus.model.errors import UsageError
 from tests.engine.runtimes.archives import LAYER, Archive, digest, entry, tar_of
@@ -282,9 +283,14 @@ def test_images_are_listed_found_and_removed(store: ImageStore, tmp_path: Path) 
     assert found is not None and found == again.find("other") == again.find(f"other@{found.digest}")
     assert (found.entrypoint, found.command, found.folder) == (("/a",), ("b",), "/w")
     assert found.environment == {"X": "1"} and found.user() == (7, 8)
+    assert again.remove("team/app:1", lambda: {found.digest}), "another name is left"
+    assert not again.remove("team/app:1")
     with pytest.raises(UsageError, match="in use"):
         again.remove("other", lambda: {found.digest})
     assert again.remove("other") and not again.remove("other") and again.held() == []
+    (image,) = store.import_archive(path)
+    store.import_archive(path, "other")
+    assert store.remove(image.names[-1]) and store.held() == [], "by its digest it goes with all its names"
     assert list((tmp_path / "images").iterdir()) == [tmp_path / "images" / "images.json"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from proreus.engine.runtimes.protocol import LogWanted, Phase, RuntimeRefused
-from tests.engine.runtimes.benches import Place, container, pod_of
+from tests.engine.runtimes.benches import Place, container, happened, pod_of
 
 ROOT = '"$PROREUS_ROOT"'
 """Where the root is that volumes stand in: only plain processes have another one than /."""
@@ -467,9 +467,9 @@ def test_probes_over_the_network(real_place: Place) -> None:
                 await bench.until(uid, lambda one: one["well"].ready)
                 end = await bench.ended(uid, "deaf")
                 assert end.message.startswith("Startup probe failed")
-                found = await bench.until(uid, lambda one: bool(one["broken"].notices))
+                found = await bench.until(uid, lambda one: bool(happened(one["broken"], since_start=True)))
                 told = "Readiness probe failed: HTTP probe failed with statuscode: 500"
-                assert [one.message for one in found["broken"].notices] == [told]
+                assert set(happened(found["broken"], since_start=True)) == {("Warning", "Unhealthy", told)}
                 assert not found["broken"].ready and found["broken"].phase is Phase.RUNNING
             server.close()
             await server.wait_closed()

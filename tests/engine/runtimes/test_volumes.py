@@ -255,3 +255,49 @@ def test_files_are_published_at_once_and_only_when_they_change(tmp_path: Path) -
     assert names == sorted(["..data", (place / "..data").readlink().name, "a", "c"])
     assert publish(place, {})
     assert [entry.name for entry in place.iterdir() if not entry.name.startswith("..")] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts containers as somebody else")
+def test_another_user_gets_at_its_own_folders_and_at_nothing_else(real_place: Place) -> None:
+    """Where it works, its volumes, in memory and of the machine too, and its output opened by name."""
+    shared = real_place.host / "shared"
+    shared.mkdir(mode=0o777)
+    shared.chmod(0o777)
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "quick", "settings", "host")]
+    volumes = [
+        {"name": "data", "emptyDir": {}},
+        {"name": "quick", "emptyDir": {"medium": "Memory"}},
+        {"name": "settings", "configMap": {"name": "settings"}},
+        {"name": "host", "hostPath": {"path": str(shared)}},
+    ]
+    script = (
+        'cd "$PROREUS_ROOT/work" || exit 1; id -u; for one in data quick host; do '
+        'echo x > "$PROREUS_ROOT/$one/file" && cat "$PROREUS_ROOT/$one/file"; done; '
+        f'cat "$PROREUS_ROOT/settings/a"; echo; ls {real_place.root} >/dev/null 2>&1 && echo "all is open"; '
+        "echo by name > /dev/stdout; sleep 60"
+    )
+
+    async def scene() -> None:
+        real_place.references.objects[("ConfigMap", "settings")] = {"data": {"a": "given"}}
+        async with real_place.bench() as bench:
+            security = {"runAsUser": 4711, "runAsGroup": 4712}
+            main = container(script, volumeMounts=mounts, securityContext=security, workingDir="/work")
+            if real_place.name in ("runc", "containerd"):  # a folder of the image's is the image's matter
+                del main["workingDir"]
+                main["command"][2] = script.replace("$PROREUS_ROOT/work", "/data", 1)
+            pod = pod_of(main, volumes=volumes)
+            uid = pod["metadata"]["uid"]
+            bench.runtime.start(pod, ["main"])
+            await bench.running(uid)
+            async with asyncio.timeout(PATIENCE):
+                while "by name" not in (text := await bench.text(uid)):
+                    assert bench.reports[uid].containers[0].phase is Phase.RUNNING, text
+                    await asyncio.sleep(0.05)
+            assert text == "4711\nx\nx\nx\ngiven\nby name\n"
+            told = await bench.runtime.execute(
+                uid, "main", ["sh", "-c", 'id -u; cat "$PROREUS_ROOT/quick/file"']
+            )
+            assert told.stdout == b"4711\nx\n", told.stderr
+            assert (shared / "file").stat().st_uid == 4711
+
+    asyncio.run(scene())

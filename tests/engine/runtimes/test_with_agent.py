@@ -19,7 +19,8 @@ from proreus.engine.objects.kinds import NODE as NODE_KIND
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.references import RegistryReferences
-from proreus.engine.runtimes.opening import open_runtime
+from proreus.engine.runtimes.machine.runtime import MachineRuntime
+from proreus.engine.runtimes.opening import clear_runtime, open_runtime
 from proreus.engine.runtimes.protocol import LogWanted, RuntimeRefused
 from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
@@ -43,6 +44,22 @@ async def _node(root: Path) -> AsyncIterator[tuple[Registry, ResourceHost]]:
     """A registry, and this machine as its node with plain processes, of which nothing is left at the end."""
     registry = Registry(MemoryStore())
     await registry.prepare()
+    async with _agent(root, registry) as (host, runtime):
+        yield registry, host
+        for pod in (await registry.list(POD)).items:
+            await registry.delete(POD, "default", pod["metadata"]["name"])
+
+        async def empty() -> bool:
+            return not (await registry.list(POD)).items
+
+        await _until(empty)
+        await asyncio.wait_for(runtime.settled(), PATIENCE)
+    assert_nothing_left(str(root), MachineOptions(root).own_name)
+
+
+@asynccontextmanager
+async def _agent(root: Path, registry: Registry) -> AsyncIterator[tuple[ResourceHost, MachineRuntime]]:
+    """This machine as a node of that registry, for a while: what runs at the end runs on."""
     options = MachineOptions(
         root,
         references=RegistryReferences(registry),
@@ -56,21 +73,12 @@ async def _node(root: Path) -> AsyncIterator[tuple[Registry, ResourceHost]]:
     running = [asyncio.create_task(informer.run()) for informer in informers.values()]
     running.append(asyncio.create_task(host.run()))
     try:
-        yield registry, host
-        for pod in (await registry.list(POD)).items:
-            await registry.delete(POD, "default", pod["metadata"]["name"])
-
-        async def empty() -> bool:
-            return not (await registry.list(POD)).items
-
-        await _until(empty)
-        await asyncio.wait_for(runtime.settled(), PATIENCE)
+        yield host, runtime
     finally:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await runtime.close()
-    assert_nothing_left(str(root), options.own_name)
 
 
 async def _begin(registry: Registry, name: str, **spec: Any) -> None:
@@ -148,6 +156,73 @@ def test_a_hook_that_fails_is_an_event_and_its_container_is_tried_again(tmp_path
             await _until(noted)
 
     asyncio.run(scene())
+
+
+def test_restarts_and_events_go_on_after_agents_end_and_containers_are_taken_away(tmp_path: Path) -> None:
+    async def scene() -> None:
+        registry, root = Registry(MemoryStore()), tmp_path / "node"
+        await registry.prepare()
+
+        async def count() -> int:
+            statuses = (await registry.get(POD, "default", "crashing"))["status"].get("containerStatuses")
+            shown = statuses[0] if statuses else {"state": {}}
+            return int(shown["restartCount"]) if "CrashLoopBackOff" in str(shown["state"]) else 0
+
+        async def told(reason: str) -> Any:
+            found = (await registry.list(EVENT, "default")).items
+            return next((one for one in found if one["reason"] == reason), None)
+
+        async def times(reason: str) -> int:
+            found = (await registry.list(EVENT, "default")).items
+            return sum(one["count"] for one in found if one["reason"] == reason)
+
+        async with _agent(root, registry):
+            await _begin(registry, "crashing", main={"command": ["sh", "-c", "exit 1"]})
+            assert await _until(count) == 1
+            event = await _until(lambda: told("BackOff"))
+            pod = await registry.get(POD, "default", "crashing")
+            uid = pod["metadata"]["uid"]
+            words = f"Back-off restarting failed container main in pod crashing_default({uid})"
+            assert (event["type"], event["message"]) == ("Warning", words)
+            assert event["involvedObject"]["fieldPath"] == "spec.containers{main}"
+            assert event["source"] == {"component": "proreus-resource-agent", "host": NODE}
+            started = await told("Started")
+            assert (started["message"], started["count"]) == ("Started container main", 2)
+            reasons = [one["reason"] for one in (await registry.list(EVENT, "default")).items]
+            assert reasons == ["Created", "Started", "BackOff"], "listed in their order"
+            before = await times("BackOff")
+        async with _agent(root, registry):  # what stands is taken up
+
+            async def counted() -> bool:
+                return await times("BackOff") > before
+
+            await _until(counted)
+            assert await count() == 1 and await times("Started") == 2
+        await clear_runtime(MachineOptions(root))
+        counts = []
+        async with _agent(root, registry):  # nothing stands: it is begun anew
+
+            async def again() -> bool:
+                pod = await registry.get(POD, "default", "crashing")
+                counts.append(pod["status"]["containerStatuses"][0]["restartCount"])
+                return bool(counts[-1] >= 3)
+
+            await _until(again)
+            assert counts == sorted(counts)
+            await registry.delete(POD, "default", "crashing")
+            await _until(lambda: _gone(registry, "crashing"))
+        await clear_runtime(MachineOptions(root))
+        assert_nothing_left(str(root), MachineOptions(root).own_name)
+
+    asyncio.run(scene())
+
+
+async def _gone(registry: Registry, name: str) -> bool:
+    try:
+        await registry.get(POD, "default", name)
+    except NotFound:
+        return True
+    return False
 
 
 def test_the_gpus_of_a_node_go_to_as_many_pods_as_it_has(tmp_path: Path) -> None:
@@ -238,13 +313,6 @@ async def _live(registry: Registry, host: ResourceHost) -> None:
         statuses = (pod.get("status") or {}).get("containerStatuses") or [{}]
         return bool(statuses[0].get("restartCount", 0) >= 1 and statuses[0]["lastState"])
 
-    async def gone() -> bool:
-        try:
-            await registry.get(POD, "default", "server")
-        except NotFound:
-            return True
-        return False
-
     pod = await _until(runs)
     assert pod["status"]["containerStatuses"][0]["containerID"].startswith("process://")
     uid = pod["metadata"]["uid"]
@@ -257,4 +325,4 @@ async def _live(registry: Registry, host: ResourceHost) -> None:
     await _until(restarted)
     for name in ("server", "crashing"):
         await registry.delete(POD, "default", name)
-    await _until(gone)
+    await _until(lambda: _gone(registry, "server"))

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from proreus.model.errors import WorkError
@@ -43,8 +44,23 @@ class Holder:
         return f"{self.on_this_machine()}-{started}"
 
 
-def held_by(folder: Path) -> int | None:
-    """The process that holds the folder; None where nobody does."""
+class Work(Enum):
+    """What a process runs in its folder."""
+
+    CLUSTER = "cluster"
+    AGENT = "agent"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A folder that somebody holds."""
+
+    process: int
+    work: Work
+
+
+def held_by(folder: Path) -> Held | None:
+    """Who holds the folder; None where nobody does."""
     try:
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -52,18 +68,18 @@ def held_by(folder: Path) -> int | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        written = os.pread(handle, 32, 0).decode(errors="replace").strip()
-        return int(written) if written.isdigit() else None
+        process, _, work = _written(handle).partition(" ")
+        known = Work.AGENT if work == Work.AGENT.value else Work.CLUSTER
+        return Held(int(process), known) if process.isdigit() else None
     finally:
         os.close(handle)
     return None
 
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[Holder]:
+def only_one(folder: Path, work: Work = Work.CLUSTER) -> Iterator[Holder]:
     """Hold the folder as long as the block lasts; the system lets go when the process dies."""
-    told = f"{folder}: a cluster runs here already"
-    with _held(folder / "lock", told) as holder:
+    with _held(folder / "lock", (folder, "runs here already"), work) as holder:
         yield holder
 
 
@@ -72,13 +88,14 @@ def only_one_up(store: Path) -> Iterator[None]:
     """Hold the file of a store against a second `proreus up` from another folder; agents may share it."""
     file = store.resolve()
     file.parent.mkdir(parents=True, exist_ok=True)
-    told = f"{store}: a cluster in another folder runs on this store already"
-    with _held(file.with_name(f"{file.name}.lock"), told):
+    taken = (store, "in another folder runs on this store already")
+    with _held(file.with_name(f"{file.name}.lock"), taken, Work.CLUSTER):
         yield
 
 
 @contextmanager
-def _held(path: Path, told: str) -> Iterator[Holder]:
+def _held(path: Path, taken: tuple[Path, str], work: Work) -> Iterator[Holder]:
+    """taken: what is held, and what to say of whoever holds it already."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -89,13 +106,18 @@ def _held(path: Path, told: str) -> Iterator[Holder]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
-            raise WorkError(
-                f"{told} (process {holder or 'unknown'}); end it, or name another folder with --dir"
-            ) from None
+            holder, _, other = _written(handle).partition(" ")
+            what = "an agent" if other == Work.AGENT.value else "a cluster"
+            told = f"{taken[0]}: {what} {taken[1]} (process {holder or 'unknown'})"
+            raise WorkError(f"{told}; end it, or name another folder with --dir") from None
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(handle, f"{os.getpid()} {work.value}\n".encode(), 0)
         about = os.fstat(handle)
         yield Holder(f"{about.st_dev:x}-{about.st_ino:x}")
     finally:
         os.close(handle)
+
+
+def _written(handle: int) -> str:
+    """By whoever holds the file: its process, and what it runs."""
+    return os.pread(handle, 64, 0).decode(errors="replace").strip()

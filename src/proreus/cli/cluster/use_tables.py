@@ -25,6 +25,8 @@ class Column:
     text: Callable[[Row], str]
     right: bool = True
     from_width: int = 0
+    known: Callable[[Row], bool] = lambda row: True
+    """It is shown where this is so of any row."""
 
 
 def curve(values: Sequence[int], top: int = 0) -> str:
@@ -62,6 +64,11 @@ def _gpus(row: Row) -> str:
     return f"{len(row['gpus'])}x{round(sum(known) / len(known))}%" if known else f"{len(row['gpus'])}x?"
 
 
+def _gpu_memory(row: Row) -> str:
+    known = [gpu["memory_bytes"] for gpu in row["gpus"] if gpu["memory_bytes"] is not None]
+    return size(sum(known)) if known else "-"
+
+
 NODES = (
     Column("NODE", lambda row: row["name"], right=False),
     Column("CPU", lambda row: cores(row["cpu_milli"])),
@@ -91,6 +98,8 @@ PODS = (
     Column("MEMORY", lambda row: size(row["memory_bytes"])),
     Column("REQ%", lambda row: share(row["memory_bytes"], row["requested"]["memory_bytes"])),
     Column("DISK", lambda row: size(row["disk_bytes"]), from_width=90),
+    Column("GPU", _gpus, from_width=90, known=lambda row: bool(row["gpus"])),
+    Column("GPU MEM", _gpu_memory, from_width=90, known=lambda row: bool(row["gpus"])),
     Column("RX/S", lambda row: size(row["received_per_second"]), from_width=110),
     Column("TX/S", lambda row: size(row["sent_per_second"]), from_width=110),
     Column(
@@ -104,7 +113,11 @@ NAMESPACE = Column("NAMESPACE", lambda row: row["namespace"], right=False)
 
 def lines(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[str]:
     """A table of which every line is at most so wide: names are cut before numbers are."""
-    shown = [column for column in columns if column.from_width <= width]
+    shown = [
+        column
+        for column in columns
+        if column.from_width <= width and (not rows or any(column.known(row) for row in rows))
+    ]
     cells = [[column.head for column in shown], *([column.text(row) for column in shown] for row in rows)]
     widths = [max(cell_len(line[place]) for line in cells) for place in range(len(shown))]
     _narrow(widths, [place for place, one in enumerate(shown) if not one.right][:-1], width)

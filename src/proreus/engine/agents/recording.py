@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proreus.engine.agents.metadata import Object, name_of, namespace_of, uid_of
+from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import EVENT, Kind
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.times import timestamp
@@ -28,6 +29,10 @@ class Told:
     type: str
     reason: str
     message: str
+    part: str = ""
+    """Which part of it, as a path: `spec.containers{main}`."""
+    host: str = ""
+    """The node that tells it."""
 
 
 class Recorder:
@@ -35,31 +40,44 @@ class Recorder:
 
     def __init__(self, registry: Registry, component: str, clock: Callable[[], float]) -> None:
         self._registry, self._component, self._clock = registry, component, clock
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._seen: OrderedDict[str, str] = OrderedDict()
+        """The names of events, by what they tell."""
+        self._last = 0
 
     async def want(self, told: Told) -> Want:
         """What writes it down: a new event, or one more of an old one."""
-        moment = timestamp(self._clock())
+        now = self._clock()
+        moment = timestamp(now)
         mark = hashlib.blake2b(
-            "\0".join((uid_of(told.about), told.type, told.reason, told.message)).encode(), digest_size=8
+            "\0".join((uid_of(told.about), told.type, told.reason, told.message, told.part)).encode(),
+            digest_size=8,
         ).hexdigest()
-        name = f"{name_of(told.about)}.{mark}"
         namespace = namespace_of(told.about) or _OUTSIDE
-        if name in self._seen:
-            self._seen.move_to_end(name)
+        if mark in self._seen:
+            self._seen.move_to_end(mark)
 
             def again(event: Object) -> Object:
                 return {**event, "count": int(event.get("count") or 1) + 1, "lastTimestamp": moment}
 
-            return self._registry.editing(EVENT, namespace, name, again)
-        self._seen[name] = None
+            return self._registry.editing(EVENT, namespace, self._seen[mark], again)
+        # By the moment, as Kubernetes names them: those of one second are listed in their order.
+        self._last = max(int(now * 1e6), self._last + 1)
+        name = self._seen[mark] = f"{name_of(told.about)}.{self._last:x}{mark[:4]}"
         if len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)
         return await self._registry.creating(EVENT, self._event(told, namespace, name, moment))
 
     def forget(self, name: str) -> None:
         """The event is not there (any more): the next one is new."""
-        self._seen.pop(name, None)
+        for mark in [mark for mark, known in self._seen.items() if known == name]:
+            del self._seen[mark]
+
+    def misjudged(self, want: Want, outcome: object) -> bool:
+        """Whether an event that was to be counted on is gone by now: want it once more, as a new one."""
+        gone = isinstance(outcome, NotFound)
+        if gone:
+            self.forget(want.key.rsplit("/", 1)[-1])
+        return gone
 
     def _event(self, told: Told, namespace: str, name: str, moment: str) -> Object:
         about = told.about["metadata"]
@@ -72,6 +90,9 @@ class Recorder:
         }
         if about.get("namespace"):
             involved["namespace"] = about["namespace"]
+        if told.part:
+            involved["fieldPath"] = told.part
+        host = {"host": told.host} if told.host else {}
         return {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
@@ -83,7 +104,7 @@ class Recorder:
             "count": 1,
             "firstTimestamp": moment,
             "lastTimestamp": moment,
-            "source": {"component": self._component},
+            "source": {"component": self._component, **host},
             "reportingComponent": self._component,
-            "reportingInstance": "",
+            "reportingInstance": told.host,
         }

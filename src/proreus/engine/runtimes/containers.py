@@ -7,6 +7,9 @@ from typing import Any
 
 from proreus.engine.runtimes.protocol import ContainerReport, Phase, Pod, RuntimeRefused
 
+CRASHED = "CrashLoopBackOff"
+"""The reason for which a container waits whose last attempt has ended."""
+
 
 def container_of(pod: Pod, name: str) -> Mapping[str, Any]:
     """A container of the pod by its name; raises `RuntimeRefused`."""
@@ -29,6 +32,23 @@ def last_report(pod: Pod, reports: Mapping[str, ContainerReport], name: str) -> 
 def restarts(policy: str, exit_code: int) -> bool:
     """Whether a container that ended so is run again."""
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+def first_attempt(pod: Pod, name: str) -> int:
+    """The number of the next attempt at a container of which a runtime knows nothing.
+
+    It goes on from what the pod's status tells: another runtime may have run it, or its attempts are gone.
+    """
+    status = pod.get("status") or {}
+    told = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    for one in told:
+        if one["name"] == name:
+            state = one.get("state") or {}
+            count = int(one.get("restartCount") or 0)
+            waited = state.get("waiting") or {}
+            ended = bool(state.get("running") or state.get("terminated"))
+            return count + 1 if ended or waited.get("reason") == CRASHED else count
+    return 0
 
 
 def is_over(pod: Pod, reports: Mapping[str, ContainerReport]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import msgspec
@@ -28,6 +28,7 @@ _Told = tuple[
 ]
 _KIB = 1024
 _LEAST_CPU, _LEAST_BYTES = 10, 4 * 1024 * 1024
+_LEAST_TRAFFIC = 64 * 1024
 _CHANGE = 0.05
 """What is told anew: a difference of this share, and of at least so much."""
 
@@ -100,7 +101,7 @@ def is_news(before: Measures, now: Measures) -> bool:
     old, new = before.node, now.node
     if _far(old.cpu, new.cpu, _LEAST_CPU) or _far(old.memory, new.memory, _LEAST_BYTES):
         return True
-    if before.pods != now.pods or _far(old.disk, new.disk, _LEAST_BYTES):
+    if _moved_beside(before.pods, now.pods) or _far(old.disk, new.disk, _LEAST_BYTES):
         return True
     return _moved(before.containers, now.containers)
 
@@ -113,6 +114,21 @@ def _moved(before: Sequence[Use], now: Sequence[Use]) -> bool:
             return True
         if _far(old.disk, new.disk, _LEAST_BYTES):
             return True
+    return False
+
+
+def _moved_beside(before: Sequence[PodUse], now: Sequence[PodUse]) -> bool:
+    """A pod's traffic is never the same twice: what it hardly changed by is no news."""
+    if [replace(one, traffic=None) for one in before] != [replace(one, traffic=None) for one in now]:
+        return True
+    for old, new in zip(before, now, strict=True):
+        if (old.traffic is None) != (new.traffic is None):
+            return True
+        if old.traffic is not None and new.traffic is not None:
+            if _far(old.traffic.received, new.traffic.received, _LEAST_TRAFFIC):
+                return True
+            if _far(old.traffic.sent, new.traffic.sent, _LEAST_TRAFFIC):
+                return True
     return False
 
 

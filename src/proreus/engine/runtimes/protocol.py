@@ -12,7 +12,7 @@ Processes, runc, and containerd through its CRI fit behind this as the simulated
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -21,6 +21,9 @@ from proreus.model.errors import ProreusError
 
 Pod = Mapping[str, Any]
 """A v1 Pod in Kubernetes' JSON shape; read only."""
+
+_MOST_NOTICES = 16
+"""Of one attempt: a probe may fail for days."""
 
 
 class Phase(Enum):
@@ -59,8 +62,18 @@ class ContainerReport:
     message: str = ""
     ready: bool = False
     """Whether it serves; meant only while it runs."""
+    image: str = ""
+    """What it is made of, by digest: `docker.io/library/busybox@sha256:...`; "" where that is not known."""
     notices: tuple[Notice, ...] = ()
-    """What has happened to this attempt so far, the oldest first."""
+    """What has happened to this attempt, the last of it, the oldest first."""
+    forgotten: int = 0
+    """How many notices there were before those."""
+
+    def with_notice(self, notice: Notice) -> ContainerReport:
+        """One thing more has happened."""
+        kept = (*self.notices, notice)[-_MOST_NOTICES:]
+        forgotten = self.forgotten + len(self.notices) + 1 - len(kept)
+        return replace(self, notices=kept, forgotten=forgotten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +133,6 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class PodUse:
-    """What a pod uses that belongs to none of its containers alone."""
-
-    uid: str
-    volumes: int = 0
-    """Bytes in the volumes that go with it, as of the last look."""
-    traffic: Traffic | None = None
-    """None where it shares the node's network: then the node's is all that is known."""
-
-
-@dataclass(frozen=True, slots=True)
 class GpuUse:
     """What a GPU does now; None where it does not say."""
 
@@ -142,6 +144,19 @@ class GpuUse:
     """Bytes in use."""
     capacity: int | None
     """Bytes that it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """What a pod uses that belongs to none of its containers alone."""
+
+    uid: str
+    volumes: int = 0
+    """Bytes in the volumes that go with it, as of the last look."""
+    traffic: Traffic | None = None
+    """None where it shares the node's network: then the node's is all that is known."""
+    gpus: tuple[GpuUse, ...] = ()
+    """Those that it has, or runs something on: how busy those are that it has, and the memory it uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +348,8 @@ class PodRuntime(PodLogs, PodExec, Protocol):
         ...
 
     def start(self, pod: Pod, containers: Sequence[str]) -> None:
-        """A sandbox for the pod, and in it the first attempt at these containers."""
+        """A sandbox for the pod, and in it an attempt at these containers: the first, or the next after those
+        that the pod's status tells of (see `first_attempt`)."""
         ...
 
     def start_container(self, uid: str, container: str, attempt: int) -> None:

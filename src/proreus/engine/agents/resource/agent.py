@@ -28,9 +28,11 @@ from proreus.engine.agents.resource.orders import (
 )
 from proreus.engine.agents.resource.restarts import Due, Restarts
 from proreus.engine.agents.resource.status import TERMINAL, Seen, Verdict, pod_phase, pod_status
+from proreus.engine.agents.resource.telling import Telling, killings
 from proreus.engine.objects.amounts import Amounts, read_amounts, requests_of, total
 from proreus.engine.objects.times import parse_timestamp
-from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Notice, Phase, PodReport
+from proreus.engine.runtimes.containers import first_attempt
+from proreus.engine.runtimes.protocol import Capacity, ContainerReport, Phase, PodReport
 
 _NO_MORE_GRACE = 0.0
 _UNSTATED_GRACE = 30.0
@@ -56,10 +58,10 @@ class _Held:
     deadline: float | None = None
     restarts: Restarts = field(default_factory=Restarts)
     waits: dict[str, Due] = field(default_factory=dict)
+    ends: dict[str, ContainerReport] = field(default_factory=dict)
+    """Of each container the last attempt that has ended."""
     phase: str = "Pending"
-    noted: set[tuple[str, int]] = field(default_factory=set)
-    told: set[tuple[str, int, Notice]] = field(default_factory=set)
-    """What was told of attempts at containers."""
+    telling: Telling = field(default_factory=Telling)
 
 
 class ResourceAgent:
@@ -98,6 +100,7 @@ class ResourceAgent:
             if deleting(pod):
                 return [FinishDeletion(pod)]
             held = self._hold(pod, now)
+            held.restarts = Restarts(_first_attempts(pod))
             short = shortage(held.asked, self._taken(but=held), self._allocatable)
             if short is not None:
                 held.verdict = Verdict(short[0], short[1])
@@ -122,9 +125,10 @@ class ResourceAgent:
         if held is None:
             return [RemovePod(report.uid)]
         held.report = report
+        held.ends |= {one.name: one for one in report.containers if one.phase is Phase.EXITED}
         if held.gone:
             return self.gone(report.uid, now)
-        return [*self._notes(held, report), *self._forward(held, now)]
+        return [*held.telling.news(held.pod, report), *self._forward(held, now)]
 
     def tick(self, now: Moment) -> list[Order]:
         """Some moment that was waited for has come."""
@@ -191,6 +195,7 @@ class ResourceAgent:
         for due in ready:
             yield StartContainer(uid, due.container, due.attempt)
         if held.waits:
+            yield from held.telling.pauses(held.pod, held.waits.values())
             yield WakeAt(min(due.at for due in held.waits.values()))
 
     def _leave(self, held: _Held, now: Moment) -> Iterator[Order]:
@@ -209,31 +214,14 @@ class ResourceAgent:
         end = now.steady + grace
         if held.stop_by is None or end < held.stop_by - 1e-6:
             if held.stop_by is None and not held.gone:
-                for container in held.pod["spec"]["containers"]:
-                    yield Note(held.pod, "Normal", "Killing", f"Stopping container {container['name']}")
+                yield from killings(held.pod, held.report)
             held.stop_by = end
             yield StopPod(uid_of(held.pod), grace)
 
     def _told(self, held: _Held) -> Iterator[Order]:
-        seen = Seen(held.pod, held.report, held.waits, held.verdict, held.started, self.address)
+        seen = Seen(held.pod, held.report, held.waits, held.ends, held.verdict, held.started, self.address)
         held.phase = pod_phase(seen)
         yield WriteStatus(held.pod, pod_status(seen), lazy=held.phase == "Pending" and held.verdict is None)
-
-    def _notes(self, held: _Held, report: PodReport) -> Iterator[Note]:
-        for one in report.containers:
-            started = one.phase is Phase.RUNNING or (one.phase is Phase.WAITING and one.started)
-            if started and (one.name, one.attempt) not in held.noted:
-                held.noted.add((one.name, one.attempt))
-                yield Note(held.pod, "Normal", "Started", f"Started container {one.name}")
-            for notice in one.notices:
-                if (one.name, one.attempt, notice) not in held.told:
-                    held.told.add((one.name, one.attempt, notice))
-                    yield Note(held.pod, notice.type, notice.reason, notice.message)
-            if started:
-                continue
-            if one.phase is Phase.WAITING and one.message and (one.name, -1) not in held.noted:
-                held.noted.add((one.name, -1))
-                yield Note(held.pod, "Warning", "Failed", f"Error: {one.message}")
 
     def _runs(self, held: _Held) -> bool:
         """Whether something of it may run: what was ordered and not reported yet counts."""
@@ -249,6 +237,14 @@ class ResourceAgent:
             for held in self._held.values()
             if held is not but and held.phase not in TERMINAL and (held.verdict is None or self._runs(held))
         )
+
+
+def _first_attempts(pod: Object) -> dict[str, int]:
+    """Of a pod that the runtime knows nothing of."""
+    spec = pod["spec"]
+    containers = (*(spec.get("initContainers") or ()), *spec["containers"])
+    found = {one["name"]: first_attempt(pod, one["name"]) for one in containers}
+    return {name: attempt for name, attempt in found.items() if attempt}
 
 
 def _alive(report: ContainerReport) -> bool:

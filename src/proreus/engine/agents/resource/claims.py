@@ -16,24 +16,50 @@ PROCESS = "proreus.io/process"
 """Annotation of the lease: who renews it. A process that is started again has the name of the last."""
 RELEASED = "proreus.io/released"
 """Annotation of the lease: that process has ended of its own will."""
+_MOST_AHEAD = 1.0
+"""Seconds by which clocks may differ without a word."""
 
 
 class NodeTaken(Conflict):
     """Another process runs the node."""
 
+    ahead = False
+    """Whether its last sign of life is dated in the future: how old it is cannot be told by that."""
 
-def claimed(lease: Object, process: str, now: float) -> Object:
-    """The lease in this process' name; `NodeTaken` where another gave a sign of life not long ago."""
+
+def claimed(lease: Object, process: str, now: float, silent_since: str = "") -> Object:
+    """The lease in this process' name; `NodeTaken` where another gave a sign of life not long ago.
+
+    silent_since: the sign of life (see `sign_of_life`) after which none came, for so long that it is over.
+    """
     annotations = _annotations(lease)
     holder = annotations.get(PROCESS, "")
     age = _age(lease, now)
-    if holder not in ("", process) and RELEASED not in annotations and age < LEASE_SECONDS:
-        raise NodeTaken(
-            f"another process ({holder}) runs the node {name_of(lease)}, and gave a sign of life {age:.0f} s "
-            f"ago: end it, or wait {LEASE_SECONDS - age:.0f} s if it was killed"
-        )
+    silent = age >= LEASE_SECONDS or (silent_since and sign_of_life(lease) == silent_since)
+    if holder not in ("", process) and RELEASED not in annotations and not silent:
+        raise _taken(name_of(lease), holder, age)
     kept = {name: text for name, text in annotations.items() if name != RELEASED}
     return _annotated(lease, {**kept, PROCESS: process})
+
+
+def sign_of_life(lease: Object) -> str:
+    """The last, as its writer dated it."""
+    return str((lease.get("spec") or {}).get("renewTime") or "")
+
+
+def _taken(node: str, holder: str, age: float) -> NodeTaken:
+    told = f"another process ({holder}) runs the node {node}, and"
+    if age < -_MOST_AHEAD:
+        taken = NodeTaken(
+            f"{told} dated its last sign of life {-age:.0f} s ahead of the clock of this machine"
+        )
+        taken.ahead = True
+        return taken
+    age = max(0.0, age)
+    return NodeTaken(
+        f"{told} gave a sign of life {age:.0f} s ago: end it, or wait {LEASE_SECONDS - age:.0f} s "
+        "if it was killed"
+    )
 
 
 def released(lease: Object, process: str) -> Object | None:
@@ -53,7 +79,7 @@ def left_behind(leases: Iterable[Object], process: str, own: Iterable[str]) -> l
 def _age(lease: Object, now: float) -> float:
     """Seconds since the last sign of life; a lease that tells none is as old as can be."""
     try:
-        return max(0.0, now - parse_timestamp(lease["spec"]["renewTime"]))
+        return now - parse_timestamp(lease["spec"]["renewTime"])
     except (KeyError, ValueError):
         return float(LEASE_SECONDS)
 

@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from proreus.engine.agents.metadata import Object, name_of
-from proreus.engine.agents.resource.claims import NodeTaken, claimed, left_behind, released
+from proreus.engine.agents.resource.claims import (
+    NodeTaken,
+    claimed,
+    left_behind,
+    released,
+    sign_of_life,
+)
 from proreus.engine.agents.resource.measuring import Measuring
 from proreus.engine.agents.resource.nodes import (
     LEASE_SECONDS,
@@ -61,13 +67,32 @@ class Heartbeats:
         self._process = process
         self._told: dict[str, tuple[tuple[Image, ...], str]] = {}
         """What the API knows of each: the images that it holds, and its trouble."""
-        """What the API was last told that each node holds."""
+        self._silent: Mapping[str, str] = {}
+        """By node, signs of life of others after which none came."""
 
     async def claim(self) -> None:
-        """Every node has a lease in this process' name; raises `NodeTaken`."""
+        """Every node has a lease in this process' name; raises `NodeTaken`.
+
+        A lease that is dated in the future is looked at for as long as one holds: whoever lives renews it.
+        """
         leases = [self._new_lease(name) for name in self._nodes]
         outcomes = await self._registry.create_many(LEASE, leases)
-        await self._renew([name for name, out in zip(self._nodes, outcomes, strict=True) if _existed(out)])
+        stood = [name for name, out in zip(self._nodes, outcomes, strict=True) if _existed(out)]
+        try:
+            await self._renew(stood)
+        except NodeTaken as taken:
+            if not taken.ahead:
+                raise
+            before = await self._signs_of_life()
+            _log.warning("%s: looking for another one for %d s", taken, LEASE_SECONDS)
+            await asyncio.sleep(LEASE_SECONDS)
+            self._silent = before
+            await self._renew(stood)
+            self._silent = {}
+
+    async def _signs_of_life(self) -> dict[str, str]:
+        leases = (await self._registry.list(LEASE, LEASE_NAMESPACE)).items
+        return {name_of(lease): sign_of_life(lease) for lease in leases}
 
     async def release(self) -> None:
         """Whoever comes next may claim the nodes at once."""
@@ -122,9 +147,9 @@ class Heartbeats:
             self._registry.editing(LEASE, LEASE_NAMESPACE, name, self._alive(name)) for name in names
         ]
         outcomes = await self._registry.commit_each(wants)
-        for outcome in outcomes:
-            if isinstance(outcome, NodeTaken):
-                raise outcome
+        taken = [outcome for outcome in outcomes if isinstance(outcome, NodeTaken)]
+        if taken:
+            raise min(taken, key=lambda one: one.ahead)
         lost = [name for name, out in zip(names, outcomes, strict=True) if isinstance(out, NotFound)]
         again = [name for name in lost if self._stands(name)]  # a node that was deleted stays away
         if again:
@@ -135,7 +160,9 @@ class Heartbeats:
         return self._ours(new_lease(name, now), now)
 
     def _ours(self, lease: Object, now: float) -> Object:
-        return claimed(lease, self._process, now) if self._process else lease
+        if not self._process:
+            return lease
+        return claimed(lease, self._process, now, self._silent.get(name_of(lease), ""))
 
     async def _tell_use(self, names: Sequence[str]) -> None:
         """What others may want to know of the nodes' pods; a store that is away is told the next time."""

@@ -6,6 +6,10 @@ never to run twice, they have ended, and nobody knows how.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from proreus.engine.agents.metadata import Object
 from proreus.engine.objects.times import parse_timestamp
 from proreus.engine.runtimes.protocol import ContainerReport, Phase
@@ -20,10 +24,15 @@ def lost_containers(pod: Object, now: float) -> tuple[ContainerReport, ...]:
     status = pod.get("status") or {}
     if pod["spec"].get("restartPolicy") != "Never" or status.get("phase") != "Running":
         return ()
-    return tuple(_ended(one, now) for one in status.get("containerStatuses") or ())
+    return tuple(lost_container(one, now) for one in status.get("containerStatuses") or ())
 
 
-def _ended(told: Object, now: float) -> ContainerReport:
+def lost_container(told: Mapping[str, Any], now: float) -> ContainerReport:
+    """How a container ended whose status was last told so."""
+    return replace(_ended(told, now), image=str(told.get("imageID") or ""))
+
+
+def _ended(told: Mapping[str, Any], now: float) -> ContainerReport:
     name, state = str(told["name"]), told.get("state") or {}
     attempt, id = int(told.get("restartCount") or 0), str(told.get("containerID") or "")
     over = state.get("terminated")

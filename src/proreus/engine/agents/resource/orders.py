@@ -65,6 +65,8 @@ class Note:
     type: str
     reason: str
     message: str
+    container: str = ""
+    """The one that it is about; "": the pod as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ class _Crashes:
 class Restarts:
     """What is remembered of a pod's crashes; one for each pod, changed by `wanted`."""
 
+    first: Mapping[str, int] = field(default_factory=dict)
+    """With which attempt containers begin that were run before, and nothing is left of that."""
     crashes: dict[str, _Crashes] = field(default_factory=dict)
 
     def wanted(
@@ -50,7 +52,7 @@ class Restarts:
             name, sidecar = container["name"], container.get("restartPolicy") == "Always"
             report = reports.get(name)
             if report is None:
-                found.append(Due(name, 0, steady))
+                found.append(Due(name, self.first.get(name, 0), steady))
                 return found
             if sidecar:
                 if report.phase is Phase.EXITED:
@@ -72,7 +74,7 @@ class Restarts:
         for container in spec["containers"]:
             report = reports.get(container["name"])
             if report is None:
-                yield Due(container["name"], 0, steady)
+                yield Due(container["name"], self.first.get(container["name"], 0), steady)
             elif report.phase is Phase.EXITED and restarts(policy, report.exit_code):
                 yield self._again(report, steady)
 
@@ -83,7 +85,8 @@ class Restarts:
             return known.due
         if known is None or steady - known.last > CALM:
             # An agent that has only just begun takes the attempts before as crashes in a row.
-            pause = 0.0 if report.attempt == 0 or known is not None else _pause(report.attempt)
+            attempts = report.attempt - self.first.get(report.name, 0)
+            pause = 0.0 if attempts <= 0 or known is not None else _pause(attempts)
         else:
             pause = min(max(known.pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
         due = Due(report.name, report.attempt + 1, steady + pause, pause)

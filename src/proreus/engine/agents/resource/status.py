@@ -8,8 +8,10 @@ from typing import Any, assert_never
 
 from proreus.engine.agents.conditions import Condition, with_conditions
 from proreus.engine.agents.metadata import key_of
+from proreus.engine.agents.resource.lost import lost_container
 from proreus.engine.agents.resource.restarts import Due, restarts
 from proreus.engine.objects.times import timestamp
+from proreus.engine.runtimes.containers import CRASHED
 from proreus.engine.runtimes.protocol import ContainerReport, Phase, PodReport
 
 TERMINAL = ("Succeeded", "Failed")
@@ -31,6 +33,8 @@ class Seen:
     report: PodReport | None
     waits: Mapping[str, Due]
     """Containers that wait for another attempt."""
+    ends: Mapping[str, ContainerReport]
+    """How the attempts before the last ended that this agent saw the end of."""
     verdict: Verdict | None
     started: float
     """When the node took the pod, by the wall clock."""
@@ -147,23 +151,23 @@ def _container_status(
     before: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     due = seen.waits.get(container["name"])
+    count = int((before or {}).get("restartCount") or 0)
     last = dict((before or {}).get("lastState") or {})
     if report is None:
         later = bool(seen.pod["spec"].get("initContainers")) and not _is_init(seen.pod, container)
         state: dict[str, Any] = {"waiting": {"reason": "PodInitializing" if later else "ContainerCreating"}}
     else:
         state = _state(report)
-        ended = ((before or {}).get("state") or {}).get("terminated")
-        if ended is not None and int((before or {}).get("restartCount") or 0) < report.attempt:
-            last = {"terminated": ended}
+        last = _last_state(seen, report, before or {})
         if due is not None and due.pause and report.phase is Phase.EXITED:
             last, state = state, {"waiting": _backing_off(seen.pod, due)}
     return {
         "name": container["name"],
         "image": container.get("image") or "",
-        "imageID": container.get("image") or "",
+        "imageID": report.image if report is not None else "",
         **({"containerID": report.id} if report is not None and report.id else {}),
-        "restartCount": report.attempt if report is not None else 0,
+        # What a new agent finds may be an attempt behind what was told before.
+        "restartCount": max(count, report.attempt if report is not None else 0),
         "ready": _passed(container, {container["name"]: report} if report else {})
         if _is_init(seen.pod, container)
         else _ready(report),
@@ -171,6 +175,20 @@ def _container_status(
         "state": state,
         "lastState": last,
     }
+
+
+def _last_state(seen: Seen, report: ContainerReport, before: Mapping[str, Any]) -> dict[str, Any]:
+    """How the attempt before this one ended."""
+    ended = seen.ends.get(report.name)
+    if ended is not None and ended.attempt < report.attempt:
+        return _state(ended)
+    if int(before.get("restartCount") or 0) < report.attempt:
+        state = before.get("state") or {}
+        if state.get("terminated") is not None:
+            return {"terminated": state["terminated"]}
+        if state.get("running") is not None:  # nobody saw its end
+            return _state(lost_container(before, report.started or seen.started))
+    return dict(before.get("lastState") or {})
 
 
 def _state(report: ContainerReport) -> dict[str, Any]:
@@ -197,7 +215,7 @@ def _backing_off(pod: Mapping[str, Any], due: Due) -> dict[str, str]:
     namespace, name = key_of(pod)
     pause = f"{int(due.pause // 60)}m{int(due.pause % 60)}s" if due.pause >= 60 else f"{int(due.pause)}s"
     told = f"back-off {pause} restarting failed container={due.container} pod={name}_{namespace}"
-    return {"reason": "CrashLoopBackOff", "message": told}
+    return {"reason": CRASHED, "message": told}
 
 
 def _by_name(report: PodReport | None) -> dict[str, ContainerReport]:

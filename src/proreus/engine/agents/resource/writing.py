@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
 from proreus.engine.agents.metadata import Object, name_of, namespace_of, uid_of
 from proreus.engine.agents.recording import Recorder, Told
 from proreus.engine.agents.resource.orders import FinishDeletion, Note, WriteStatus
+from proreus.engine.agents.resource.sparing import Sparing
 from proreus.engine.agents.resource.status import merged
 from proreus.engine.objects.errors import Refused, Unserviceable
 from proreus.engine.objects.kinds import POD
@@ -40,6 +43,7 @@ class Writing:
         self._ends: dict[str, FinishDeletion] = {}
         self._notes: list[Note] = []
         self._something = asyncio.Event()
+        self._sparing = Sparing()
 
     def take(self, order: WriteStatus | FinishDeletion | Note) -> None:
         """It will be written."""
@@ -48,7 +52,9 @@ class Writing:
                 self._take_status(order, pod, status, lazy=lazy)
             case FinishDeletion(pod):
                 self._ends[uid_of(pod)] = order
-            case Note():
+            case Note(pod):
+                if not self._sparing.allows(uid_of(pod), self._timers.steady()):
+                    return
                 self._notes.append(order)
             case _:
                 assert_never(order)
@@ -90,14 +96,15 @@ class Writing:
         notes, self._notes = self._notes[:_MOST_AT_ONCE], self._notes[_MOST_AT_ONCE:]
         wants: list[Want] = [self._status_want(one.order) for one in statuses.values()]
         wants += [self._end_want(one) for one in ends.values()]
-        for note in notes:
-            try:
-                wants.append(
-                    await self._recorder.want(Told(POD, note.pod, note.type, note.reason, note.message))
-                )
-            except Refused:  # its namespace is being deleted: there is nobody to tell
-                continue
-        outcomes = await self._registry.commit_each(wants)
+        noted = await self._noted(_told(note) for note in notes)
+        outcomes = await self._registry.commit_each([*wants, *(want for _, want in noted)])
+        again = [
+            told
+            for (told, want), outcome in zip(noted, outcomes[len(wants) :], strict=True)
+            if self._recorder.misjudged(want, outcome)
+        ]
+        if again:  # told so long ago that the event is gone
+            await self._registry.commit_each([want for _, want in await self._noted(again)])
         trouble = False
         for (uid, waiting), outcome in zip(statuses.items(), outcomes, strict=False):
             if isinstance(outcome, Unserviceable):
@@ -108,6 +115,13 @@ class Writing:
                 trouble = True
                 self._ends.setdefault(uid, end)
         return trouble
+
+    async def _noted(self, told: Iterable[Told]) -> list[tuple[Told, Want]]:
+        found: list[tuple[Told, Want]] = []
+        for one in told:
+            with contextlib.suppress(Refused):  # its namespace is being deleted: there is nobody to tell
+                found.append((one, await self._recorder.want(one)))
+        return found
 
     def _status_want(self, order: WriteStatus) -> Want:
         pod, now = order.pod, self._timers.wall()
@@ -122,3 +136,11 @@ class Writing:
     def _end_want(self, end: FinishDeletion) -> Want:
         terms = Terms(uid=uid_of(end.pod), grace=0)
         return self._registry.deleting(POD, namespace_of(end.pod), name_of(end.pod), terms)
+
+
+def _told(note: Note) -> Told:
+    spec, part = note.pod["spec"], ""
+    if note.container:
+        first = any(one["name"] == note.container for one in spec.get("initContainers") or ())
+        part = f"spec.{'initContainers' if first else 'containers'}{{{note.container}}}"
+    return Told(POD, note.pod, note.type, note.reason, note.message, part, str(spec.get("nodeName") or ""))

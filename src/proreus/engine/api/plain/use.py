@@ -14,6 +14,7 @@ from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.selectors import selection
 from proreus.engine.runtimes.measures import Trend, Trends
+from proreus.engine.runtimes.protocol import GpuUse
 from proreus.model.resources import CPU, MEMORY
 
 _MOST_ROWS, _MOST_POINTS = 1000, 1440
@@ -130,16 +131,7 @@ def _node_row(one: NodeMeasured, requested: Counter[str]) -> dict[str, Any]:
         "disk_written_per_second": use.written,
         "received_per_second": use.traffic.received,
         "sent_per_second": use.traffic.sent,
-        "gpus": [
-            {
-                "uuid": gpu.uuid,
-                "model": gpu.model,
-                "busy_percent": gpu.busy,
-                "memory_bytes": gpu.memory,
-                "capacity_bytes": gpu.capacity,
-            }
-            for gpu in use.gpus
-        ],
+        "gpus": _gpus(use.gpus),
         "allocatable": _asked(allocatable),
         "requested": _asked(requested),
         "pods": requested["pods"],
@@ -159,6 +151,7 @@ def _pod_row(one: PodMeasured) -> dict[str, Any]:
         "disk_bytes": one.disk,
         "received_per_second": None if traffic is None else traffic.received,
         "sent_per_second": None if traffic is None else traffic.sent,
+        "gpus": _gpus(one.beside.gpus),
         "requested": _asked(requests_of(one.pod)),
         "limits": _asked(limits),
         "containers": [
@@ -171,6 +164,19 @@ def _pod_row(one: PodMeasured) -> dict[str, Any]:
             for use in one.containers
         ],
     }
+
+
+def _gpus(gpus: Sequence[GpuUse]) -> list[dict[str, Any]]:
+    return [
+        {
+            "uuid": gpu.uuid,
+            "model": gpu.model,
+            "busy_percent": gpu.busy,
+            "memory_bytes": gpu.memory,
+            "capacity_bytes": gpu.capacity,
+        }
+        for gpu in gpus
+    ]
 
 
 def _asked(amounts: Amounts | Counter[str]) -> dict[str, int]:

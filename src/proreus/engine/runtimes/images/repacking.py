@@ -10,7 +10,8 @@ from pathlib import Path
 
 from proreus.engine.runtimes.images.archive import MANIFEST_TYPES, Manifest, read_archive
 from proreus.engine.runtimes.images.layers import Allowance
-from proreus.engine.runtimes.images.store import full_name, unpack
+from proreus.engine.runtimes.images.names import full_name
+from proreus.engine.runtimes.images.store import unpack
 from proreus.model.errors import UsageError
 
 _MOST_FILES = 200_000

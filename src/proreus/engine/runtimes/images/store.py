@@ -14,6 +14,7 @@ from typing import Any
 
 from proreus.engine.runtimes.images.archive import Manifest, read_archive
 from proreus.engine.runtimes.images.layers import Allowance, apply_layer, tree_size
+from proreus.engine.runtimes.images.names import full_name
 from proreus.engine.runtimes.images.streams import BadArchive
 from proreus.engine.runtimes.protocol import Image
 from proreus.model.errors import UsageError
@@ -62,21 +63,6 @@ class Unpacked:
         uid, usual = _number(self.root / "etc/passwd", user)
         gid, _ = _number(self.root / "etc/group", group)
         return uid, gid if gid is not None else usual
-
-
-def full_name(name: str) -> str:
-    """As registries write it in full.
-
-    >>> full_name("busybox"), full_name("team/app:1"), full_name("localhost/x")
-    ('docker.io/library/busybox:latest', 'docker.io/team/app:1', 'localhost/x:latest')
-    """
-    first, slash, _ = name.partition("/")
-    if not slash:
-        name = f"docker.io/library/{name}"
-    elif not ("." in first or ":" in first or first == "localhost"):
-        name = f"docker.io/{name}"
-    last = name.rpartition("/")[2]
-    return name if ":" in last or "@" in last else f"{name}:latest"
 
 
 def unpack(manifest: Manifest, root: Path, allowance: Allowance, path: Path) -> None:
@@ -171,11 +157,19 @@ class ImageStore:
             return found
 
     def remove(self, name: str, in_use: Callable[[], set[str]] = set) -> bool:
-        """Forget it; whether it was there. One that runs is refused."""
+        """Forget a name, and with its last one the image; whether it was there. One that runs is refused.
+
+        Called by its digest, it goes with all its names.
+        """
         with self._lock:
             found = self.find(name)
             if found is None:
                 return False
+            left = tuple(one for one in found.names if one != full_name(name))
+            if left and len(left) < len(found.names):
+                self._set(replace(found, names=left))
+                self._save()
+                return True
             if found.digest in in_use():
                 raise UsageError(f"image {name!r} is in use by a container")
             self._drop(found)

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from proreus.engine.runtimes.machine.cgroups import Spent
-from proreus.engine.runtimes.protocol import AttachWanted, CommandWanted, Executed, Image, Pod, Session
+from proreus.engine.runtimes.notices import failed
+from proreus.engine.runtimes.protocol import (
+    AttachWanted,
+    CommandWanted,
+    Executed,
+    Image,
+    Notice,
+    Pod,
+    Session,
+)
 from proreus.model.errors import ProreusError
 
 UNKNOWN_END = "ContainerStatusUnknown"
@@ -21,10 +30,14 @@ KILLED = 137
 
 
 class LaunchRefused(ProreusError):
-    """A container cannot be started as things are; later it may be. `reason` as Kubernetes calls it."""
+    """A container cannot be started as things are; later it may be. `reason` as Kubernetes calls it.
 
-    def __init__(self, reason: str, message: str) -> None:
+    notices: what people are told of it; where none are given, the message.
+    """
+
+    def __init__(self, reason: str, message: str, *notices: Notice) -> None:
         self.reason = reason
+        self.notices = notices or (failed(message),)
         super().__init__(message)
 
 
@@ -94,6 +107,8 @@ class Launched:
     id: str
     started: float
     ended: Ended | None = None
+    image: str = ""
+    """See `ContainerReport`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +140,8 @@ class Backend(Protocol):
     """Of what runs the containers; known once `recover` is through."""
     trouble: str
     """See `PodRuntime.trouble`."""
+    needs_images: bool
+    """Whether nothing can be run without its image."""
 
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
         """What there is of these pods; whatever is here of any other pod ends and goes."""
@@ -174,8 +191,20 @@ class Backend(Protocol):
         """What it has used; None where that is not known."""
         ...
 
+    def processes(self, id: str) -> set[int]:
+        """Those of a container that run now. Blocks, and may be called in any thread."""
+        ...
+
     async def layers(self) -> Mapping[str, int]:
         """Bytes that containers have written where no folder of the runtime shows it, by their ids."""
+        ...
+
+    async def has_image(self, name: str) -> bool:
+        """Whether it is held, under this name or digest. Raises `LaunchRefused`."""
+        ...
+
+    async def pull_image(self, name: str) -> int:
+        """Fetch it from its registry; how many bytes it has. Raises `LaunchRefused`."""
         ...
 
     def images(self) -> Sequence[Image]:

@@ -12,6 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,10 @@ from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_conf
 from proreus.engine.runtimes.machine.cri.images import CriImages
 from proreus.engine.runtimes.machine.cri.streams import Streams, open_session
 from proreus.engine.runtimes.machine.cri.tool import Ctr
-from proreus.engine.runtimes.machine.keeper import put_aside
+from proreus.engine.runtimes.machine.keeper import members, put_aside
 from proreus.engine.runtimes.machine.kept import refuse_privileges
 from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.notices import sandbox_failed
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     CommandWanted,
@@ -66,6 +68,7 @@ class ContainerdBackend:
     scheme = "containerd"
     version = ""
     trouble = ""
+    needs_images = True
 
     def __init__(self, options: MachineOptions) -> None:
         self._options = options
@@ -113,7 +116,7 @@ class ContainerdBackend:
                 await self._remove(one.id)
                 continue
             self._logs[one.id] = self.log(uid, name, attempt)
-            launched = Launched(one.id, status.started_at / 1e9, _ended(status))
+            launched = _launched(status)
             found.setdefault(uid, []).append(Found(name, attempt, launched))
         await self._look_at_images()
         self._task(self._watch())
@@ -135,7 +138,8 @@ class ContainerdBackend:
             self._configs[uid] = config
         except grpc.aio.AioRpcError as error:
             self._tries[uid] = self._tries.get(uid, 0) + 1
-            raise LaunchRefused("CreatePodSandboxError", _details(error)) from error
+            told = _details(error)
+            raise LaunchRefused("ContainerCreating", told, sandbox_failed(told)) from error
         return self._options.address
 
     async def launch(self, plan: Plan) -> Launched:
@@ -146,7 +150,6 @@ class ContainerdBackend:
         begun = await self._begun(plan)
         if begun is not None:
             return begun
-        await self._images.have(plan)
         labels = {OWN: self._options.own_name, UID: plan.uid}
         request = cri.CreateContainerRequest(
             pod_sandbox_id=self._sandboxes[plan.uid],
@@ -163,7 +166,7 @@ class ContainerdBackend:
         self._logs[id] = log
         try:
             await self._cri.call("StartContainer", cri.StartContainerRequest(container_id=id))
-            return Launched(id, (await self._status(id)).status.started_at / 1e9)
+            return replace(_launched((await self._status(id)).status), ended=None)
         except grpc.aio.AioRpcError as error:
             if error.code() in _UNCLEAR:  # it may run: the next attempt looks, and begins nothing twice
                 raise LaunchRefused("RunContainerError", _details(error)) from error
@@ -183,7 +186,7 @@ class ContainerdBackend:
                     await self._remove(one.id)
                     continue
                 self._logs[one.id] = self.log(*who)
-                return Launched(one.id, status.started_at / 1e9, _ended(status))
+                return _launched(status)
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("CreateContainerError", _details(error)) from error
         return None
@@ -290,6 +293,10 @@ class ContainerdBackend:
         """As its cgroup counts."""
         return None if self._cgroups is None else self._cgroups.spent(id)
 
+    def processes(self, id: str) -> set[int]:
+        """As its cgroup has them."""
+        return set() if self._cgroups is None else members(self._cgroups.folders(id))
+
     async def layers(self) -> Mapping[str, int]:
         """As containerd's snapshots count."""
         wanted = cri.ContainerStatsFilter(label_selector={OWN: self._options.own_name})
@@ -298,6 +305,14 @@ class ContainerdBackend:
         except grpc.aio.AioRpcError:  # away: the next look will tell
             return {}
         return {one.attributes.id: one.writable_layer.used_bytes.value for one in answer.stats}
+
+    async def has_image(self, name: str) -> bool:
+        """See `CriImages.has`."""
+        return await self._images.has(name)
+
+    async def pull_image(self, name: str) -> int:
+        """See `CriImages.pull`."""
+        return await self._images.pull(name)
 
     def images(self) -> Sequence[Image]:
         """As of the last look."""
@@ -428,6 +443,10 @@ def _came_to_nothing(status: Any) -> bool:
     restart policy says whether it runs again."""
     called_off = status.reason == "StartError" and not status.started_at
     return called_off and not status.message.startswith(_MAY_HAVE_RUN)
+
+
+def _launched(status: Any) -> Launched:
+    return Launched(status.id, status.started_at / 1e9, _ended(status), status.image_ref)
 
 
 def _ended(status: Any) -> Ended | None:

@@ -13,6 +13,7 @@ from proreus.engine.runtimes.machine.commands import run_command
 from proreus.engine.runtimes.protocol import GpuUse, RuntimeRefused
 
 _QUERY = "uuid,name,utilization.gpu,memory.used,memory.total"
+_PROCESS_QUERY = "pid,gpu_uuid,used_memory"
 _SECONDS = 10.0
 _MIB = 1024 * 1024
 _PATHS = f"{os.defpath}:/usr/local/bin:/usr/sbin:/sbin"
@@ -31,6 +32,17 @@ class Gpu:
     """Its UUID; its number where the driver does not list it, as inside somebody else's container."""
     node: Path
     """The device file."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that computes on a GPU."""
+
+    pid: int
+    uuid: str
+    """The GPU's."""
+    memory: int | None
+    """Bytes of it; None where the driver does not tell."""
 
 
 def list_gpus(root: Path) -> tuple[Gpu, ...]:
@@ -79,15 +91,33 @@ def read_gpus(output: str) -> tuple[GpuUse, ...]:
 
 async def look_at_gpus() -> tuple[GpuUse, ...]:
     """Nothing where there is no NVIDIA driver, or where it does not answer."""
+    return read_gpus(await _asked(f"--query-gpu={_QUERY}"))
+
+
+async def look_at_gpu_processes() -> tuple[GpuProcess, ...]:
+    """Whoever computes on a GPU now; the same."""
+    return read_gpu_processes(await _asked(f"--query-compute-apps={_PROCESS_QUERY}"))
+
+
+async def _asked(query: str) -> str:
     tool = shutil.which("nvidia-smi", path=_PATHS)
     if tool is None:
-        return ()
-    argv = (tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits")
+        return ""
+    argv = (tool, query, "--format=csv,noheader,nounits")
     try:
         answer = await run_command(argv, b"", _SECONDS, {"PATH": os.defpath})
     except RuntimeRefused:  # a driver that hangs
-        return ()
-    return read_gpus(answer.stdout.decode(errors="replace")) if answer.exit_code == 0 else ()
+        return ""
+    return answer.stdout.decode(errors="replace") if answer.exit_code == 0 else ""
+
+
+def read_gpu_processes(output: str) -> tuple[GpuProcess, ...]:
+    """What `nvidia-smi --query-compute-apps=...` has written; other lines are left out."""
+    found = []
+    for row in csv.reader(output.splitlines(), skipinitialspace=True):
+        if len(row) == len(_PROCESS_QUERY.split(",")) and row[0].isdigit():
+            found.append(GpuProcess(int(row[0]), row[1], _bytes(_number(row[2]))))
+    return tuple(found)
 
 
 def _number(text: str) -> int | None:

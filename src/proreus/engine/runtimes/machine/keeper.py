@@ -19,6 +19,7 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import time
 from pathlib import Path
@@ -30,6 +31,9 @@ CANNOT_START = 128
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _CLONE_NEWNS, _MS_REC, _MS_PRIVATE = 0x20000, 0x4000, 1 << 18
+_MS_NOSUID, _MS_NODEV, _MS_BIND = 2, 4, 0x1000
+_WAY = "mode=0711,size=1m"
+"""What stands in for folders that do not let a container's user through: others may pass, and see nothing."""
 _LAST_CAPABILITY = 63
 _CHUNK = 1 << 16
 _LONGEST_LINE = 16 * 1024
@@ -314,6 +318,9 @@ def _become(spec: dict[str, Any], streams: tuple[int, int, int], tell: int) -> N
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         step = "entering the container"
+        for fd in range(3):  # who opens /dev/stdout opens a pipe, which is its owner's
+            if spec.get("uid") is not None and stat.S_ISFIFO(os.fstat(fd).st_mode):
+                os.fchown(fd, spec["uid"], spec.get("gid") or 0)
         enter(spec)
         step = f"exec {spec['argv'][0]!r}"
         os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
@@ -333,6 +340,8 @@ def enter(spec: dict[str, Any]) -> None:
         _, hard = resource.getrlimit(kind)
         bound = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
         resource.setrlimit(kind, (bound, bound))
+    if spec.get("uid"):
+        _clear_way(spec)
     if spec.get("capabilities") is not None:
         kept = set(spec["capabilities"])
         for number in range(_LAST_CAPABILITY + 1):
@@ -348,6 +357,51 @@ def enter(spec: dict[str, Any]) -> None:
         os.setuid(spec.get("uid") or 0)
     os.umask(0o022)
     os.chdir(spec["cwd"])
+
+
+def _clear_way(spec: dict[str, Any]) -> None:
+    """The container's user gets at its own folders, whatever lies on the way to them.
+
+    They stand below folders of root's. Where one of those does not let that user through, it is replaced, for
+    this process alone, by an empty one that holds the container's folders and no more.
+    """
+    shown = [Path(one) for one in spec.get("shown") or ()]
+    gate = _gate(shown[0], spec) if shown else None
+    if gate is None:
+        return
+    if _libc.unshare(_CLONE_NEWNS) != 0 or _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None) != 0:
+        raise _unreachable(shown[0], spec)
+    hidden = [(one, os.open(one, os.O_PATH | os.O_CLOEXEC)) for one in shown if gate in one.parents]
+    if _libc.mount(b"tmpfs", os.fsencode(gate), b"tmpfs", _MS_NOSUID | _MS_NODEV, _WAY.encode()) != 0:
+        raise _unreachable(shown[0], spec)
+    os.umask(0)
+    for place, fd in hidden:
+        folder = place if stat.S_ISDIR(os.fstat(fd).st_mode) else place.parent
+        for step in (*reversed(folder.parents), folder):
+            if gate in step.parents and not step.exists():
+                step.mkdir(0o711)
+        if folder is not place:
+            place.touch(exist_ok=True)
+        source = f"/proc/self/fd/{fd}".encode()
+        if _libc.mount(source, os.fsencode(place), None, _MS_BIND | _MS_REC, None) != 0:
+            raise _unreachable(place, spec)
+        os.close(fd)
+
+
+def _gate(place: Path, spec: dict[str, Any]) -> Path | None:
+    """The first folder on the way to this one that lets the container's user not through."""
+    groups = {spec.get("gid") or 0, *(spec.get("groups") or ())}
+    for folder in reversed(place.parents):
+        about = folder.stat()
+        needed = 0o100 if about.st_uid == spec["uid"] else 0o010 if about.st_gid in groups else 0o001
+        if not about.st_mode & needed:
+            return folder
+    return None
+
+
+def _unreachable(place: Path, spec: dict[str, Any]) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"user {spec['uid']} does not get at {place}: {os.strerror(number)}")
 
 
 def _filter_calls(program: bytes) -> None:
@@ -389,6 +443,12 @@ def _stat(pid: int) -> list[str]:
     except OSError:
         return []
     return text.rpartition(")")[2].split()
+
+
+def parent_of(pid: int) -> int:
+    """0 where it is gone."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
 
 
 def descendants(root: int) -> list[int]:

@@ -7,21 +7,26 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from proreus.engine.objects.amounts import read_amounts
+from proreus.engine.runtimes.images.names import digested
 from proreus.engine.runtimes.images.store import ImageStore, Unpacked
 from proreus.engine.runtimes.machine import keeping
 from proreus.engine.runtimes.machine.attaching import attach_kept
 from proreus.engine.runtimes.machine.backend import Ended, Found, Launched, LaunchRefused, Plan, Written
 from proreus.engine.runtimes.machine.cgroups import Cgroups, Limits, Spent, Unwritable
 from proreus.engine.runtimes.machine.commands import collected
+from proreus.engine.runtimes.machine.keeper import members
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.protocol import AttachWanted, CommandWanted, Executed, Image, Pod, Session
 from proreus.model.resources import CPU, MEMORY
 
 LOG = "log"
+_IMAGE = "image"
+"""In an attempt's folder: the digest of what it was started from."""
 DEFAULT_CAPABILITIES = {
     "CHOWN": 0,
     "DAC_OVERRIDE": 1,
@@ -49,6 +54,7 @@ class KeptBackend(ABC):
 
     trouble = ""
     """Nobody has to be asked."""
+    needs_images = True
 
     def __init__(self, options: MachineOptions, images: ImageStore) -> None:
         self.options, self.images_held = options, images
@@ -76,6 +82,7 @@ class KeptBackend(ABC):
                 await self.discard(str(folder))
                 continue
             standing.add(_label(folder))
+            launched = replace(launched, image=_noted_image(folder))
             found.setdefault(uid, []).append(Found(name, int(attempt), launched))
         if self.cgroups is not None:
             await asyncio.to_thread(self.cgroups.sweep, standing)
@@ -88,7 +95,8 @@ class KeptBackend(ABC):
     async def launch(self, plan: Plan) -> Launched:
         """A folder, cgroups with the limits, and a keeper."""
         refuse_privileges(plan, allowed=self.options.allow_privileged)
-        unpacked = await asyncio.to_thread(self.images_held.use, str(plan.container.get("image") or ""))
+        image = str(plan.container.get("image") or "")
+        unpacked = await asyncio.to_thread(self.images_held.use, image)
         folder = self._place(plan.uid, plan.name, plan.attempt)
         if folder.exists():
             await self.discard(str(folder))
@@ -105,7 +113,9 @@ class KeptBackend(ABC):
                 label = _label(folder)
                 spec["cgroups"] = self.cgroups.make(label, limits_of(plan, self.options.processes))
                 spec["memory_cgroup"] = self.cgroups.memory_folder(label)
-            return await keeping.launch(folder, spec)
+            if unpacked is not None:
+                (folder / _IMAGE).write_text(digested(image, unpacked.digest))
+            return replace(await keeping.launch(folder, spec), image=_noted_image(folder))
         except LaunchRefused:
             await self.discard(str(folder))
             raise
@@ -152,9 +162,24 @@ class KeptBackend(ABC):
         """As its cgroup counts."""
         return None if self.cgroups is None else self.cgroups.spent(_label(Path(id)))
 
+    def processes(self, id: str) -> set[int]:
+        """As its cgroup has them, or by the mark in their environment."""
+        if self.cgroups is None:
+            return keeping.marked(id)
+        return members(self.cgroups.folders(_label(Path(id))))
+
     async def layers(self) -> Mapping[str, int]:
         """None: everything stands in the attempt's folder."""
         return {}
+
+    async def has_image(self, name: str) -> bool:
+        """Whether it was imported."""
+        return await asyncio.to_thread(self.images_held.find, name) is not None
+
+    async def pull_image(self, name: str) -> int:
+        """Images are imported, and come no other way."""
+        told = f"image {name!r} is not on this node: import it, there is no registry to pull it from"
+        raise LaunchRefused("ErrImagePull", told)
 
     def images(self) -> Sequence[Image]:
         """Those that were imported."""
@@ -172,7 +197,8 @@ class KeptBackend(ABC):
 
     def images_in_use(self) -> set[str]:
         """The digests of those that containers were started from and still stand."""
-        return {note.read_text() for note in self._folder.glob("*/containers/*/*/image")}
+        notes = self._folder.glob(f"*/containers/*/*/{_IMAGE}")
+        return {note.read_text().rpartition("@")[2] for note in notes}
 
     async def close(self) -> None:
         """The parent cgroup goes if nothing stands in it."""
@@ -185,6 +211,12 @@ class KeptBackend(ABC):
     def _clear_away(self, folder: Path) -> None:
         label = _label(folder)
         keeping.clear_away(folder, [] if self.cgroups is None else self.cgroups.folders(label))
+
+
+def _noted_image(folder: Path) -> str:
+    """What the attempt in this folder is made of; "" where nothing was noted."""
+    note = folder / _IMAGE
+    return note.read_text() if note.exists() else ""
 
 
 def _label(folder: Path) -> str:

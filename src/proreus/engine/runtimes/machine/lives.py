@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from proreus.engine.runtimes import notices
 from proreus.engine.runtimes.containers import container_of
 from proreus.engine.runtimes.machine.backend import (
     KILLED,
@@ -25,14 +26,11 @@ from proreus.engine.runtimes.machine.handlers import Reached
 from proreus.engine.runtimes.machine.hooks import HookFailed, hook_of, run_hook
 from proreus.engine.runtimes.machine.probes import PROBES, Probed, probe
 from proreus.engine.runtimes.machine.standing import Standing, ended_report
+from proreus.engine.runtimes.machine.waiting import Pauses, Waiting
 from proreus.engine.runtimes.protocol import ContainerReport, Executed, Notice, Phase
 
 _log = logging.getLogger(__name__)
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
-"""Between attempts to start what could not be started: an image or a ConfigMap may come."""
 _KILL_GRACE = 30.0
-_MOST_NOTICES = 16
-"""Of one attempt: a probe may fail with other words each time."""
 _GREETED = "greeted"
 """The folder of a pod in which notes stand of the attempts whose `postStart` hook is through."""
 
@@ -40,17 +38,21 @@ _GREETED = "greeted"
 class Lives:
     """See the module.
 
-    folder: has a folder for each pod; tell: reports how a pod is now; launch: an attempt that is due.
+    folder: has a folder for each pod; tell: reports how a pod is now; launch: an attempt that is due, with
+    where what happens meanwhile is told.
     """
 
     def __init__(
         self,
         backend: Backend,
         folder: Path,
-        launch: Callable[[Standing, str], Awaitable[Launched]],
+        launch: Callable[[Standing, str, Callable[[Notice], None]], Awaitable[Launched]],
         tell: Callable[[Standing], None],
+        pauses: Pauses,
     ) -> None:
         self._backend, self._folder, self._launch, self._tell = backend, folder, launch, tell
+        self._pauses = pauses
+        self._arrival = asyncio.Event()
 
     def ordered(self, standing: Standing, name: str) -> Coroutine[Any, Any, None]:
         """One attempt that was ordered now; it waits for hooks of containers that are listed before it."""
@@ -81,29 +83,52 @@ class Lives:
 
     async def _live(self, standing: Standing, name: str) -> None:
         """Tried until it can be launched, then followed."""
-        pause = _FIRST_PAUSE
+        waiting = Waiting(self._pauses, standing.stopping)
         while not standing.stopping.is_set():
+            arrival = self._arrival
             try:
-                launched = await self._launch(standing, name)
+                launched = await self._launch(standing, name, partial(self._tell_of, standing, name))
                 break
             except LaunchRefused as error:
-                self._note(standing, name, reason=error.reason, message=str(error))
+                refused = error
             except Exception as error:  # noqa: BLE001 - a full disk, a fault of ours: tried again
                 _log.warning("container %s of pod %s", name, standing.uid, exc_info=error)
-                self._note(standing, name, reason="CreateContainerError", message=str(error))
+                refused = LaunchRefused("CreateContainerError", str(error))
+            self._waits(standing, name, refused)
             self._greeting_is_over(standing, name)  # the others do not wait for what may never come
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(standing.stopping.wait(), pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            image = str(container_of(standing.pod, name).get("image") or "")
+            async for later in waiting.after(refused, image, arrival):
+                self._waits(standing, name, later)
         else:
             self._end(standing, name, Ended(KILLED, UNKNOWN_END, "never started", time.time()))
             return
+        standing.reports[name] = replace(standing.reports[name], reason="ContainerCreating", message="")
+        self._tell_of(standing, name, notices.created(name))
+        ended = launched.ended
+        never = ended is not None and ended.reason == "StartError"
+        told = notices.failed(ended.message) if ended and never else notices.started(name)
+        self._tell_of(standing, name, told)
         await self.follow(standing, name, launched)
+
+    def image_arrived(self) -> None:
+        """Whoever waits for an image looks again."""
+        self._arrival.set()
+        self._arrival = asyncio.Event()
+
+    def _waits(self, standing: Standing, name: str, refused: LaunchRefused) -> None:
+        """It cannot be started as things are, and is tried again."""
+        for notice in refused.notices:
+            self._tell_of(standing, name, notice)
+        self._note(standing, name, reason=refused.reason, message=str(refused))
 
     async def follow(self, standing: Standing, name: str, launched: Launched) -> None:
         """From its start to its end; its hook is run first, then it is probed."""
         standing.ids[name] = launched.id
-        began: dict[str, Any] = {"id": self.public(launched.id), "started": launched.started}
+        began: dict[str, Any] = {
+            "id": self.public(launched.id),
+            "started": launched.started,
+            "image": launched.image,
+        }
         if launched.ended is not None:
             standing.reports[name] = replace(standing.reports[name], **began)
             self._end(standing, name, launched.ended)
@@ -195,9 +220,7 @@ class Lives:
             self._note(standing, name, ready=well)
 
         def unwell(message: str) -> None:
-            notice, told = Notice("Warning", "Unhealthy", message), standing.reports[name].notices
-            if notice not in told and len(told) < _MOST_NOTICES:
-                self._tell_of(standing, name, notice)
+            self._tell_of(standing, name, Notice("Warning", "Unhealthy", message))
 
         await probe(Probed(self._reached(standing, name), ready, unwell, fail))
 
@@ -239,7 +262,8 @@ class Lives:
         ending.take_turn()
 
     def _tell_of(self, standing: Standing, name: str, notice: Notice) -> None:
-        self._note(standing, name, notices=(*standing.reports[name].notices, notice))
+        standing.reports[name] = standing.reports[name].with_notice(notice)
+        self._tell(standing)
 
     def _end(self, standing: Standing, name: str, ended: Ended) -> None:
         standing.reports[name] = ended_report(standing.reports[name], ended)

@@ -1,4 +1,4 @@
-"""What cannot be read at once, looked at from time to time: files that pods have written, and GPUs."""
+"""What cannot be read at once, looked at from time to time: files that pods have written, networks, GPUs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from proreus.engine.runtimes.machine.disk_use import DiskMeter
 from proreus.engine.runtimes.machine.gpus import look_at_gpus
+from proreus.engine.runtimes.machine.pod_meter import PodMeter
 from proreus.engine.runtimes.protocol import GpuUse
 
 LOOK_SECONDS = 10.0
@@ -21,15 +22,17 @@ VOLUMES = ""
 class Looking:
     """Numbers of the last look; `run` looks for ever.
 
-    places: the folders of each running container and of its pod's volumes; layers: further bytes of each.
+    places: the folders of each running container and of its pod's volumes; layers: further bytes of each;
+    pods: what is found by pods' processes.
     """
 
     def __init__(
         self,
         places: Callable[[], Mapping[Place, tuple[Path, ...]]],
         layers: Callable[[], Awaitable[Mapping[Place, int]]],
+        pods: PodMeter,
     ) -> None:
-        self._places, self._layers = places, layers
+        self._places, self._layers, self._pods = places, layers, pods
         self._meter: DiskMeter[Place] = DiskMeter()
         self.disk: Mapping[Place, int] = {}
         self.gpus: tuple[GpuUse, ...] = ()
@@ -40,9 +43,14 @@ class Looking:
         while True:
             if look % _LOOKS_PER_WALK == 0:
                 await self.walk()
-            self.gpus = await look_at_gpus()
+            await self.look_at_devices()
             look += 1
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def look_at_devices(self) -> None:
+        """What GPUs do, and what pods have sent and received, by now."""
+        self.gpus = await look_at_gpus()
+        await self._pods.look(self.gpus)
 
     async def walk(self) -> None:
         """How much has been written by now."""

@@ -67,12 +67,12 @@ def disk_bytes(diskstats: str, disks: Collection[str]) -> tuple[int, int]:
     return read, written
 
 
-def network_bytes(dev: str) -> tuple[int, int]:
-    """Of /proc/net/dev: received and sent, with other machines only."""
+def network_bytes(dev: str, without: tuple[str, ...] = _WITHIN) -> tuple[int, int]:
+    """Of /proc/net/dev: received and sent by all devices but those whose names begin so."""
     received = sent = 0
     for line in dev.splitlines()[2:]:
         name, _, rest = line.partition(":")
-        if rest and not name.strip().startswith(_WITHIN):
+        if rest and not name.strip().startswith(without):
             fields = rest.split()
             received += int(fields[0])
             sent += int(fields[8])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proreus.engine.runtimes.machine.references import NoReferences, References
+from proreus.engine.runtimes.machine.waiting import USUAL_PAUSES, Pauses
 
 MIB = 1024 * 1024
 
@@ -40,6 +41,8 @@ class MachineOptions:
     """Below it the GPUs are looked for, in `dev` and `proc`."""
     follow_seconds: float = 10.0
     """How often it is looked whether volumes' objects have changed, and whether volumes are too full."""
+    pauses: Pauses = USUAL_PAUSES
+    """Between attempts to start what cannot be started yet."""
     reserved: Mapping[str, str] = field(default_factory=dict)
     """What the machine keeps for itself, by resource."""
     socket: Path = Path("/run/containerd/containerd.sock")

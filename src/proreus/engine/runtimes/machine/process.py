@@ -41,6 +41,7 @@ class ProcessBackend(KeptBackend):
     """See the module."""
 
     scheme = "process"
+    needs_images = False
     version = __version__
 
     def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
@@ -54,7 +55,8 @@ class ProcessBackend(KeptBackend):
         home = _inside(root, work)
         home.mkdir(parents=True, exist_ok=True)
         if uid is not None and os.geteuid() == 0:
-            os.chown(root, uid, -1 if gid is None else gid)
+            _hand_over(root, uid, -1 if gid is None else gid)
+            folder.parents[2].chmod(0o711)  # the pod's: whoever is not of the pod does not get so far
         elif uid is not None and uid != os.geteuid():
             raise LaunchRefused("CreateContainerError", f"only root can start containers as user {uid}")
         environment = {
@@ -81,6 +83,7 @@ class ProcessBackend(KeptBackend):
             spec["no_new_privileges"] |= not root_like  # the kernel takes filters of others only so
         if uid is not None and root_like:
             spec |= {"uid": uid, "gid": _NOBODY if gid is None else gid, "groups": _groups(plan)}
+            spec["shown"] = [str(folder.parents[2]), *(str(mount.source) for mount in plan.mounts)]
         memory = limits_of(plan, 0).memory
         if self.cgroups is None and memory is not None:
             spec["rlimits"]["RLIMIT_AS"] = memory
@@ -96,6 +99,14 @@ class ProcessBackend(KeptBackend):
         if self.cgroups is not None:
             return super().spent(id)
         return tree_spent(keeping.marked(id))
+
+
+def _hand_over(root: Path, uid: int, gid: int) -> None:
+    """All folders below it are the user's; what volumes' links lead to is not touched."""
+    os.chown(root, uid, gid)
+    for folder, folders, _ in os.walk(root):
+        for name in folders:
+            os.chown(Path(folder, name), uid, gid, follow_symlinks=False)
 
 
 def _numbers(capabilities: Sequence[str]) -> list[int]:

@@ -74,15 +74,11 @@ class RuncBackend(KeptBackend):
 
     def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
         """A bundle whose root is mounted by the keeper."""
-        image = str(plan.container.get("image") or "")
-        if unpacked is None:
-            never = plan.container.get("imagePullPolicy") == "Never"
-            told = f"image {image!r} is not on this node: import it, there is no registry to pull it from"
-            raise LaunchRefused("ErrImageNeverPull" if never else "ErrImagePull", told)
+        if unpacked is None:  # it was removed since it was looked for
+            raise LaunchRefused("CreateContainerError", f"image {plan.container.get('image')!r} is gone")
         bundle = folder / "bundle"
         bundle.mkdir()
         root = bundle / "rootfs"
-        (folder / "image").write_text(unpacked.digest)
         (bundle / "config.json").write_text(json.dumps(self._config(plan, unpacked, folder)))
         (bundle / "config.json").chmod(0o600)
         return {

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from proreus.engine.runtimes.containers import container_of
+from proreus.engine.runtimes.containers import container_of, first_attempt
 from proreus.engine.runtimes.machine.backend import Backend, Found, Launched, LaunchRefused
 from proreus.engine.runtimes.machine.capacity import machine_capacity
 from proreus.engine.runtimes.machine.following import Following
@@ -28,6 +28,7 @@ from proreus.engine.runtimes.machine.lives import Lives
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.planning import Planner
 from proreus.engine.runtimes.machine.probes import PROBES
+from proreus.engine.runtimes.machine.pulling import have_image
 from proreus.engine.runtimes.machine.standing import Standing, ended_report
 from proreus.engine.runtimes.machine.using import Using
 from proreus.engine.runtimes.machine.volumes import remove_tree
@@ -40,6 +41,7 @@ from proreus.engine.runtimes.protocol import (
     Image,
     LogWanted,
     NodeUse,
+    Notice,
     Phase,
     Pod,
     PodReport,
@@ -64,7 +66,7 @@ class MachineRuntime:
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._gpus = GpuHolding(self._folder, options.devices, self._pods)
         self._planner = Planner(self._folder, options, self._gpus)
-        self._lives = Lives(backend, self._folder, self._launch, self._tell)
+        self._lives = Lives(backend, self._folder, self._launch, self._tell, options.pauses)
         self._inside = Inside(backend, self._pods)
         self._using = Using(backend, self._folder, self._pods)
         self._following = Following(self._pods, self._folder, self._planner, self._using.looking, self._tell)
@@ -122,7 +124,7 @@ class MachineRuntime:
             return
         self._pods[standing.uid] = standing
         for name in containers:
-            self._begin(standing, name, 0)
+            self._begin(standing, name, first_attempt(pod, name))
 
     def start_container(self, uid: str, container: str, attempt: int) -> None:
         """The attempt before becomes the earlier one, and the one before that goes."""
@@ -185,7 +187,9 @@ class MachineRuntime:
 
     async def import_image(self, path: Path, name: str = "") -> Sequence[Image]:
         """Hold the images of an OCI archive, under `name` or their own; raises `BadArchive`."""
-        return await self._backend.import_image(path, name)
+        found = await self._backend.import_image(path, name)
+        self._lives.image_arrived()
+        return found
 
     async def remove_image(self, name: str) -> bool:
         """Forget an image; whether it was there. Raises `UsageError` where it is in use."""
@@ -196,12 +200,16 @@ class MachineRuntime:
         return self._using.stats()
 
     def pod_stats(self) -> Sequence[PodUse]:
-        """Their volumes; the network is the machine's."""
+        """See `Using.pod_stats`."""
         return self._using.pod_stats()
 
     def node_stats(self) -> NodeUse:
         """The whole machine's."""
         return self._using.node_stats()
+
+    async def measure_devices(self) -> None:
+        """Look now at what GPUs and pods' own networks do, which is looked at from time to time anyway."""
+        await self._using.looking.look_at_devices()
 
     async def measure_disks(self) -> None:
         """Look now how much pods have written, which is looked at from time to time anyway."""
@@ -234,11 +242,13 @@ class MachineRuntime:
         life = self._lives.ordered(standing, name)
         standing.tasks[name] = self._chore(life, f"container {name} of pod {standing.uid}")
 
-    async def _launch(self, standing: Standing, name: str) -> Launched:
+    async def _launch(self, standing: Standing, name: str, tell: Callable[[Notice], None]) -> Launched:
         async with standing.stand:
             if not standing.address:
                 await self._stand(standing)
-        return await self._backend.launch(await self._planner.plan(standing, name))
+        plan = await self._planner.plan(standing, name)
+        await have_image(self._backend, plan.container, tell)
+        return await self._backend.launch(plan)
 
     async def _stand(self, standing: Standing) -> None:
         leaving = self._leaving.get(standing.uid)
@@ -247,6 +257,7 @@ class MachineRuntime:
         folder = self._folder / standing.uid
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = folder / "pod.json.draft"
+        draft.touch(mode=0o600)
         draft.write_bytes(msgspec.json.encode(standing.pod))
         draft.replace(folder / "pod.json")
         try:
@@ -297,6 +308,7 @@ class MachineRuntime:
                 standing.reports[name],
                 phase=Phase.RUNNING if greeted else Phase.WAITING,
                 id=self._lives.public(launched.id),
+                image=launched.image,
                 started=launched.started,
                 ready=probeless and greeted,
             )

@@ -9,6 +9,7 @@ from pathlib import Path
 from proreus.engine.runtimes.machine.backend import Backend
 from proreus.engine.runtimes.machine.looking import VOLUMES, Looking, Place
 from proreus.engine.runtimes.machine.node_use import NodeMeter
+from proreus.engine.runtimes.machine.pod_meter import PodMeter
 from proreus.engine.runtimes.machine.rates import Rates
 from proreus.engine.runtimes.machine.standing import Standing
 from proreus.engine.runtimes.protocol import NodeUse, Phase, PodUse, Use
@@ -21,16 +22,21 @@ class Using:
         self._backend, self._folder, self._pods = backend, folder, pods
         self._rates = Rates(backend.spent)
         self._node = NodeMeter(folder.parent)
-        self.looking = Looking(self._written_to, self._layers)
+        self._meter = PodMeter(self._processes, self._gpus)
+        self.looking = Looking(self._written_to, self._layers, self._meter)
 
     def stats(self) -> Sequence[Use]:
         """What containers used since this was last asked."""
         return self._rates.of(self._ids(), self.looking.disk)
 
     def pod_stats(self) -> Sequence[PodUse]:
-        """Their volumes; the network is the machine's."""
-        sizes = self.looking.disk
-        return [PodUse(uid, sizes[uid, VOLUMES]) for uid in sorted(self._pods) if sizes.get((uid, VOLUMES))]
+        """Their volumes, GPUs, and the network where it is their own, as of the last look."""
+        sizes, traffic, gpus = self.looking.disk, self._meter.traffic, self._meter.gpus
+        found = [
+            PodUse(uid, sizes.get((uid, VOLUMES), 0), traffic.get(uid), gpus.get(uid, ()))
+            for uid in sorted(self._pods)
+        ]
+        return [one for one in found if one != PodUse(one.uid)]
 
     def node_stats(self) -> NodeUse:
         """The whole machine's."""
@@ -43,6 +49,15 @@ class Using:
             for name, report in standing.reports.items()
             if report.phase is Phase.RUNNING and name in standing.ids
         }
+
+    def _processes(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for (uid, _), id in self._ids().items():
+            found.setdefault(uid, set()).update(self._backend.processes(id))
+        return found
+
+    def _gpus(self) -> dict[str, list[str]]:
+        return {uid: [id for ids in pod.gpus.values() for id in ids] for uid, pod in self._pods.items()}
 
     def _written_to(self) -> dict[Place, tuple[Path, ...]]:
         """Where what pods write comes to stand: of containers the last attempt, with the logs of all."""

@@ -16,6 +16,7 @@ from proreus.engine.runtimes.machine.empty_dirs import remove_mounts, stand_empt
 from proreus.engine.runtimes.machine.environment import expanded, field_value, resource_value
 from proreus.engine.runtimes.machine.publishing import Given, publish
 from proreus.engine.runtimes.machine.references import UNRESOLVED, References, contents
+from proreus.engine.runtimes.notices import mount_failed
 from proreus.engine.runtimes.protocol import Pod
 
 _FILE_MODE = 0o644
@@ -41,7 +42,11 @@ class Volumes:
             volume = stated.get(mount["name"])
             if volume is None:
                 raise LaunchRefused(UNRESOLVED, f"volume {mount['name']!r} is not among the pod's")
-            source, given = await self._stand(volume)
+            try:
+                source, given = await self._stand(volume)
+            except LaunchRefused as error:
+                told = mount_failed(str(volume["name"]), str(error))
+                raise LaunchRefused("ContainerCreating", str(error), told) from error
             sub = expanded(str(mount.get("subPathExpr") or ""), variables) or mount.get("subPath") or ""
             if sub and given:
                 source = self._copied(source, str(sub), (str(container["name"]), str(mount["mountPath"])))

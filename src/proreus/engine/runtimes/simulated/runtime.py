@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proreus.engine.objects.times import parse_timestamp
-from proreus.engine.runtimes.containers import container_of, last_report
+from proreus.engine.runtimes import notices
+from proreus.engine.runtimes.containers import container_of, first_attempt, last_report
 from proreus.engine.runtimes.printed import PrintedSession
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
@@ -108,7 +109,8 @@ class SimulatedRuntime:
             running.failure = str(error)
             latency = 0.0
         for name in containers:
-            running.reports[name] = ContainerReport(name, Phase.WAITING, reason="ContainerCreating")
+            attempt = first_attempt(pod, name)
+            running.reports[name] = ContainerReport(name, Phase.WAITING, attempt, reason="ContainerCreating")
         self._alarm(running, "", latency, self._stand, uid, tuple(containers))
 
     def start_container(self, uid: str, container: str, attempt: int) -> None:
@@ -264,9 +266,8 @@ class SimulatedRuntime:
                     raise BadAnnotation(running.failure)
                 plan = draw_plan(self._habits, running.pod, spec, waiting.attempt)
             except (BadAnnotation, ValueError) as error:
-                running.reports[name] = replace(
-                    waiting, reason="CreateContainerConfigError", message=str(error)
-                )
+                refused = replace(waiting, reason="CreateContainerConfigError", message=str(error))
+                running.reports[name] = refused.with_notice(notices.failed(str(error)))
                 continue
             self._keep_image(spec)
             started = replace(
@@ -275,6 +276,8 @@ class SimulatedRuntime:
                 id=f"simulated://{uid}/{name}/{waiting.attempt}",
                 started=now,
                 reason="",
+                image=str(spec.get("image") or ""),
+                notices=(notices.started(name),),
             )
             self._run(uid, started, plan, elapsed=0.0)
         self._tell(uid)
@@ -331,7 +334,11 @@ class SimulatedRuntime:
         """Take up a pod by its status: what ran runs on, what had ended has ended."""
         status = pod.get("status") or {}
         told = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-        begun = [(report, one) for one in told if (report := _recalled(one)) is not None]
+        begun = [
+            (replace(report, image=str(one.get("imageID") or "")), one)
+            for one in told
+            if (report := _recalled(one)) is not None
+        ]
         if not begun:
             return  # it never started: the agent begins it anew
         uid = str(pod["metadata"]["uid"])

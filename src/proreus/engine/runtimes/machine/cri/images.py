@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import grpc
 
+from proreus.engine.runtimes.images.names import full_name
 from proreus.engine.runtimes.images.repacking import repack
-from proreus.engine.runtimes.machine.backend import LaunchRefused, Plan
+from proreus.engine.runtimes.machine.backend import LaunchRefused
 from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.cri.calls import CriCalls, details
 from proreus.engine.runtimes.machine.cri.tool import Ctr
@@ -35,20 +36,28 @@ class CriImages:
         answer = await self._cri.call("ListImages", cri.ListImagesRequest())
         self.held = [Image((*one.repo_tags, *one.repo_digests, one.id), one.size) for one in answer.images]
 
-    async def have(self, plan: Plan) -> None:
-        """On the node, pulled where that is allowed; one that was imported does for `Always`, too."""
-        spec = cri.ImageSpec(image=str(plan.container.get("image") or ""))
+    async def has(self, name: str) -> bool:
+        """Whether it is there; raises `LaunchRefused`."""
+        return await self._status(name, "ImageInspectError") is not None
+
+    async def pull(self, name: str) -> int:
+        """Have containerd fetch it; its size. Raises `LaunchRefused`."""
+        request = cri.PullImageRequest(image=cri.ImageSpec(image=name))
         try:
-            status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
-            if status.HasField("image"):
-                return
-            if plan.container.get("imagePullPolicy") == "Never":
-                told = f"Container image {spec.image!r} is not present with pull policy of Never"
-                raise LaunchRefused("ErrImageNeverPull", told)
-            await self._cri.call("PullImage", cri.PullImageRequest(image=spec), _IMPORT_SECONDS)
+            await self._cri.call("PullImage", request, _IMPORT_SECONDS)
             await self.look()
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("ErrImagePull", details(error)) from error
+        found = await self._status(name, "ErrImagePull")
+        return 0 if found is None else int(found.size)
+
+    async def _status(self, name: str, reason: str) -> cri.Image | None:
+        request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name))
+        try:
+            status = await self._cri.call("ImageStatus", request)
+        except grpc.aio.AioRpcError as error:
+            raise LaunchRefused(reason, details(error)) from error
+        return status.image if status.HasField("image") else None
 
     async def import_archive(self, path: Path, name: str) -> Sequence[Image]:
         """Checked and made anew, then given to containerd's own tool: CRI has no import."""
@@ -63,24 +72,50 @@ class CriImages:
             target.unlink(missing_ok=True)
         if done.exit_code != 0:
             raise WorkError(f"{path}: containerd: {done.stderr.decode(errors='replace').strip()[-500:]}")
+        why = await self._until(lambda: bool(self._called(names)))
+        if why is not None:
+            raise WorkError(f"{path}: containerd does not show {names[0]}{why}")
+        return self._called(names)
+
+    def _called(self, names: Iterable[str]) -> list[Image]:
+        return [image for image in self.held if set(names) & set(image.names)]
+
+    async def _until(self, true: Callable[[], bool]) -> str | None:
+        """CRI learns of images by an event, a moment later; where it never does, why, if that is known."""
         end = time.monotonic() + _SHOW_SECONDS
-        told = ""
-        while time.monotonic() < end:  # CRI learns of images by an event, a moment later
+        why = ""
+        while time.monotonic() < end:
             try:
                 await self.look()
             except grpc.aio.AioRpcError as error:
-                told = f": {details(error)}"
-            found = [image for image in self.held if set(names) & set(image.names)]
-            if found:
-                return found
+                why = f": {details(error)}"
+            if true():
+                return None
             await asyncio.sleep(_POLL_SECONDS)
-        raise WorkError(f"{path}: containerd does not show {names[0]}{told}")
+        return why
+
+    async def _untag(self, name: str) -> None:
+        """By containerd's own tool: CRI removes an image with all its names."""
+        if self._ctr.missing:
+            raise UsageError("removing one of an image's names from containerd needs its tool `ctr`")
+        done = await self._ctr.run("images", "remove", name)
+        if done.exit_code != 0:
+            raise WorkError(f"containerd: {done.stderr.decode(errors='replace').strip()[-500:]}")
+        why = await self._until(lambda: not self._called([name]))
+        if why is not None:
+            raise WorkError(f"containerd still shows {name}{why}")
 
     async def remove(self, name: str) -> bool:
-        """Whether it was there; raises `UsageError` where a container is made of it."""
+        """A name, and with the last one the image; whether it was there.
+
+        Raises `UsageError` where a container is made of an image that would go.
+        """
         spec = cri.ImageSpec(image=name)
         try:
             status = await self._cri.call("ImageStatus", cri.ImageStatusRequest(image=spec))
+            if full_name(name) in status.image.repo_tags and len(status.image.repo_tags) > 1:
+                await self._untag(full_name(name))
+                return True
             standing = await self._cri.call("ListContainers", cri.ListContainersRequest())
             if any(one.image_ref == status.image.id for one in standing.containers if status.image.id):
                 raise UsageError(f"image {name!r} is in use by a container")
