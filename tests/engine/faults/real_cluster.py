@@ -60,7 +60,7 @@ class RealCluster:
 
     def shims_ended(self) -> int:
         """How many the agent has ended since containerd had forgotten them."""
-        return self.agent.said().count("which containerd forgot")
+        return self.agent.said().count("ended shim ")
 
     def running(self) -> set[str]:
         """The uids of pods of which a process is there, as the machine tells it."""
@@ -76,7 +76,7 @@ class RealCluster:
         return found
 
     def left_over(self) -> list[str]:
-        """What there still is once all pods are gone: folders, keepers, processes, containers, empty shims."""
+        """What there still is once all pods are gone: folders, keepers, shims, processes, containers."""
         folders = [str(one) for one in (self.options.root / "pods").iterdir()]
         known = []
         if self.daemon is not None:

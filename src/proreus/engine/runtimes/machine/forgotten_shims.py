@@ -1,9 +1,9 @@
 """Shims that containerd has started and forgotten, ended.
 
-A containerd that is killed after it has started a shim, and before it has noted where that answers, never asks
-it again: an empty process stays for ever. containerd notes a container before it starts its shim, and forgets it
-after the shim has ended, so a shim whose id it does not know is nobody's. CRI alone does not list a sandbox that
-is still being made, so without `ctr` nothing is ended.
+A containerd that is killed after it has started a shim, and before it has noted where that answers, never
+asks it again: an empty process stays for ever. containerd notes a container before it starts its shim, and
+forgets it after the shim has ended, so a shim whose id it does not know is nobody's. CRI alone does not list
+a sandbox that is still being made, so without `ctr` nothing is ended.
 """
 
 from __future__ import annotations
