@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from proreus.engine.runtimes.machine import forgotten_shims
+from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
+from proreus.engine.runtimes.machine.cri.calls import CriCalls
 from proreus.engine.runtimes.machine.forgotten_shims import Shim, empty_shims, judge, shim_of
 from proreus.engine.runtimes.machine.keeper import descendants
 from proreus.engine.runtimes.machine.options import MachineOptions
@@ -18,7 +20,7 @@ from tests.engine.runtimes.archives import busybox_archive
 from tests.engine.runtimes.benches import PATIENCE, Bench, container, pod_of
 from tests.engine.runtimes.conftest import found_busybox
 from tests.engine.runtimes.containerds import Daemon, containerd
-from tests.engine.runtimes.leftovers import assert_nothing_left, processes
+from tests.engine.runtimes.leftovers import assert_nothing_left, cgroups, processes
 
 PROGRAM = "/usr/bin/containerd-shim-runc-v2"
 SHIM = Shim(7, 100, "a", "k8s.io", "/run/c.sock")
@@ -150,6 +152,42 @@ def test_the_shim_that_a_killed_containerd_forgot_is_ended_and_no_other(
                 await asyncio.sleep(0.05)
         assert busy <= _busy_shims(daemon)
         assert bench.reports[uid].containers == (before,)
+        assert (await runtime.execute(uid, "main", ["true"])).exit_code == 0
+        runtime.remove(uid)
+        await asyncio.wait_for(runtime.settled(), PATIENCE)
+        await runtime.close()
+
+    asyncio.run(scene())
+    assert_nothing_left(str(options.root), options.own_name)
+
+
+def test_what_containerd_does_not_know_to_be_in_a_sandbox_ends_with_it(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """As it leaves the sandbox's first process when it is killed before it has noted that."""
+    options = MachineOptions(tmp_path / "node", socket=daemon.socket)
+
+    async def scene() -> None:
+        runtime = await open_runtime("containerd", options)
+        await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
+        bench = Bench(runtime, "containerd")
+        runtime.subscribe(bench.hear)
+        pod, other = pod_of(container("sleep 300")), pod_of(container("sleep 300"))
+        runtime.start(pod, ["main"])
+        await bench.running(pod["metadata"]["uid"])
+        calls = CriCalls(daemon.socket)
+        (sandbox,) = (await calls.call("ListPodSandbox", cri.ListPodSandboxRequest())).items
+        await calls.close()
+        runtime.start(other, ["main"])
+        await bench.running(other["metadata"]["uid"])
+        lost = await asyncio.create_subprocess_exec("sleep", "300")
+        joined = [Path(folder, sandbox.id, "cgroup.procs") for folder in cgroups(options.own_name)]
+        assert joined
+        for one_cgroup in joined:
+            one_cgroup.write_text(str(lost.pid))
+        runtime.remove(pod["metadata"]["uid"])
+        assert await asyncio.wait_for(lost.wait(), PATIENCE) == -9
+        uid = other["metadata"]["uid"]
         assert (await runtime.execute(uid, "main", ["true"])).exit_code == 0
         runtime.remove(uid)
         await asyncio.wait_for(runtime.settled(), PATIENCE)

@@ -38,7 +38,7 @@ from proreus.engine.runtimes.machine.cri.images import CriImages
 from proreus.engine.runtimes.machine.cri.streams import Streams, open_session
 from proreus.engine.runtimes.machine.cri.tool import Ctr
 from proreus.engine.runtimes.machine.forgotten_shims import ForgottenShims
-from proreus.engine.runtimes.machine.keeper import members, put_aside
+from proreus.engine.runtimes.machine.keeper import kill_container, members, put_aside
 from proreus.engine.runtimes.machine.kept import refuse_privileges
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.notices import sandbox_failed
@@ -415,7 +415,10 @@ class ContainerdBackend:
             await self._quietly("RemoveContainer", request)
 
     async def _raze(self, sandbox: str) -> None:
+        """Also what containerd had begun of it when it was killed, and does not know to be there."""
         await self._cri.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox))
+        if self._cgroups is not None and (left := kill_container(self._cgroups.folders(sandbox), 0)):
+            _log.warning("ended %d processes that containerd left of sandbox %s", left, sandbox)
         request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox)
         try:
             await self._cri.call("RemovePodSandbox", request)
