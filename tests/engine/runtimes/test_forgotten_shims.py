@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from proreus.engine.runtimes.machine import forgotten_shims
 from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
 from proreus.engine.runtimes.machine.cri.calls import CriCalls
 from proreus.engine.runtimes.machine.forgotten_shims import Shim, empty_shims, judge, shim_of
-from proreus.engine.runtimes.machine.keeper import descendants
+from proreus.engine.runtimes.machine.keeper import descendants, members, start_time
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.opening import open_runtime
 from tests.engine.runtimes.archives import busybox_archive
@@ -161,10 +162,12 @@ def test_the_shim_that_a_killed_containerd_forgot_is_ended_and_no_other(
     assert_nothing_left(str(options.root), options.own_name)
 
 
-def test_what_containerd_does_not_know_to_be_in_a_sandbox_ends_with_it(
-    daemon: Daemon, tmp_path: Path
+def test_the_first_process_of_a_sandbox_that_containerd_forgot_ends_with_its_pod(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it leaves the sandbox's first process when it is killed before it has noted that."""
+    """As it is left when containerd is killed while the process is made: no note of it stays."""
+    monkeypatch.setattr(forgotten_shims, "_LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(forgotten_shims, "_SUSPECT_SECONDS", 0.5)
     options = MachineOptions(tmp_path / "node", socket=daemon.socket)
 
     async def scene() -> None:
@@ -172,29 +175,32 @@ def test_what_containerd_does_not_know_to_be_in_a_sandbox_ends_with_it(
         await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
         bench = Bench(runtime, "containerd")
         runtime.subscribe(bench.hear)
-        pod, other = pod_of(container("sleep 300")), pod_of(container("sleep 300"))
+        uid = (pod := pod_of(container("sleep 300")))["metadata"]["uid"]
         runtime.start(pod, ["main"])
-        await bench.running(pod["metadata"]["uid"])
+        await bench.running(uid)
         calls = CriCalls(daemon.socket)
         (sandbox,) = (await calls.call("ListPodSandbox", cri.ListPodSandboxRequest())).items
         await calls.close()
-        runtime.start(other, ["main"])
-        await bench.running(other["metadata"]["uid"])
-        lost = await asyncio.create_subprocess_exec("sleep", "300")
-        joined = [Path(folder, sandbox.id, "cgroup.procs") for folder in cgroups(options.own_name)]
-        assert joined
-        for one_cgroup in joined:
-            one_cgroup.write_text(str(lost.pid))
-        runtime.remove(pod["metadata"]["uid"])
-        assert await asyncio.wait_for(lost.wait(), PATIENCE) == -9
-        uid = other["metadata"]["uid"]
-        assert (await runtime.execute(uid, "main", ["true"])).exit_code == 0
+        (first,) = members([str(Path(folder, sandbox.id)) for folder in cgroups(options.own_name)])
+        daemon.kill()
+        _forget(daemon.folder / "state" / "io.containerd.runtime.v2.task" / "k8s.io" / sandbox.id)
+        await asyncio.to_thread(daemon.start)
         runtime.remove(uid)
         await asyncio.wait_for(runtime.settled(), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            while start_time(first):
+                await asyncio.sleep(0.05)
+            while any("shim-runc" in line for line in processes(str(daemon.socket))):
+                await asyncio.sleep(0.05)
         await runtime.close()
 
     asyncio.run(scene())
     assert_nothing_left(str(options.root), options.own_name)
+
+
+def _forget(bundle: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(bundle / "rootfs")], check=True)
+    shutil.rmtree(bundle)
 
 
 def _busy_shims(daemon: Daemon) -> set[int]:
