@@ -31,6 +31,7 @@ def main() -> int:
         async with real_cluster(folder, chosen.runtime) as cluster:
             found = await kill_everything(cluster, chosen.kills, chosen.seed, say)
             await cluster.end()
+            found.shims_ended = cluster.shims_ended()
             return found
 
     with tempfile.TemporaryDirectory() as name:

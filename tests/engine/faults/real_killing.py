@@ -26,8 +26,8 @@ class RealFound(Found):
     killed: dict[str, int] = field(default_factory=dict)
     containers: int = 0
     """That began."""
-    empty_shims: int = 0
-    """That containerd forgot when it was killed."""
+    shims_ended: int = 0
+    """That containerd had forgotten when it was killed."""
 
 
 async def kill_everything(
@@ -52,7 +52,6 @@ async def kill_everything(
         await rig.churn.emptied()
         await rig.settled(SETTLE_SECONDS)
         await gone(rig)
-        found.empty_shims = len(cluster.empty_shims())
         found.note(rig)
         found.broken += cluster.work.doubled()
     for process in (cluster.engine, cluster.agent):

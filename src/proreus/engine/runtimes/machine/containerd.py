@@ -37,7 +37,8 @@ from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_conf
 from proreus.engine.runtimes.machine.cri.images import CriImages
 from proreus.engine.runtimes.machine.cri.streams import Streams, open_session
 from proreus.engine.runtimes.machine.cri.tool import Ctr
-from proreus.engine.runtimes.machine.keeper import members, put_aside
+from proreus.engine.runtimes.machine.forgotten_shims import ForgottenShims
+from proreus.engine.runtimes.machine.keeper import kill_container, members, put_aside
 from proreus.engine.runtimes.machine.kept import refuse_privileges
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.notices import sandbox_failed
@@ -83,6 +84,7 @@ class ContainerdBackend:
         """Where the output of each container is, by its id."""
         self._waiting: dict[str, asyncio.Future[Ended]] = {}
         self._images = CriImages(self._cri, self._ctr, options)
+        self._shims = ForgottenShims(options, self._cri, self._ctr)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._something = asyncio.Event()
         try:
@@ -120,6 +122,7 @@ class ContainerdBackend:
             found.setdefault(uid, []).append(Found(name, attempt, launched))
         await self._look_at_images()
         self._task(self._watch())
+        self._task(self._shims.run())
         return found
 
     async def stand(self, pod: Pod) -> str:
@@ -346,6 +349,8 @@ class ContainerdBackend:
                     await asyncio.wait_for(self._something.wait(), _LOOK_SECONDS)
             try:
                 await self._look()
+                if failing is not None:
+                    self._shims.look_soon()
                 self.trouble, failing = "", None
                 if time.monotonic() - looked > _LOOK_SECONDS:
                     looked = time.monotonic()
@@ -410,7 +415,10 @@ class ContainerdBackend:
             await self._quietly("RemoveContainer", request)
 
     async def _raze(self, sandbox: str) -> None:
+        """Also what containerd had begun of it when it was killed, and does not know to be there."""
         await self._cri.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox))
+        if self._cgroups is not None and (left := kill_container(self._cgroups.folders(sandbox), 0)):
+            _log.warning("ended %d processes that containerd left of sandbox %s", left, sandbox)
         request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox)
         try:
             await self._cri.call("RemovePodSandbox", request)

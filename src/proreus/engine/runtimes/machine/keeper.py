@@ -432,11 +432,15 @@ def _mount_root(overlay: dict[str, str] | None) -> None:
 
 def start_time(pid: int) -> int:
     """When a process started, in ticks since the boot: with its id it names a process for good; 0: gone."""
-    fields = _stat(pid)
-    return int(fields[19]) if fields else 0
+    fields = stat_fields(pid)
+    return int(fields[STARTED_FIELD]) if fields else 0
 
 
-def _stat(pid: int) -> list[str]:
+STARTED_FIELD = 19
+"""Of `stat_fields`."""
+
+
+def stat_fields(pid: int) -> list[str]:
     """The fields of /proc/PID/stat from the state on; none where it is gone."""
     try:
         text = Path("/proc", str(pid), "stat").read_text(errors="replace")
@@ -447,7 +451,7 @@ def _stat(pid: int) -> list[str]:
 
 def parent_of(pid: int) -> int:
     """0 where it is gone."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return int(fields[1]) if fields else 0
 
 
@@ -456,7 +460,7 @@ def descendants(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if entry.isdigit():
-            fields = _stat(int(entry))
+            fields = stat_fields(int(entry))
             if fields and fields[0] != "Z":
                 children.setdefault(int(fields[1]), []).append(int(entry))
     found: list[int] = []

@@ -1,4 +1,5 @@
-"""`ctr`, containerd's own tool, for what CRI can not do: import images, end tasks that CRI has forgotten."""
+"""`ctr`, containerd's own tool, for what CRI can not do: import images, end tasks that CRI has forgotten,
+list containers that CRI does not show yet."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import os
 import shutil
 from pathlib import Path
 
-from proreus.engine.runtimes.machine.commands import run_command
-from proreus.engine.runtimes.protocol import Executed
+from proreus.engine.runtimes.machine.commands import MOST_OUTPUT, run_command
+from proreus.engine.runtimes.protocol import Executed, RuntimeRefused
 
 _SECONDS = 60.0
 
@@ -33,3 +34,11 @@ class Ctr:
             return "ending it needs containerd's tool `ctr`"
         done = await self.run("tasks", "delete", "--force", id)
         return "" if done.exit_code == 0 else done.stderr.decode(errors="replace").strip()[-500:]
+
+    async def containers(self) -> set[str]:
+        """The ids of all that containerd has noted, sandboxes too; refused where not all of them are told."""
+        done = await self.run("containers", "list", "--quiet")
+        if done.exit_code != 0 or len(done.stdout) >= MOST_OUTPUT:
+            told = done.stderr.decode(errors="replace").strip()[-500:]
+            raise RuntimeRefused(f"ctr does not list the containers: {told}")
+        return set(done.stdout.decode().split())
