@@ -80,6 +80,14 @@ def test_an_unknown_name_comes_with_the_nearest_known_one() -> None:
     assert "did you mean" not in str(unknown_name("policy", "zzz", ["best_fit"]))
 
 
+def test_a_large_family_does_not_hide_what_comes_later_in_the_alphabet() -> None:
+    known = [*(f"mix/cpu{i}" for i in range(40)), "of/one", "of/two", "small"]
+    told = str(unknown_name("scenario", "mix/cpu99", known))
+    assert "(known: mix/*, of/one, of/two, small)" in told and "did you mean 'mix/cpu" in told
+    few = str(unknown_name("scenario", "zzz", known[:5]))
+    assert "mix/cpu4" in few
+
+
 @pytest.mark.parametrize(("count", "milli"), [(-1, 100), (1, 1001), (1, -1), (1, 0), (0, 500)])
 def test_impossible_gpu_requests(count: int, milli: int) -> None:
     with pytest.raises(ValueError, match="GPU request"):

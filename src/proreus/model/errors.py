@@ -9,11 +9,14 @@ ProreusError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 _MOST_NAMES = 30
+_FEW = 3
+"""Of a family: so many are named one by one."""
 
 
 class ProreusError(Exception):
@@ -61,5 +64,18 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     names = sorted(known)
     near = [found for found in get_close_matches(name, names, n=2) if found != name]
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return UsageError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names[:_MOST_NAMES])}{more})")
+    told = names if len(names) <= _MOST_NAMES else _by_family(names)
+    more = f" and {len(told) - _MOST_NAMES} more" if len(told) > _MOST_NAMES else ""
+    return UsageError(f"unknown {kind} {name!r}{hint} (known: {', '.join(told[:_MOST_NAMES])}{more})")
+
+
+def _by_family(names: Sequence[str]) -> list[str]:
+    """Sorted names, those of a large family (`openb-mix/cpu150`, ...) as one: a list that is cut would hide all
+    that come later in the alphabet."""
+    members = Counter(_family(name) for name in names)
+    large = {family for family, count in members.items() if family and count > _FEW}
+    return list(dict.fromkeys(f"{_family(name)}/*" if _family(name) in large else name for name in names))
+
+
+def _family(name: str) -> str:
+    return name.rpartition("/")[0]
