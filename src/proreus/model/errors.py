@@ -70,8 +70,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
 
 def _by_family(names: Sequence[str]) -> list[str]:
-    """Sorted names, those of a large family (`openb-mix/cpu150`, ...) as one: a list that is cut would hide all
-    that come later in the alphabet."""
+    """Sorted names, a large family (`openb-mix/cpu150`, ...) as one: a list that is cut hides all that come
+    later in the alphabet."""
     members = Counter(_family(name) for name in names)
     large = {family for family, count in members.items() if family and count > _FEW}
     return list(dict.fromkeys(f"{_family(name)}/*" if _family(name) in large else name for name in names))
