@@ -169,14 +169,15 @@ def test_a_decision_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_why_no_future_was_played_is_the_reason_that_holds() -> None:
     options = with_servers(SCENARIOS["rejecting"], 1)
     simulation = VmSimulation(planned_runs(TRACE.work(options.double), options, np.array([0]), 120))
-    policy, late = planner(), planner(deadline=1.0, clock=ticks(0.01))
+    base, policy = rule_policy("worst_fit"), planner()
+    late = planner(deadline=1.0, clock=ticks(0.01))
     reasons = set()
     while (observation := simulation.next_decision()) is not None:
         assert observation.past is not None
         seen = observation.past.flavour.size
         note = late.explain(observation).note
         if seen >= LEAST_SEEN:
-            alone = len(candidates(observation, policy.base.rule, policy.base.decide(observation))) == 1
+            alone = len(candidates(observation, base.rule, base.decide(observation))) == 1
             why = "one place alone comes into question" if alone else "the 1 ms of a decision were over"
             assert f"no future was played ({why})" in note
             assert ("no future was played" in policy.explain(observation).note) == alone
