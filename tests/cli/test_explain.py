@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
-from proreus.cli.explain import explanation_table
+from proreus.cli.explain import explanation_tables
 from proreus.contract.world import Words
 from proreus.policies.protocol import Explanation, Verdict
 from tests.cli.runner import Proreus
@@ -17,7 +18,8 @@ WORDS = Words("instances", "instance", "decision")
 def printed(explanation: Explanation, width: int = 80) -> list[str]:
     """On a terminal."""
     text = io.StringIO()
-    Console(file=text, width=width, color_system=None).print(explanation_table(explanation, object(), WORDS))
+    console = Console(file=text, width=width, color_system=None)
+    console.print(*explanation_tables(explanation, object(), WORDS, width))
     return text.getvalue().splitlines()
 
 
@@ -34,6 +36,24 @@ def test_what_one_place_alone_has_is_its_own() -> None:
     (row,) = [line for line in lines if "token pool" in line]
     assert "0.700" in row and "2.500" not in row
     assert "The same everywhere: wanted use 0.600." in " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize("width", [50, 80, 100, 160])
+def test_many_scores_stand_below_each_other_rather_than_break(width: int) -> None:
+    names = [f"scarcer memory free here, squared {k}" for k in range(8)]
+    verdicts = tuple(
+        Verdict(f"server {n}/0", "", {name: -1.5 * k - n / 8 for k, name in enumerate(names)}, -6.002 - n)
+        for n in range(3)
+    )
+    lines = printed(Explanation("planner", "7", 0, verdicts, "A note.", "goes on", "server 0/0"), width)
+    assert max(map(len, lines)) <= width
+    cells = [cell.strip() for line in lines if line.startswith("│") for cell in line.strip("│").split("│")]
+    figures = [f"{value:,.3f}" for one in verdicts for value in one.scores.values() if value % 1]
+    assert all(figure in cells for figure in (*figures, "-6.002", "-8.002"))
+    heads = " ".join(line for line in lines if line.startswith("┃"))
+    assert heads.count("squared") == 8 and "A note." in lines[-1]
+    rows = [line for line in lines if line.startswith("│ server 1/0")]
+    assert len(rows) == sum(line.startswith("┡") for line in lines), "a row in every table"
 
 
 def test_a_scaling_step_says_what_was_seen_and_why_so_many(proreus: Proreus) -> None:

@@ -174,3 +174,27 @@ def test_a_store_with_nothing_recorded_says_so(proreus: Proreus, tmp_path: Path)
 
     asyncio.run(make())
     assert_refused(proreus("records", "list", str(tmp_path / "x.db")), 2, "nothing is recorded here")
+
+
+def test_models_whose_experience_is_kept_in_a_store_say_where(
+    proreus: Proreus, cluster: str, tmp_path: Path
+) -> None:
+    model = tmp_path / "models" / "vector"
+    (model / "experience").mkdir(parents=True)
+    (model / "current").write_text("1")
+    asked = ("records", "list", str(model.parent))
+    assert_refused(proreus(*asked), 2, "nothing was reported yet, or `serve` was told a --log")
+    (name,) = StorePlace.of(cluster, "vector", "").names()
+    write_progress(model / "experience", Progress({name: Position(4, 4, 4)}))
+    for place in (model.parent, model / "experience"):
+        said = f"`serve` was told a --log, so name that: sqlite:{cluster}"
+        assert_refused(proreus("records", "list", str(place)), 2, said)
+
+
+def test_a_log_that_everybody_may_read_is_not_said_to_hold_secrets(
+    cluster: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path(cluster).chmod(0o644)
+    StorePlace.of(cluster, "a", "").open(LogLimits(), lambda _: 0).close()
+    (told,) = caplog.messages
+    assert told.startswith(f"every user of this machine may read {cluster}, with the experience of a service")

@@ -1,54 +1,123 @@
-"""A decision with its reasons as a table: a row for each place, the best first."""
+"""A decision with its reasons as tables: a row for each place, the best first."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
+from rich.cells import cell_len
 from rich.table import Table
 
+from proreus.compare.layout import side_by_side, table_width
 from proreus.contract.world import Words
 from proreus.policies.protocol import Explanation, Verdict
 
 _MOST_SHOWN = 40
 _MOST_SCORES = 8
 _OTHERS = "others"
+_REFUSED = "refused by"
+_MOST_OF_A_REFUSAL = 24
+"""Columns that it asks for: what is longer goes on in the next line."""
+_FRAME = 3
+"""Between two cells: a blank on both sides, and a line."""
 
 
-def explanation_table(explanation: Explanation, observation: Any, words: Words) -> Table:
-    """A row for each place ("node"); scores that differ are columns, those that do not are a remark."""
+def explanation_tables(
+    explanation: Explanation, observation: Any, words: Words, width: int
+) -> Iterator[Table]:
+    """A row for each place ("node"); scores that differ are columns, those that do not are a remark.
+
+    Where lines of that width have no room for all columns, there are several tables below each other.
+    """
     place = explanation.place or words.place
+    varying, constant = _split_scores(explanation)
+    ranked = _ranked(explanation)
+    shown = ranked[:_MOST_SHOWN]
+    names = [found.place for found in shown]
+    scores = [
+        _Column(name, [_cell(found, name, [*varying, *constant]) for found in shown]) for name in varying
+    ]
+    total = _Column(explanation.amount, [_total(found) for found in shown])
+    refusals = [found.refused_by for found in shown]
+    verdict = total.widest + _FRAME + min(_longest_word([_REFUSED, *refusals]), _MOST_OF_A_REFUSAL)
+    first = max(map(cell_len, (place, *names)))
+    widths = [first, *(column.widest for column in scores), verdict]
+    if table_width(widths) > width:
+        scores = [replace(column, width=column.narrowest) for column in scores]
+        widths = [first, *(column.width for column in scores), verdict]
+    groups = side_by_side(widths, width)
+    for group in groups:
+        table = Table(title_justify="left", caption_justify="left")
+        table.add_column(place, no_wrap=True)
+        columns = [scores[number - 1] for number in group[1:] if number <= len(scores)]
+        for column in columns:
+            table.add_column(column.name, justify="right", width=column.width or column.widest)
+        cells = [names, *(column.cells for column in columns)]
+        if group is groups[0]:
+            table.title = _title(explanation, observation, words)
+        if group is groups[-1]:
+            table.add_column(total.name, justify="right", no_wrap=True)
+            table.add_column(_REFUSED, overflow="fold")
+            cells += [total.cells, refusals]
+            left_out = f"{len(ranked) - len(shown)} more {place}s" if len(ranked) > len(shown) else ""
+            table.caption = _caption(explanation, constant, left_out)
+        for row in zip(*cells, strict=True):
+            style = "bold" if explanation.chosen and row[0] == explanation.chosen else ""
+            table.add_row(*row, style=style)
+        yield table
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Figures under a name."""
+
+    name: str
+    cells: list[str]
+    width: int = 0
+    """0: as wide as it likes."""
+
+    @property
+    def widest(self) -> int:
+        return max(map(cell_len, (self.name, *self.cells)))
+
+    @property
+    def narrowest(self) -> int:
+        """Where neither a figure nor a word of the name is broken."""
+        return max(_longest_word([self.name]), *map(cell_len, self.cells), 1)
+
+
+def _longest_word(texts: list[str]) -> int:
+    return max((cell_len(word) for text in texts for word in text.split()), default=0)
+
+
+def _ranked(explanation: Explanation) -> list[Verdict]:
+    # A rule that scores nothing still chose one: it comes first.
+    chosen = "" if any(v.scores for v in explanation.verdicts) else explanation.chosen
+    return sorted(
+        explanation.verdicts,
+        key=lambda v: (bool(chosen) and v.place != chosen, bool(v.refused_by), not v.looked_at, -v.total),
+    )
+
+
+def _title(explanation: Explanation, observation: Any, words: Words) -> str:
     subject = explanation.subject
     subject = f"{words.subject} {subject}" if subject.isdecimal() else subject
     now = getattr(observation, "now", None)
     when = "" if now is None else f"t={now:g} s: "
     told = explanation.told or f"is decided: {explanation.decision}"
-    table = Table(title=f"{when}{subject} {told} ({explanation.policy})", title_justify="left")
-    varying, constant = _split_scores(explanation)
-    table.add_column(place, no_wrap=True)
-    for name in varying:
-        table.add_column(name, justify="right", overflow="fold")
-    table.add_column(explanation.amount, justify="right", no_wrap=True)
-    table.add_column("refused by", overflow="fold")
-    # A rule that scores nothing still chose one: it comes first.
-    chosen = "" if any(v.scores for v in explanation.verdicts) else explanation.chosen
-    ranked = sorted(
-        explanation.verdicts,
-        key=lambda v: (bool(chosen) and v.place != chosen, bool(v.refused_by), not v.looked_at, -v.total),
-    )
-    for found in ranked[:_MOST_SHOWN]:
-        cells = [_cell(found, name, [*varying, *constant]) for name in varying]
-        style = "bold" if explanation.chosen and found.place == explanation.chosen else ""
-        table.add_row(found.place, *cells, _total(found), found.refused_by, style=style)
+    return f"{when}{subject} {told} ({explanation.policy})"
+
+
+def _caption(explanation: Explanation, constant: dict[str, float], left_out: str) -> str:
     notes = [explanation.note]
     if constant:
         same = ", ".join(f"{name} {_score(value)}" for name, value in constant.items())
         notes.append(f"The same everywhere: {same}.")
-    if len(ranked) > _MOST_SHOWN:
-        notes.append(f"{len(ranked) - _MOST_SHOWN} more {place}s not shown.")
-    table.caption = " ".join(notes)
-    table.caption_justify = "left"
-    return table
+    if left_out:
+        notes.append(f"{left_out} not shown.")
+    return " ".join(notes)
 
 
 def _split_scores(explanation: Explanation) -> tuple[list[str], dict[str, float]]:

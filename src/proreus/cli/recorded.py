@@ -17,6 +17,7 @@ from proreus.durable.protocol import LogReader, Part
 from proreus.durable.segments import segments
 from proreus.model.errors import InputError, UsageError, WorkError, needs_extra
 from proreus.model.experience import Experience
+from proreus.serving.models.versions import CURRENT
 from proreus.serving.online.log import records_of
 from proreus.serving.online.progress import read_progress
 
@@ -147,6 +148,18 @@ def _in_folder(folder: Path) -> Iterator[RecordedLog]:
         yield from _of_model(f"{experience.parent.name}/", experience)
 
 
+def _of_service(folder: Path) -> str:
+    """Where experience may be instead, of a folder of models that has none; "" where there are no models."""
+    experiences = [folder, *sorted(folder.glob(f"*/{EXPERIENCE_FOLDER}"))]
+    logs = {log for experience in experiences for log in read_progress(experience).positions}
+    # Logs in files have names without a store; the learner has noted those of a store with their model.
+    if stores := sorted({log.rpartition("#")[0] for log in logs if "#" in log}):
+        return f"no experience here: `serve` was told a --log, so name that: {', '.join(stores)}"
+    if any(folder.glob(f"*/{CURRENT}")):
+        return "no experience here: nothing was reported yet, or `serve` was told a --log; then name that"
+    return ""
+
+
 def _of_model(before: str, experience: Path) -> Iterator[RecordedLog]:
     for log in LogFolder(experience).names():
         if segments(experience / log):
@@ -162,7 +175,12 @@ def _in_store(place: str) -> Iterator[RecordedLog]:
         from proreus.engine.trace.segments import ROOT
     except ImportError as error:
         raise UsageError(f"a store {needs_extra('engine')} ({error})") from error
-    address = store_address(place)
+    try:
+        address = store_address(place)
+    except InputError:
+        if told := _of_service(Path(place).expanduser()):
+            raise InputError(told, file=place) from None
+        raise
     try:
         roots = logs_in(address, ROOT)
     except StoreError as error:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from proreus.cli.arguments import Common, prepare
-from proreus.cli.explain import explanation_table
+from proreus.cli.explain import explanation_tables
 from proreus.cli.output import new_console, waiting, write_json
 from proreus.cli.watching import screen
 from proreus.cli.worlds import parse_in_world, tuning_for, world_in
@@ -122,7 +122,8 @@ def _explain(world: World, simulation: AnySimulation, policy: Any, arguments: An
     while (observation := simulation.next_decision()) is not None:
         seen[simulation.subject()] = None
         if simulation.subject() == asked:
-            console.print(explanation_table(policy.explain(observation), observation, world.words))
+            told = policy.explain(observation)
+            console.print(*explanation_tables(told, observation, world.words, console.width))
         step(simulation, policy)
     if asked not in seen:
         raise _unknown(world.words.subject, asked, list(seen))

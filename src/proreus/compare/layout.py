@@ -32,8 +32,8 @@ class Sheet:
 def laid_out(sheet: Sheet, width: int) -> list[RenderableType]:
     """What to print, one after the other, where lines have so many columns."""
     widths = [_widest(sheet, column) for column in range(len(sheet.head))]
-    if all(_table_width([widths[0], one]) <= width for one in widths[1:]):
-        groups = _groups(widths, width)
+    if all(table_width([widths[0], one]) <= width for one in widths[1:]):
+        groups = side_by_side(widths, width)
         tables = [_table(sheet, group, first=place == 0) for place, group in enumerate(groups)]
         tables[-1].caption = Text(sheet.caption, style="dim") if sheet.caption else None
         return [*tables]
@@ -45,17 +45,17 @@ def _widest(sheet: Sheet, column: int) -> int:
     return max(cell_len(str(cell)) for cell in (sheet.head[column], *(row[column] for row in sheet.rows)))
 
 
-def _table_width(widths: Sequence[int]) -> int:
+def table_width(widths: Sequence[int]) -> int:
     """Of a table of such columns: a blank on both sides of a cell, and a line between cells."""
     return sum(one + 3 for one in widths) + 1
 
 
-def _groups(widths: Sequence[int], width: int) -> list[list[int]]:
+def side_by_side(widths: Sequence[int], width: int) -> list[list[int]]:
     """The columns that stand side by side, beside the first one, which every group begins with."""
     groups: list[list[int]] = [[0]]
     for column in range(1, len(widths)):
         together = [widths[one] for one in (*groups[-1], column)]
-        if len(groups[-1]) > 1 and _table_width(together) > width:
+        if len(groups[-1]) > 1 and table_width(together) > width:
             groups.append([0])
         groups[-1].append(column)
     return groups

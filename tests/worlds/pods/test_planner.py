@@ -170,7 +170,16 @@ def test_the_same_seed_gives_the_same_run_and_asking_changes_nothing() -> None:
     assert places(run) == plain
     told = [one for one in explanations if "futures that tell them apart" in one.note]
     assert told and all(one.policy == "planner" and one.chosen for one in told)
-    assert "As fgd decides" in explanations[0].note
+    few = "pods seen so far: 1; futures are drawn from 30 on"
+    assert explanations[0].note == f"As fgd decides: {few}."
+
+
+def test_where_no_future_is_over_yet_it_says_so() -> None:
+    policy, notes = planner(futures=2, deadline=1.0, clock=ticks(0.0009)), list[str]()
+    simulate(cluster_of(60, 160), policy, DROPS, inspect=lambda seen: notes.append(policy.explain(seen).note))
+    assert any("the first future takes more than the 1 ms of a decision" in note for note in notes)
+    assert any("the first one from here on is still played" in note for note in notes)
+    assert not any("of the 0 futures" in note for note in notes)
 
 
 def test_a_decision_ends_at_its_deadline_and_the_plan_goes_on_in_the_next() -> None:

@@ -127,7 +127,8 @@ def test_the_same_seed_gives_the_same_run_and_asking_changes_nothing() -> None:
         notes.append(told.note)
         simulation.apply(decision)
     assert tuple(simulation.ended) == plain
-    assert "As worst_fit decides; no future was played" in notes[0]
+    few = "machines seen so far: 1; futures are drawn from 30 on"
+    assert f"As worst_fit decides; no future was played ({few})." in notes[0]
     assert any("futures that tell them apart" in note for note in notes[LEAST_SEEN:])
 
 
@@ -141,7 +142,7 @@ def test_futures_in_which_everybody_finds_room_tell_nothing() -> None:
         assert place == base.decide(observation)
         simulation.apply(place)
     assert "plays the 4 futures" in notes[-1], "after a first look no more are played"
-    assert "None of them tells it from the next best" in notes[-1]
+    assert "No future tells it from the next best" in notes[-1]
 
 
 def test_a_decision_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,6 +164,26 @@ def test_a_decision_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> Non
         simulation.apply(policy.decide(observation))
         most = max(most, drawn - before)
     assert 2 <= most <= 5, "a look at the clock takes a millisecond, a future two"
+
+
+def test_why_no_future_was_played_is_the_reason_that_holds() -> None:
+    options = with_servers(SCENARIOS["rejecting"], 1)
+    simulation = VmSimulation(planned_runs(TRACE.work(options.double), options, np.array([0]), 120))
+    base, policy = rule_policy("worst_fit"), planner()
+    late = planner(deadline=1.0, clock=ticks(0.01))
+    reasons = set()
+    while (observation := simulation.next_decision()) is not None:
+        assert observation.past is not None
+        seen = observation.past.flavour.size
+        note = late.explain(observation).note
+        if seen >= LEAST_SEEN:
+            alone = len(candidates(observation, base.rule, base.decide(observation))) == 1
+            why = "one place alone comes into question" if alone else "the 1 ms of a decision were over"
+            assert f"no future was played ({why})" in note
+            assert ("no future was played" in policy.explain(observation).note) == alone
+            reasons.add(why)
+        simulation.apply(policy.decide(observation))
+    assert len(reasons) == 2, "both were seen"
 
 
 def test_only_places_that_differ_come_into_question() -> None:
@@ -187,7 +208,9 @@ def test_where_nothing_is_told_of_the_past_it_is_its_base() -> None:
         assert observation is not None
         silent = replace(observation, past=None)
         place = policy.decide(silent)
-        assert place == base.decide(observation) and "no future was played" in policy.explain(silent).note
+        assert place == base.decide(observation)
+        said = "no future was played (nothing is known of the machines before)"
+        assert said in policy.explain(silent).note
         world.apply(place)
 
 

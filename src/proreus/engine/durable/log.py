@@ -19,7 +19,7 @@ from proreus.engine.store.protocol import Entry, Store, StoreError, StoreFull, U
 from proreus.model.errors import ProreusError, WorkError
 
 _log = logging.getLogger(__name__)
-_OPTIONS = StoreOptions(held=1, held_bytes=1)
+LOG_OPTIONS = StoreOptions(held=1, held_bytes=1, holds="the experience of a service")
 """Nobody watches this store here: its changes need not be held for that."""
 _MOST_BYTES = 1 << 20
 """Of one transaction of several parts: etcd takes about 1.5 MiB."""
@@ -43,7 +43,7 @@ class StoreLog(GroupedLog):
         self._loop = LoopThread("log")
         self._store: Store | None = None
         try:
-            self._store = self._loop.run(open_store(address, _OPTIONS))
+            self._store = self._loop.run(open_store(address, LOG_OPTIONS))
         except BaseException:
             self._loop.close()
             raise

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from proreus.durable.protocol import LogLimits, Released
-from proreus.engine.durable.log import StoreLog, StoreReader
+from proreus.engine.durable.log import LOG_OPTIONS, StoreLog, StoreReader
 from proreus.engine.durable.loops import LoopThread
 from proreus.engine.durable.parts import LogInStore, segments_of
 from proreus.engine.store.etcd_address import EtcdAddress
@@ -116,7 +116,7 @@ def prune_log(address: str, root: str, before: int) -> None:
 
 
 async def _prune(address: str, root: str, before: int) -> None:
-    store = await open_store(address)
+    store = await open_store(address, LOG_OPTIONS)
     try:
         await LogInStore(store, root).prune(before)
     finally:

@@ -21,6 +21,8 @@ class StoreOptions:
     """So many changes are held in memory for watches; one that lags further reads the history."""
     held_bytes: int = 32 << 20
     """But fewer where their values, those before them included, take more room than this."""
+    holds: str = "Secrets of a cluster"
+    """What is kept there by whoever opens it: told where every user of the machine may read it."""
 
 
 DEFAULTS = StoreOptions()

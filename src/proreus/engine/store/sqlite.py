@@ -130,7 +130,7 @@ class SQLiteStore:
         except BaseException:
             self._tables.close()
             raise
-        tell_if_public(self._path)
+        tell_if_public(self._path, self._options.holds)
         self._reader = self._new_reader()
         self._feed = Feed(self._revision, self._options.held, self._options.held_bytes)
 

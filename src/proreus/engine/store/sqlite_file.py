@@ -26,9 +26,7 @@ def make_private(path: Path) -> None:
         raise StoreError(f"{path}: {error.strerror}") from error
 
 
-def tell_if_public(path: Path) -> None:
-    """Warn of a store that every user may read."""
+def tell_if_public(path: Path, holds: str) -> None:
+    """Warn of a store that every user may read; holds: what is in it."""
     if path.stat().st_mode & stat.S_IROTH:
-        _log.warning(
-            "every user of this machine may read %s, and Secrets are in it: chmod o= %s*", path, path
-        )
+        _log.warning("every user of this machine may read %s, with %s in it: chmod o= %s*", path, holds, path)

@@ -7,7 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from proreus.engine.runtimes.machine.handlers import Reached, http_status, reach_port, run_exec
+from proreus.engine.runtimes.machine.handlers import (
+    Reached,
+    dialled,
+    http_status,
+    reach_port,
+    run_exec,
+    url_of,
+)
 from proreus.engine.runtimes.machine.handlers import port_of as port_of
 from proreus.engine.runtimes.protocol import RuntimeAway, RuntimeRefused
 
@@ -110,7 +117,17 @@ async def once(probed: Probed, spec: Mapping[str, Any]) -> tuple[bool | None, st
     except RuntimeAway as away:
         return None, str(away)
     except TimeoutError:
-        return False, f"no answer in {limit:g}s"
+        return False, _late(probed.reached, spec, limit)
     except (OSError, RuntimeRefused, ValueError) as error:
         return False, str(error)
     return False, f"a probe of a kind that this node does not know: {sorted(spec)}"
+
+
+def _late(reached: Reached, spec: Mapping[str, Any], limit: float) -> str:
+    """Who gave no answer in time, in a kubelet's words where it is asked over the network."""
+    if "httpGet" in spec:
+        told = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        return f'Get "{url_of(reached, spec["httpGet"])}": {told}'
+    if "tcpSocket" in spec:
+        return f"{dialled(reached, spec['tcpSocket'])}: i/o timeout"
+    return f"no answer in {limit:g}s"

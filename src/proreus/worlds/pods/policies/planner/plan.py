@@ -125,6 +125,16 @@ class Plan:
         wanted = (float(gpu_left.sum()) + _BEYOND * capacity) / usual
         return self.random.choice(seen, min(int(wanted), _MOST_ARRIVALS))
 
+    def why_none(self) -> str:
+        """Why nothing is known of the worth of gaps yet."""
+        if (seen := len(self._seen)) < _LEAST_SEEN:
+            return f"pods seen so far: {seen}; futures are drawn from {_LEAST_SEEN} on"
+        if self._playing is not None:
+            return (
+                f"the first future takes more than the {self.effort.deadline:g} ms of a decision, and goes on"
+            )
+        return "no pods to come could be drawn from those seen"
+
     def ahead(self, ours: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, int]:
         """See `worth.ahead`, over the futures of this plan."""
         assert self.worth is not None, "asked for only where a future was played"

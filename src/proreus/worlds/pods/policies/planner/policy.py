@@ -10,7 +10,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.model.decision import Decision, Place
-from proreus.policies.planning import Effort, agreement
+from proreus.policies.planning import Effort, lead
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.planner.futures import begin_future, play_on
@@ -79,7 +79,7 @@ class PlannerPolicy:
         """
         plan = self._plan(observation)
         if plan.worth is None or not shares_device(observation.cluster, observation.pod_class):
-            note = f"As {self.base.name} decides: futures are asked where pods share a device."
+            note = f"As {self.base.name} decides: {_why_none(plan, observation)}."
             return replace(self.base.explain(observation), policy=self.name, note=note)
         decision = self._decided(observation, plan.worth)
         rooms = self._rooms(observation, plan.worth)
@@ -100,6 +100,15 @@ class PlannerPolicy:
         return rooms
 
 
+def _why_none(plan: Plan, observation: PodObservation) -> str:
+    """Why no future is asked about this pod."""
+    if not shares_device(observation.cluster, observation.pod_class):
+        return "futures are asked where pods share a device"
+    if not observation.cluster.nodes.gpu_count.any():
+        return "no node has a device"
+    return plan.why_none()
+
+
 def _lead(plan: Plan, rooms: dict[int, tuple[float, tuple[int, int]]], decision: Decision) -> str:
     """How many futures put the choice ahead of the next best kind of place."""
     if not isinstance(decision, Place):
@@ -109,9 +118,7 @@ def _lead(plan: Plan, rooms: dict[int, tuple[float, tuple[int, int]]], decision:
     if not others:
         return "All places are alike."
     _, theirs = min(others)
-    better, told = plan.ahead(ours, theirs)
+    if not plan.futures:
+        return "What gaps are worth is known of earlier futures; the first one from here on is still played."
     before, after = (LEVEL * level for level in theirs)
-    return (
-        f"Ahead of the next best, a device with {before} milli left that would keep {after}, "
-        f"{agreement(better, told)}."
-    )
+    return lead(f"a device with {before} milli left that would keep {after}", *plan.ahead(ours, theirs))

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.policies.planning import Effort, agreement
+from proreus.policies.planning import Effort, lead
 from proreus.policies.protocol import Explanation
 from proreus.worlds.vms.model import Full
 from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
@@ -76,8 +76,7 @@ class VmPlanner:
         """
         places, values = self._thought(observation)
         if values.size == 0:
-            why = "few machines were seen, or one place comes into question, or there was no time"
-            found = self.base.explain(observation)
+            why, found = self._why_none(observation, places), self.base.explain(observation)
             note = f"As {self.base.name} decides; no future was played ({why}). {found.note}"
             return replace(found, policy=self.name, note=note)
         chosen, means = _best(places, values), values.mean(axis=1).tolist()
@@ -95,9 +94,17 @@ class VmPlanner:
         better, telling = int((difference > 0).sum()), int((difference != 0).sum())
         agree = "As" if chosen == places[0] else "Other than"
         note = f"{agree} {self.base.name} decides, which plays the {values.shape[1]} futures of each place. "
-        if telling == 0:
-            return f"{note}None of them tells it from the next best, {place_name(next_best)}."
-        return f"{note}Ahead of the next best, {place_name(next_best)}, {agreement(better, telling)}."
+        return note + lead(place_name(next_best), better, telling)
+
+    def _why_none(self, observation: VmObservation, places: list[int]) -> str:
+        """Why no future was played of these places."""
+        if observation.past is None:
+            return "nothing is known of the machines before"
+        if (seen := observation.past.flavour.size) < LEAST_SEEN:
+            return f"machines seen so far: {seen}; futures are drawn from {LEAST_SEEN} on"
+        if len(places) == 1:
+            return "one place alone comes into question"
+        return f"the {self.effort.deadline:g} ms of a decision were over"
 
     def _thought(self, observation: VmObservation) -> tuple[list[int], F64]:
         """(places that come into question, the base's first; [places, futures] what came of each)."""
