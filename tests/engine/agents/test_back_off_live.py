@@ -27,7 +27,7 @@ def test_several_crashing_pods_of_a_node_keep_to_their_own_pauses() -> None:
         async with cluster(nodes=1, schedule=False) as made:
             (name,) = made.runtimes
             runtime = made.runtimes[name]
-            hear = runtime._hear  # noqa: SLF001 - beside the agent
+            hear = runtime._hear  # the agent goes on hearing
 
             def both(report: PodReport) -> None:
                 for one in report.containers:
