@@ -230,6 +230,8 @@ def test_dashes_and_underscores_are_the_same(proreus: Proreus, tmp_path: Path) -
         (("images", "pull"), ("unknown action 'pull'",)),
         (("images", "import"), ("name an archive",)),
         (("images", "import", "gone.tar"), ("gone.tar: no such file",)),
+        (("images", "import", "a.tar", "--name", ":::"), ("':::' is no name of an image",)),
+        (("images", "import", "a.tar", "--name", "Bad Name"), ("'Bad Name' is no name of an image",)),
         (("images", "remove"), ("name an image",)),
         (("delete",), ("name what to delete",)),
         (("delete", "pods", "a", "--grace-period", "-1"), ("--grace-period -1",)),

@@ -15,6 +15,7 @@ from proreus.cli.cluster.messages import Body
 from proreus.cli.cluster.place import Where
 from proreus.cli.cluster.tables import print_rows
 from proreus.cli.output import Output, new_console, write_json
+from proreus.engine.runtimes.images.names import check_reference
 from proreus.model.errors import InputError, UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def _import(arguments: ImportArguments) -> int:
     prepare(arguments.common)
     if arguments.archive is None:
         raise UsageError("name an archive: proreus images import ARCHIVE")
+    if arguments.name:
+        check_reference(arguments.name)  # before anything is sent
     if not arguments.archive.is_file():
         raise InputError("no such file", file=arguments.archive)
     with arguments.where.open() as client, arguments.archive.open("rb") as archive:

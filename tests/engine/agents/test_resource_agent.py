@@ -126,6 +126,34 @@ def test_after_a_long_calm_the_pauses_begin_anew() -> None:
     assert of(StartContainer, node.reported(told(ended(1, attempt=2)), at(2000)))
 
 
+def test_a_tick_for_one_pod_leaves_no_other_waiting_for_ever() -> None:
+    node = agent()
+    node.pod(pod("u3", activeDeadlineSeconds=21), at(0))
+    node.reported(told(running(), uid="u3"), at(0))
+    for uid, now in (("u1", 1), ("u2", 2)):
+        node.pod(pod(uid), at(0))
+        node.reported(told(ended(1), uid=uid), at(0))
+        node.reported(told(ended(1, attempt=1), uid=uid), at(now))
+    for now, uid, following in ((11, "u1", 12), (12, "u2", 21)):
+        orders = node.tick(at(now))
+        assert of(StartContainer, orders) == [StartContainer(uid, "main", 2)]
+        assert [one.steady for one in of(WakeAt, orders)] == [following]
+        node.reported(told(running(attempt=2), uid=uid), at(now))
+    orders = node.tick(at(21))
+    assert of(StopPod, orders) and not of(WakeAt, orders)
+
+
+def test_an_end_that_nobody_saw_is_not_before_its_start() -> None:
+    node, lost = agent(), pod()
+    state = {"running": {"startedAt": timestamp(WALL + 100)}}
+    known = {"name": "main", "restartCount": 0, "state": state}
+    lost["status"] = {"phase": "Running", "startTime": timestamp(WALL), "containerStatuses": [known]}
+    node.begin([lost], [], at(200))
+    orders = node.reported(told(ContainerReport("main", Phase.WAITING, 1)), at(201))
+    last = status(orders)["containerStatuses"][0]["lastState"]["terminated"]
+    assert last["reason"] == "ContainerStatusUnknown" and last["finishedAt"] >= last["startedAt"]
+
+
 def test_policies_say_what_runs_again_and_what_a_pod_came_to() -> None:
     cases = [
         ("Never", 0, "Succeeded", False),

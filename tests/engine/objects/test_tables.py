@@ -60,6 +60,32 @@ def test_the_row_of_a_pod() -> None:
     assert (row["Ready"], row["Restarts"], row["Age"], row["Node"]) == ("1/1", "2", "5m", "<none>")
 
 
+def test_restarts_of_init_containers_count_until_they_are_done() -> None:
+    again = {"name": "init", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    later = {"restartCount": 0, "state": {"waiting": {"reason": "PodInitializing"}}}
+    row = _row(POD, _pod({"initContainerStatuses": [again], "containerStatuses": [later]}))
+    assert (row["Status"], row["Restarts"]) == ("Init:CrashLoopBackOff", "3")
+    done = {**again, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    runs = {"ready": True, "restartCount": 1, "state": {"running": {}}}
+    row = _row(POD, _pod({"initContainerStatuses": [done], "containerStatuses": [runs], "phase": "Running"}))
+    assert (row["Status"], row["Restarts"]) == ("Running", "1")
+
+
+def test_sidecars_count_as_containers() -> None:
+    side = {"name": "side", "restartCount": 2, "ready": True, "started": True, "state": {"running": {}}}
+    runs = {"ready": True, "restartCount": 1, "state": {"running": {}}}
+    status = {"initContainerStatuses": [side], "containerStatuses": [runs], "phase": "Running"}
+    shown = _pod(status)
+    sidecar = {"name": "side", "image": "none", "restartPolicy": "Always"}
+    shown["spec"] = {**shown["spec"], "initContainers": [sidecar]}
+    row = _row(POD, shown)
+    assert (row["Ready"], row["Status"], row["Restarts"]) == ("2/2", "Running", "3")
+    status["conditions"] = [{"type": "Initialized", "status": "True"}]
+    status["initContainerStatuses"] = [{**side, "started": False, "ready": False}]
+    row = _row(POD, shown)
+    assert (row["Ready"], row["Status"], row["Restarts"]) == ("1/2", "Running", "3")
+
+
 def test_the_row_of_a_node() -> None:
     node = {
         "metadata": {"name": "a", "labels": {"node-role.kubernetes.io/worker": ""}, **MADE},

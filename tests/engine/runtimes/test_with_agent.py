@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from proreus.engine.agents.resource.heartbeats import Housed
-from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
-from proreus.engine.agents.resource.nodes import NodeSpec
-from proreus.engine.agents.shared import SharedInformer
+from proreus.engine.agents.resource.host import ResourceHost
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, POD
 from proreus.engine.objects.kinds import NODE as NODE_KIND
@@ -22,21 +18,11 @@ from proreus.engine.runtimes.machine.references import RegistryReferences
 from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.engine.runtimes.opening import clear_runtime, open_runtime
 from proreus.engine.runtimes.protocol import LogWanted, RuntimeRefused
-from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
+from tests.engine.runtimes.agent_hosts import hosted, until
 from tests.engine.runtimes.benches import NODE, PATIENCE
 from tests.engine.runtimes.leftovers import assert_nothing_left
 from tests.engine.runtimes.pretended_gpus import pretend_gpus, uuid_of
-
-
-async def _until(true: Callable[[], Awaitable[Any]]) -> Any:
-    end = time.monotonic() + PATIENCE
-    while True:
-        found = await true()
-        if found:
-            return found
-        assert time.monotonic() < end, "it did not come to that"
-        await asyncio.sleep(0.05)
 
 
 @asynccontextmanager
@@ -52,7 +38,7 @@ async def _node(root: Path) -> AsyncIterator[tuple[Registry, ResourceHost]]:
         async def empty() -> bool:
             return not (await registry.list(POD)).items
 
-        await _until(empty)
+        await until(empty)
         await asyncio.wait_for(runtime.settled(), PATIENCE)
     assert_nothing_left(str(root), MachineOptions(root).own_name)
 
@@ -67,17 +53,10 @@ async def _agent(root: Path, registry: Registry) -> AsyncIterator[tuple[Resource
         devices=root.parent / "machine",
     )
     runtime = await open_runtime("process", options)
-    informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
-    spec = NodeSpec(NODE, "127.0.0.1")
-    host = ResourceHost(registry, LoopTimers(), [Housed(spec, runtime)], informers)
-    running = [asyncio.create_task(informer.run()) for informer in informers.values()]
-    running.append(asyncio.create_task(host.run()))
     try:
-        yield host, runtime
+        async with hosted(runtime, registry) as host:
+            yield host, runtime
     finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
         await runtime.close()
 
 
@@ -120,14 +99,14 @@ def test_a_pod_that_writes_too_much_is_evicted(tmp_path: Path) -> None:
                 status = (await registry.get(POD, "default", "greedy"))["status"]
                 return status if status.get("phase") == "Failed" else None
 
-            status = await _until(failed)
+            status = await until(failed)
             told = 'Usage of EmptyDir volume "data" exceeds the limit "100Ki". '
             assert (status["reason"], status["message"]) == ("Evicted", told)
 
             async def noted() -> bool:
                 return ("Warning", "Evicted", told) in await _events(registry, "greedy")
 
-            await _until(noted)
+            await until(noted)
 
     asyncio.run(scene())
 
@@ -144,7 +123,7 @@ def test_a_hook_that_fails_is_an_event_and_its_container_is_tried_again(tmp_path
                 found = statuses[0] if statuses else {"state": {}}
                 return found if "CrashLoopBackOff" in str(found["state"]) else None
 
-            found = await _until(again)
+            found = await until(again)
             assert found["restartCount"] == 1, "the first time it is tried again at once"
             assert found["lastState"]["terminated"]["message"].startswith("PostStartHook failed")
 
@@ -153,7 +132,7 @@ def test_a_hook_that_fails_is_an_event_and_its_container_is_tried_again(tmp_path
                 failed = ("Warning", "FailedPostStartHook", "PostStartHook failed") in told
                 return failed and ("Normal", "Killing", "FailedPostStartHook") in told
 
-            await _until(noted)
+            await until(noted)
 
     asyncio.run(scene())
 
@@ -178,8 +157,8 @@ def test_restarts_and_events_go_on_after_agents_end_and_containers_are_taken_awa
 
         async with _agent(root, registry):
             await _begin(registry, "crashing", main={"command": ["sh", "-c", "exit 1"]})
-            assert await _until(count) == 1
-            event = await _until(lambda: told("BackOff"))
+            assert await until(count) == 1
+            event = await until(lambda: told("BackOff"))
             pod = await registry.get(POD, "default", "crashing")
             uid = pod["metadata"]["uid"]
             words = f"Back-off restarting failed container main in pod crashing_default({uid})"
@@ -196,7 +175,7 @@ def test_restarts_and_events_go_on_after_agents_end_and_containers_are_taken_awa
             async def counted() -> bool:
                 return await times("BackOff") > before
 
-            await _until(counted)
+            await until(counted)
             assert await count() == 1 and await times("Started") == 2
         await clear_runtime(MachineOptions(root))
         counts = []
@@ -207,10 +186,10 @@ def test_restarts_and_events_go_on_after_agents_end_and_containers_are_taken_awa
                 counts.append(pod["status"]["containerStatuses"][0]["restartCount"])
                 return bool(counts[-1] >= 3)
 
-            await _until(again)
+            await until(again)
             assert counts == sorted(counts)
             await registry.delete(POD, "default", "crashing")
-            await _until(lambda: _gone(registry, "crashing"))
+            await until(lambda: _gone(registry, "crashing"))
         await clear_runtime(MachineOptions(root))
         assert_nothing_left(str(root), MachineOptions(root).own_name)
 
@@ -235,7 +214,7 @@ def test_the_gpus_of_a_node_go_to_as_many_pods_as_it_has(tmp_path: Path) -> None
                 nodes = (await registry.list(NODE_KIND)).items
                 return nodes[0]["status"] if nodes else None
 
-            status = await _until(registered)
+            status = await until(registered)
             assert status["capacity"]["nvidia.com/gpu"] == status["allocatable"]["nvidia.com/gpu"] == "1"
             wants = {"limits": {"nvidia.com/gpu": "1"}}
             script = "echo $NVIDIA_VISIBLE_DEVICES; sleep 300"
@@ -250,14 +229,14 @@ def test_the_gpus_of_a_node_go_to_as_many_pods_as_it_has(tmp_path: Path) -> None
                     return False
                 return lines == [f"{uuid_of(0)}\n".encode()]
 
-            await _until(said)
+            await until(said)
             await _begin(registry, "second", main=main)
 
             async def refused() -> bool:
                 told = (await registry.get(POD, "default", "second"))["status"]
                 return bool(told.get("reason") == "OutOfnvidia.com/gpu" and told["phase"] == "Failed")
 
-            await _until(refused)
+            await until(refused)
 
     asyncio.run(scene())
 
@@ -280,10 +259,10 @@ def test_a_mounted_config_map_follows_its_object(tmp_path: Path) -> None:
                     return False
                 return done.stdout == word
 
-            await _until(lambda: reads(b"old"))
+            await until(lambda: reads(b"old"))
             standing = await registry.get(CONFIG_MAP, "default", "words")
             await registry.replace(CONFIG_MAP, {**standing, "data": {"word": "new"}})
-            await _until(lambda: reads(b"new"))
+            await until(lambda: reads(b"new"))
 
     asyncio.run(scene())
 
@@ -313,16 +292,16 @@ async def _live(registry: Registry, host: ResourceHost) -> None:
         statuses = (pod.get("status") or {}).get("containerStatuses") or [{}]
         return bool(statuses[0].get("restartCount", 0) >= 1 and statuses[0]["lastState"])
 
-    pod = await _until(runs)
+    pod = await until(runs)
     assert pod["status"]["containerStatuses"][0]["containerID"].startswith("process://")
     uid = pod["metadata"]["uid"]
 
     async def said() -> bool:
         return [line async for line in host.logs(uid, LogWanted("main"))] == [b"hello\n"]
 
-    await _until(said)
+    await until(said)
     assert (await host.execute(uid, "main", ["sh", "-c", "echo $WORD"])).stdout == b"hello\n"
-    await _until(restarted)
+    await until(restarted)
     for name in ("server", "crashing"):
         await registry.delete(POD, "default", name)
-    await _until(lambda: _gone(registry, "server"))
+    await until(lambda: _gone(registry, "server"))

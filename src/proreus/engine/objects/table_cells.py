@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from proreus.engine.objects.ages import age, duration
@@ -16,14 +16,18 @@ _ROLE = "node-role.kubernetes.io/"
 def pod_cells(pod: _Map, now: float) -> list[Any]:
     """Name, ready, status, restarts, age; wide: address, node, nominated node, readiness gates."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
-    states = status.get("containerStatuses", ())
-    restarts = sum(one.get("restartCount", 0) for one in states)
-    ready = sum(bool(one.get("ready")) for one in states)
+    sidecars = _sidecars(pod)
+    lasting = [
+        *(one for one in status.get("initContainerStatuses", ()) if one.get("name") in sidecars),
+        *status.get("containerStatuses", ()),
+    ]
+    ready = sum(bool(one.get("ready")) for one in lasting)
+    counted = status.get("initContainerStatuses", ()) if _init_reason(pod) else lasting
     return [
         pod["metadata"]["name"],
-        f"{ready}/{len(spec.get('containers', ()))}",
+        f"{ready}/{len(spec.get('containers', ())) + len(sidecars)}",
         pod_reason(pod),
-        _restarts(restarts, states, now),
+        _restarts(counted, now),
         _aged(pod, now),
         status.get("podIP") or _NONE,
         spec.get("nodeName") or _NONE,
@@ -49,12 +53,23 @@ def pod_reason(pod: _Map) -> str:
     return reason
 
 
+def _sidecars(pod: _Map) -> set[str]:
+    """Init containers that run beside the others."""
+    found = pod.get("spec", {}).get("initContainers", ())
+    return {one["name"] for one in found if one.get("restartPolicy") == "Always"}
+
+
 def _init_reason(pod: _Map) -> str:
-    states = pod.get("status", {}).get("initContainerStatuses", ())
+    """How far its init containers are; empty once they are done, whatever sidecars come to later."""
+    if _met(pod.get("status", {}), "Initialized"):
+        return ""
+    sidecars, states = _sidecars(pod), pod.get("status", {}).get("initContainerStatuses", ())
     for place, one in enumerate(states):
         state = one.get("state", {})
         ended, waiting = state.get("terminated"), state.get("waiting", {})
         if ended is not None and ended.get("exitCode", 0) == 0:
+            continue
+        if one.get("name") in sidecars and one.get("started"):
             continue
         if ended is not None:
             return "Init:" + str(ended.get("reason") or f"ExitCode:{ended.get('exitCode')}")
@@ -78,13 +93,20 @@ def _container_reason(status: _Map, reason: str) -> str:
         elif one.get("ready") and "running" in state:
             running = True
     if reason == "Completed" and running:
-        conditions = status.get("conditions", ())
-        ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-        return "Running" if ready else "NotReady"
+        return "Running" if _met(status, "Ready") else "NotReady"
     return reason
 
 
-def _restarts(count: int, states: Any, now: float) -> str:
+def _met(status: _Map, condition: str) -> bool:
+    return any(
+        one.get("type") == condition and one.get("status") == "True" for one in status.get("conditions", ())
+    )
+
+
+def _restarts(states: Iterable[_Map], now: float) -> str:
+    """How often containers were run again, and when last; of init containers as long as they are not done."""
+    states = list(states)
+    count = sum(one.get("restartCount", 0) for one in states)
     ends = [
         one["lastState"]["terminated"]["finishedAt"]
         for one in states

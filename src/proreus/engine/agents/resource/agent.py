@@ -131,13 +131,16 @@ class ResourceAgent:
         return [*held.telling.news(held.pod, report), *self._forward(held, now)]
 
     def tick(self, now: Moment) -> list[Order]:
-        """Some moment that was waited for has come."""
+        """Some moment that was waited for has come; the next one of all pods is ordered anew.
+
+        A node has one alarm, at the first moment: what other pods wait for was not kept beside it.
+        """
         orders: list[Order] = []
         for held in list(self._held.values()):
-            due = any(wait.at <= now.steady for wait in held.waits.values())
-            if due or (held.deadline is not None and held.deadline <= now.steady):
+            if any(moment <= now.steady for moment in _moments(held)):
                 orders += self._forward(held, now)
-        return orders
+        later = [moment for held in self._held.values() for moment in _moments(held) if moment > now.steady]
+        return [*orders, WakeAt(min(later))] if later else orders
 
     def uids(self) -> list[str]:
         """The pods that this node holds."""
@@ -237,6 +240,13 @@ class ResourceAgent:
             for held in self._held.values()
             if held is not but and held.phase not in TERMINAL and (held.verdict is None or self._runs(held))
         )
+
+
+def _moments(held: _Held) -> Iterator[float]:
+    """What a pod waits for, by the steady clock."""
+    yield from (due.at for due in held.waits.values())
+    if held.deadline is not None and held.verdict is None and held.phase not in TERMINAL:
+        yield held.deadline
 
 
 def _first_attempts(pod: Object) -> dict[str, int]:

@@ -225,8 +225,13 @@ class ResourceHost:
         return Hearing(self, node)
 
     def hear(self, node: str, report: PodReport) -> None:
-        """A runtime reports."""
-        self._do(node, self._agents[node].reported(report, self._now()))
+        """A runtime reports.
+
+        What it took up from before may change while the node is still being registered. Its agent knows no
+        pods yet and would have them removed as strangers; `_begin` sees them as they are by then.
+        """
+        if self._begun:
+            self._do(node, self._agents[node].reported(report, self._now()))
 
     def _tick(self, node: str) -> None:
         self._alarms.pop(node, None)

@@ -49,7 +49,8 @@ def _ended(told: Mapping[str, Any], now: float) -> ContainerReport:
             str(over.get("message") or ""),
         )
     began = _moment((state.get("running") or {}).get("startedAt"), now)
-    return ContainerReport(name, Phase.EXITED, attempt, id, began, now, _EXIT_CODE, _REASON, _MESSAGE)
+    finished = max(began, now)  # all that is known of an end may be that the next attempt was ordered since
+    return ContainerReport(name, Phase.EXITED, attempt, id, began, finished, _EXIT_CODE, _REASON, _MESSAGE)
 
 
 def _moment(text: str | None, otherwise: float) -> float:

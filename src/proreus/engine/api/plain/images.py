@@ -18,6 +18,7 @@ from proreus.engine.api.status import MethodNotAllowed, TooLarge, UnsupportedTyp
 from proreus.engine.objects.errors import BadRequest, Conflict, NotFound, TooManyRequests, Unserviceable
 from proreus.engine.objects.kinds import NODE
 from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.images.names import check_reference
 from proreus.engine.runtimes.images.uploads import (
     UploadMisplaced,
     UploadsFull,
@@ -33,7 +34,7 @@ _LONGEST_NAME = 512
 
 class _Import(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     upload: Annotated[str, msgspec.Meta(max_length=64)]
-    name: Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME, pattern=r"^[!-~]*$")] = ""
+    name: Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)] = ""
 
 
 class ImageDoor:
@@ -104,6 +105,8 @@ class ImageDoor:
         except msgspec.ValidationError as error:
             raise BadRequest(f"an import is {{upload, name}}: {error}") from None
         with _told():
+            if wanted.name:
+                check_reference(wanted.name)
             images = await held.import_upload(wanted.upload, wanted.name)
         return Reply.of({"images": [_as_json(image, held.node) for image in images]})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from proreus.model.errors import UsageError
+
 _DOMAIN_PART = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)"
 _DOMAIN = rf"{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*(?::[0-9]+)?"
 _PATH_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -27,6 +29,12 @@ def is_reference(name: str) -> bool:
     """
     found = _REFERENCE.fullmatch(name)
     return found is not None and len(found[1]) <= _LONGEST_NAME
+
+
+def check_reference(name: str) -> None:
+    """Raise `UsageError` where no image can be called so."""
+    if not is_reference(name):
+        raise UsageError(f"name: {name[:80]!r} is no name of an image; one is like team/app:1, in lower case")
 
 
 def full_name(name: str) -> str:
