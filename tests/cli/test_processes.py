@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import PROC, cpu_seconds, deaf_workers, members, started, wait_for
+from tests.cli.processes import PROC, cpu_seconds, deaf_workers, members, started, wait_for, workers
 from tests.cli.runner import assert_refused, command, environment, run_process
 
 pytestmark = pytest.mark.skipif(not PROC.is_dir(), reason="looks for processes in /proc")
@@ -75,6 +75,14 @@ def test_workers_are_deaf_to_interrupts_from_their_start(tmp_path: Path) -> None
     with started(tmp_path, *LONG, "--processes", "2") as process:
         wait_for(lambda: len(deaf_workers(process.pid)) == 2)
         assert deaf_workers(process.pid) == [True, True]
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    with started(tmp_path, *LONG, "--processes", "2") as process:
+        wait_for(lambda: deaf_workers(process.pid) == [True, True])
+        os.kill(process.pid, signal.SIGKILL)
+        wait_for(lambda: not workers(process.pid))
+        assert workers(process.pid) == []
 
 
 @pytest.mark.parametrize(

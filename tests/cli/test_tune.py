@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
+from proreus.compare.folders import only_one_writes
+from proreus.compare.trials import Task, TrialResult
+from proreus.learning.specialist import Trained
+from proreus.policies.checkpoint import Checkpoint
+from proreus.workers.processes import Workers
 from proreus.worlds.pods.training.goal import ESConfig
 from proreus.worlds.pods.training.specialist import SPECIALIST
 from tests.cli.runner import Proreus
@@ -36,20 +44,70 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_folder_is_tuned_for_and_told_of_in_one_page(work: Path, proreus: Proreus) -> None:
-    words = ("--from", str(work), "--minutes", "0.001", "--seeds", "2", "--out", "out", "--processes", "1")
+    words = ("--from", str(work), "--minutes", "0.001", "--seeds", "5", "--out", "out", "--processes", "1")
     ended = proreus("tune", "pods", *words, "--json", "told.json")
     assert (ended.code, ended.err) == (0, "")
     assert "best rule: " in ended.out and "start: held out" in ended.out
     told = json.loads(Path("told.json").read_text())
     assert told["measure"] == "gpu_allocation_peak" and told["best_rule"] in told["means"]
-    assert {"learned", "candidate", "fgd", "kube"} <= set(told["means"])
+    assert {"learned", "fgd", "kube"} <= set(told["means"])
+    assert ("candidate" in told["means"]) == (told["training"] == "judged")
     page = Path("out/report.md").read_text()
     assert page.startswith("# openb:jobs.csv: use ") and "## What to watch" in page
     assert Path("out/candidate/card.json").exists() == (told["advice"] == "candidate")
+    assert not Path("out/unfinished").exists()
+
+
+def test_what_an_earlier_run_handed_out_is_kept(proreus: Proreus) -> None:
+    Path("out/candidate").mkdir(parents=True)
+    Path("out/candidate/card.json").write_text("earlier")
+    Path("out/report.md").write_text("earlier")
+    ended = proreus("tune", "pods", "--from", "small@3", "--seeds", "5", "--out", "out", "--processes", "1")
+    assert (ended.code, ended.err) == (0, "") and "is kept: out/earlier-1" in ended.out
+    assert Path("out/earlier-1/candidate/card.json").read_text() == "earlier"
+    assert Path("out/earlier-1/report.md").read_text() == "earlier"
+    assert Path("out/report.md").read_text().startswith("# small@3: use ")
+
+
+def test_two_do_not_share_a_folder(proreus: Proreus) -> None:
+    with only_one_writes(Path("out")):
+        ended = proreus("tune", "pods", "--from", "small@3", "--seeds", "5", "--out", "out")
+    assert ended.code != 0 and "out: another run writes here now" in ended.err
+    assert list(Path("out").iterdir()) == []
+
+
+@pytest.mark.parametrize("gain", [1.0, -1.0])
+def test_what_was_trained_is_no_checkpoint_called_candidate_until_it_is_judged(
+    gain: float, work: Path, proreus: Proreus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A judge that adds `gain` to what was trained, and looks into the folder meanwhile."""
+    seen: list[list[str]] = []
+
+    def judge(tasks: Sequence[Task], workers: Workers) -> tuple[TrialResult, ...]:
+        trained = tasks[0].policies[0].startswith("out")
+        if trained:
+            seen.append(sorted(path.name for path in Path("out").iterdir()))
+        shift = 100 * gain if trained else 0.0
+        return tuple(
+            TrialResult("work", name, task.seed, {"gpu_allocation_peak": 50 + shift + task.seed % 2}, None)
+            for task in tasks
+            for name in task.policies
+        )
+
+    def specialised(learner: Any, *given: Any) -> Iterator[Trained]:
+        scenario, config = given[0], given[1]
+        identity = learner.identity((scenario,), (config,))
+        yield Trained(Checkpoint(identity.card({}, 1, 1.0), {"weights": np.zeros(3)}), 1, "generation 1")
+
+    monkeypatch.setattr("proreus.compare.tuning.run_trials", judge)
+    monkeypatch.setattr("proreus.compare.tuning.specialise", specialised)
+    ended = proreus("tune", "pods", "--from", str(work), "--out", "out", "--processes", "1")
+    assert (ended.code, ended.err, seen) == (0, "", [["unfinished"]])
+    assert sorted(path.name for path in Path("out").iterdir()) == ["candidate"] * (gain > 0) + ["report.md"]
 
 
 def test_where_gpus_do_not_decide_the_best_rule_is_named(proreus: Proreus) -> None:
-    ended = proreus("tune", "pods", "--from", "small@3", "--seeds", "2", "--out", "out", "--processes", "1")
+    ended = proreus("tune", "pods", "--from", "small@3", "--seeds", "5", "--out", "out", "--processes", "1")
     assert (ended.code, ended.err) == (0, "")
     assert "Nothing was trained" in Path("out/report.md").read_text()
     assert not Path("out/candidate").exists()
@@ -60,7 +118,9 @@ def test_where_gpus_do_not_decide_the_best_rule_is_named(proreus: Proreus) -> No
     [
         (("pods",), "--from: name your work"),
         (("vms", "--from", "x"), "nothing can be trained for you in the world 'vms', but in pods"),
+        (("vms", "--help"), "nothing can be trained for you in the world 'vms', but in pods"),
         (("pods", "--from", "gpu@5", "--minutes", "0"), "--minutes 0"),
+        (("pods", "--from", "gpu@5", "--seeds", "4"), "--seeds 4 is outside 5..1000"),
         (("pods", "--from", "nowhere.csv"), "the format openb needs a file of nodes"),
         (("pods", "--from", "nowhere"), "unknown scenario 'nowhere'"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ import tyro
 
 from proreus.cli.arguments import Common, parse_named, prepare, without
 from proreus.cli.output import new_console, write_json
-from proreus.cli.worlds import world_in
-from proreus.compare.tuning import CANDIDATE, REPORT, Wish, as_json, headline, tune
+from proreus.compare.tuning import REPORT, Wish, tune
+from proreus.compare.tuning_page import as_json, findings, headline
 from proreus.contract.world import World
 from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers
@@ -32,9 +31,10 @@ class TuneArguments:
     minutes: float = 10.0
     """How long all of it may take."""
     seeds: int = 10
-    """Draws of the held-out part that policies are judged on."""
+    """Draws of the held-out part that policies are judged on, at least 5."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/tuned")
-    """Where the report goes, and the checkpoint where it is worth having."""
+    """Where the report goes, and the checkpoint where it is worth having; those of an earlier run are
+    kept, in earlier-N."""
     processes: int = 0
     """Workers on this machine; 0: one per core."""
     common: Common = field(default_factory=Common)
@@ -42,12 +42,14 @@ class TuneArguments:
 
 def run(words: Sequence[str]) -> int:
     """Train, judge, tell."""
-    world = world_in(words)
-    arguments = _parsed(world, words)
+    able = [name for name in registered() if world_of(name).specialist]
+    if words and words[0] in registered() and words[0] not in able:  # its --help would promise too much
+        raise UsageError(
+            f"tune: nothing can be trained for you in the world {words[0]!r}, but in {', '.join(able)}"
+        )
+    world = world_of(words[0] if words and words[0] in able else able[0])
+    arguments = _parsed(world, able, words)
     prepare(arguments.common)
-    if not world.specialist:
-        able = ", ".join(name for name in registered() if world_of(name).specialist)
-        raise UsageError(f"tune: nothing can be trained for you in the world {world.name!r}, but in {able}")
     if not arguments.work:
         raise UsageError("--from: name your work, a file, a folder or a scenario")
     console = new_console(arguments.common)
@@ -60,22 +62,23 @@ def run(words: Sequence[str]) -> int:
         seed=arguments.common.seed,
     )
     judged = tune(world, wish, lambda line: console.print(line, soft_wrap=True))
-    if judged.advice != CANDIDATE:  # what is no better is not handed out
-        shutil.rmtree(wish.folder / CANDIDATE, ignore_errors=True)
-    console.print(f"{headline(judged, wish)}\nreport: {wish.folder / REPORT}", soft_wrap=True)
-    write_json(arguments.common, as_json(judged, wish))
+    about = wish.about()
+    told = (*findings(judged), headline(judged, about.checkpoint), f"report: {wish.folder / REPORT}")
+    console.print("\n".join(told), soft_wrap=True)
+    write_json(arguments.common, as_json(judged, about))
     return 0
 
 
-def _parsed(world: World, words: Sequence[str]) -> Any:
+def _parsed(world: World, able: Sequence[str], words: Sequence[str]) -> Any:
     own = {"from_": ""} if hasattr(world.flags, "from_") else {}  # --from is the work here
     flags = without(world.flags, own)
     more: list[tuple[str, Any, Any]] = [("workload", flags, field(default_factory=flags))]
     kind = make_dataclass("Tune", more, bases=(TuneArguments,), frozen=True)
     description = (
         "Judges every rule on the end of your work, trains a policy on its beginning, and hands it out only "
-        "where it is significantly better.\n\n"
+        "where it is significantly better than the best rule and than what ships. "
+        f"Worlds that can be tuned for: {', '.join(able)}.\n\n"
         f"Example: proreus tune {world.name} --from jobs.csv --nodes nodes.csv --minutes 10"
     )
-    found: tuple[str, Any] = parse_named(kind, "tune", ("world", list(registered())), words, description)
+    found: tuple[str, Any] = parse_named(kind, "tune", ("world", able), words, description)
     return found[1]

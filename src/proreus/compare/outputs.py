@@ -8,6 +8,7 @@ from pathlib import Path
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.exports import per_seed_csv, rows_csv, rows_json
+from proreus.compare.folders import keep_earlier
 from proreus.compare.machine import describe_machine
 from proreus.compare.report.page import Circumstances, render_report
 from proreus.model.errors import WorkError
@@ -57,22 +58,11 @@ def write_outputs(comparison: Comparison, folder: Path, command: str) -> Outputs
 
 
 def _keep_earlier(folder: Path, command: str) -> Path | None:
-    """Move the report of another run aside, into a folder of its own; None: there was none."""
+    """Move the report of another run aside; None: there was none."""
     if not (folder / "report.html").exists():
         return None
     try:
-        if (folder / COMMAND).exists() and (folder / COMMAND).read_text().strip() == command:
-            return None
-        numbers = (int(path.name.rpartition("-")[2]) for path in folder.glob("earlier-*") if _numbered(path))
-        kept = folder / f"earlier-{max(numbers, default=0) + 1}"
-        kept.mkdir()
-        for name in _OURS:
-            if (folder / name).exists():
-                (folder / name).rename(kept / name)
+        same = (folder / COMMAND).exists() and (folder / COMMAND).read_text().strip() == command
     except OSError as error:
         raise WorkError(f"{folder}: the earlier report cannot be kept: {error.strerror}") from error
-    return kept
-
-
-def _numbered(path: Path) -> bool:
-    return path.name.rpartition("-")[2].isdecimal()
+    return None if same else keep_earlier(folder, _OURS)

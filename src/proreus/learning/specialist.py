@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.contract.lanes import Arrays
@@ -23,6 +23,12 @@ class Specialist:
     """Starts from the best policy that ships."""
     measure: str
     """What it learns to have much of; where another measure decides, nothing is trained."""
+    strongest: Mapping[str, str] = field(default_factory=dict)
+    """Measure that decides ("": any other) -> the rule that is known to be the strongest there."""
+
+    def strongest_rule(self, deciding: str) -> str:
+        """What to use where the draws cannot tell rules apart; "": none is known."""
+        return self.strongest.get(deciding, self.strongest.get("", ""))
 
 
 @dataclass(frozen=True)

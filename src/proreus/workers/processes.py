@@ -1,5 +1,5 @@
-"""Who does the work: processes of this machine (spawned, single-threaded, deaf to Ctrl-C), threads of this
-process where kernels release the lock, or a Ray cluster.
+"""Who does the work: processes of this machine (spawned, single-threaded, deaf to Ctrl-C, gone with their
+parent), threads of this process where kernels release the lock, or a Ray cluster.
 
 Comparisons and learners get their workers here, and results never depend on who they are.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -83,7 +84,7 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     Spawned and not forked: a fork of a process with Numba's or BLAS's threads may hang.
     """
     not_ours = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _leave_interrupts_to_the_parent)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _follow_the_parent)
     finished = False
     try:
         # A process is started for every task that finds none idle, and inherits these settings.
@@ -99,9 +100,21 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    """Ctrl-C reaches the whole group; the parent alone reports it, and ends the workers."""
+def _follow_the_parent() -> None:
+    """Ctrl-C reaches the whole group; the parent alone reports it, and ends the workers.
+
+    A parent that is killed ends nobody: its workers would wait for tasks for ever.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, name="parent-watch", daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    # Not PR_SET_PDEATHSIG: that fires when the thread that started the worker ends, and needs Linux.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -162,3 +163,12 @@ def test_what_ships_has_specialists_where_cpu_is_scarce_and_without_gpus(gpu_wor
     crowded = replace(gpu_work, demand=replace(gpu_work.demand, cpu=round(1.45 * gpu_work.demand.cpu)))
     assert (alike(crowded) < 0.999).all() and "openb-mix/cpu300" in shipped("learned").note(crowded)
     assert (alike(PLAIN.load(0)) < 0.999).all() and "small" in shipped("learned").note(PLAIN.load(0))
+
+
+@pytest.mark.parametrize("page", ["docs/training.md", "src/proreus/worlds/pods/policies/catalogue.py"])
+def test_the_example_of_objectives_is_one_that_learned_knows(page: str) -> None:
+    text = (Path(__file__).parents[3] / page).read_text()
+    examples = re.findall(r"gpu_allocation=\d[\w=,]*", text)
+    assert examples
+    for example in examples:
+        make_policy("learned", PolicyOptions(objective=example))

@@ -143,7 +143,7 @@ def _wished(objectives: tuple[str, ...], wishes: Mapping[str, float]) -> tuple[f
 
 
 def read_wishes(text: str) -> dict[str, float]:
-    """The objectives of a command line: "gpu_allocation" or "gpu_allocation=3,pods_placed=1"."""
+    """The objectives of a command line: "gpu_allocation" or "gpu_allocation=3,completion=1"."""
     wishes: dict[str, float] = {}
     for word in filter(None, (word.strip() for word in text.split(","))):
         name, equals, amount = word.partition("=")

@@ -78,7 +78,7 @@ class PolicyOptions:
     load_sensitivity: float = 1.0
     """kube_plus, risk: below 1 damps, above 1 stresses small variations."""
     objective: str = ""
-    """Policies that adapt: what counts, as gpu_allocation=3,pods_placed=1; by default what they were trained
+    """Policies that adapt: what counts, as gpu_allocation=3,completion=1; by default what they were trained
     for first."""
     futures: int = 16
     """planner: how many futures a plan rests on."""

@@ -23,4 +23,5 @@ def _goal(scenarios: Sequence[PodScenario], config: ESConfig, pool: Executor) ->
 SPECIALIST = Specialist(
     learner=replace(ES, goal=_goal, configs=(ESConfig(generations=100_000, sigma=0.1),)),
     measure="gpu_allocation_peak",
+    strongest={"gpu_allocation_peak": "fgd", "": "best_fit"},
 )
