@@ -22,7 +22,7 @@ from proreus.worlds.pods.policies.catalogue import POLICIES
 DEFAULT_SCHEDULER = "default-scheduler"
 RULE = "kube"
 """Decides by default, and where another policy is slow, unsure, wrong or fails."""
-ALGORITHMS = ("es", "ppo", "ddqn")
+ALGORITHMS = ("es", "ppo", "ddqn", "imitate")
 """Learn models for pods; nobody else's scheduler is taken to be called so."""
 _MOST_NAMED = 16
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
