@@ -104,9 +104,13 @@ def processes_of(group: int) -> list[int]:
 
 
 def same_version(clients: list[Client], store: ModelStore) -> Callable[[], bool]:
-    state = np.full(2 * NODES, 0.25)
+    nothing_runs, state = np.zeros(2 * NODES), np.full(2 * NODES, 0.25)
 
     def agree() -> bool:
+        # Each service remembers of each client which nodes refused, until nothing runs there any more: without
+        # that, two that serve the same version may answer differently.
+        for client in clients:
+            client.predict(nothing_runs)
         answers = [client.predict(state) for client in clients]
         live = store.current("fresh")
         return all((a.model_version, a.action) == (live, answers[0].action) for a in answers)
