@@ -107,8 +107,8 @@ def same_version(clients: list[Client], store: ModelStore) -> Callable[[], bool]
     nothing_runs, state = np.zeros(2 * NODES), np.full(2 * NODES, 0.25)
 
     def agree() -> bool:
-        # Each service remembers of each client which nodes refused, until nothing runs there any more: else two
-        # that serve the same version may answer differently.
+        # Each service remembers of each client which nodes refused, until nothing runs there any more. Else
+        # two that serve the same version may answer differently.
         for client in clients:
             client.predict(nothing_runs)
         answers = [client.predict(state) for client in clients]
