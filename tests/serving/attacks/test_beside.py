@@ -134,8 +134,9 @@ def test_both_serve_the_same_one_learns_and_the_other_takes_over(
         for _ in range(3):
             for client in clients:
                 side.report(client)
-        # One process learns from what was reported to both.
-        wait_for(lambda: side.learned("") == 3 and side.learned("2") == 3, 150)
+        # One process learns from what was reported to both. A round needs two reports: where one begins with
+        # five, the sixth waits for more.
+        wait_for(lambda: min(side.learned(""), side.learned("2")) >= 2, 150)
         assert len(processes_of(services[0].process.pid)) > len(processes_of(services[1].process.pid))
         wait_for(same_version(clients, store), 60)
         # It is killed while reports come in at both.
