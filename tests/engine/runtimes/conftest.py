@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.engine.runtimes.machine.waiting import Pauses
 from proreus.engine.runtimes.opening import image_store, open_runtime
 from proreus.engine.runtimes.protocol import Capacity, PodRuntime
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
 from tests.engine.runtimes.archives import busybox_archive
-from tests.engine.runtimes.benches import IMAGE, FixedReferences, Place
+from tests.engine.runtimes.benches import IMAGE, Bench, FixedReferences, Place
 from tests.engine.runtimes.containerds import containerd
 from tests.engine.runtimes.leftovers import assert_nothing_left
 
@@ -83,6 +84,15 @@ def _place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
     yield Place(kind, root, opener, options, references, host)
     assert_nothing_left(str(root), options.own_name)
+
+
+async def containerd_bench(options: MachineOptions, folder: Path) -> tuple[MachineRuntime, Bench]:
+    """A runtime over that containerd with an image in it, for tests that open it themselves."""
+    runtime = await open_runtime("containerd", options)
+    await runtime.import_image(busybox_archive(found_busybox(), folder / "busybox.tar"))
+    bench = Bench(runtime, "containerd")
+    runtime.subscribe(bench.hear)
+    return runtime, bench
 
 
 def found_busybox(*needed: str) -> Path:

@@ -21,8 +21,8 @@ from proreus.engine.runtimes.opening import noted_socket, open_runtime
 from proreus.engine.runtimes.protocol import Phase, PodRuntime, RuntimeAway
 from proreus.model.errors import UsageError
 from tests.engine.runtimes.archives import busybox_archive
-from tests.engine.runtimes.benches import IMAGE, PATIENCE, Bench, FixedReferences, Place, container, pod_of
-from tests.engine.runtimes.conftest import found_busybox
+from tests.engine.runtimes.benches import IMAGE, PATIENCE, FixedReferences, Place, container, pod_of
+from tests.engine.runtimes.conftest import containerd_bench, found_busybox
 from tests.engine.runtimes.containerds import Daemon, containerd
 from tests.engine.runtimes.leftovers import assert_nothing_left, processes
 
@@ -83,10 +83,7 @@ def test_a_containerd_that_is_away_is_the_node_s_trouble_and_no_container_s(
     options = MachineOptions(tmp_path / "node", socket=daemon.socket)
 
     async def scene() -> None:
-        runtime = await open_runtime("containerd", options)
-        await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
-        bench = Bench(runtime, "containerd")
-        runtime.subscribe(bench.hear)
+        runtime, bench = await containerd_bench(options, tmp_path)
         probe = {
             "exec": {"command": ["true"]},
             "periodSeconds": 1,
@@ -126,10 +123,7 @@ def test_a_task_that_containerd_lost_sight_of_is_ended(daemon: Daemon, tmp_path:
     options = MachineOptions(tmp_path / "node", socket=daemon.socket)
 
     async def scene() -> None:
-        runtime = await open_runtime("containerd", options)
-        await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
-        bench = Bench(runtime, "containerd")
-        runtime.subscribe(bench.hear)
+        runtime, bench = await containerd_bench(options, tmp_path)
         pod = pod_of(container("sleep 300"))
         uid = pod["metadata"]["uid"]
         runtime.start(pod, ["main"])

@@ -16,10 +16,8 @@ from proreus.engine.runtimes.machine.cri.calls import CriCalls
 from proreus.engine.runtimes.machine.forgotten_shims import Shim, empty_shims, judge, shim_of
 from proreus.engine.runtimes.machine.keeper import descendants, members, start_time
 from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.opening import open_runtime
-from tests.engine.runtimes.archives import busybox_archive
-from tests.engine.runtimes.benches import PATIENCE, Bench, container, pod_of
-from tests.engine.runtimes.conftest import found_busybox
+from tests.engine.runtimes.benches import PATIENCE, container, pod_of
+from tests.engine.runtimes.conftest import containerd_bench, found_busybox
 from tests.engine.runtimes.containerds import Daemon, containerd
 from tests.engine.runtimes.leftovers import assert_nothing_left, cgroups, processes
 
@@ -123,10 +121,7 @@ def test_the_shim_that_a_killed_containerd_forgot_is_ended_and_no_other(
     other.touch()
 
     async def scene() -> None:
-        runtime = await open_runtime("containerd", options)
-        await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
-        bench = Bench(runtime, "containerd")
-        runtime.subscribe(bench.hear)
+        runtime, bench = await containerd_bench(options, tmp_path)
         standing, begun = pod_of(container("sleep 300")), pod_of(container("sleep 300"))
         uid, begun_uid = standing["metadata"]["uid"], begun["metadata"]["uid"]
         runtime.start(standing, ["main"])
@@ -171,10 +166,7 @@ def test_the_first_process_of_a_sandbox_that_containerd_forgot_ends_with_its_pod
     options = MachineOptions(tmp_path / "node", socket=daemon.socket)
 
     async def scene() -> None:
-        runtime = await open_runtime("containerd", options)
-        await runtime.import_image(busybox_archive(found_busybox(), tmp_path / "busybox.tar"))
-        bench = Bench(runtime, "containerd")
-        runtime.subscribe(bench.hear)
+        runtime, bench = await containerd_bench(options, tmp_path)
         uid = (pod := pod_of(container("sleep 300")))["metadata"]["uid"]
         runtime.start(pod, ["main"])
         await bench.running(uid)
