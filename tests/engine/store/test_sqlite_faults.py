@@ -300,3 +300,28 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
                 await use
 
     asyncio.run(story())
+
+
+def test_nobody_waits_for_a_writer_that_has_ended(tmp_path: Path) -> None:
+    """Something that nobody foresaw ends it in the middle of a transaction."""
+
+    async def story() -> None:
+        store = await SQLiteStore.open(tmp_path / "store.db")
+        await put(store, "before", b"1")
+
+        def fail(*_: object) -> None:
+            raise ZeroDivisionError("nobody foresaw this")
+
+        store._tables.next_end = fail  # type: ignore[method-assign]
+        asked = [asyncio.create_task(put(store, f"k/{number}", b"2")) for number in range(3)]
+        done, waiting = await asyncio.wait(asked, timeout=5)
+        assert not waiting
+        assert all("the store has stopped" in str(one.exception()) for one in done)
+        with pytest.raises(StoreError, match="the store has stopped"):
+            await put(store, "after", b"3")
+        with pytest.raises(ZeroDivisionError):
+            await store.close()
+        async with opened(lambda: SQLiteStore.open(tmp_path / "store.db")) as again:
+            assert [entry.key for entry in (await again.list("")).entries] == ["before"]
+
+    asyncio.run(story())

@@ -85,6 +85,8 @@ class SQLiteStore:
         self._path, self._options, self._clock = path, options, clock
         self._thread = ThreadPoolExecutor(1, "store-sync")
         self._waiting: deque[_Request] = deque()
+        self._under_way: _Group = []
+        """The requests of the present transaction."""
         self._woken = asyncio.Event()
         self._closing = False
         self._unpublished: list[Change] = []
@@ -198,10 +200,12 @@ class SQLiteStore:
         if not self._closing:
             self._closing = True
             self._woken.set()
-            await self._writer
-            for tables in (self._tables, self._reader, *self._readers):
-                tables.close()
-            self._thread.shutdown()
+            try:
+                await self._writer
+            finally:
+                for tables in (self._tables, self._reader, *self._readers):
+                    tables.close()
+                self._thread.shutdown()
 
     def _check_open(self) -> None:
         if self._closing:
@@ -268,8 +272,11 @@ class SQLiteStore:
                     self._look()
         finally:
             self._feed.close()
-            while self._waiting:
-                _answer(self._waiting.popleft(), StoreError("the store is closed"))
+            # However it ends: who asked must not wait for ever. Those that have their answer keep it.
+            ended = StoreError("the store is closed" if self._closing else "the store has stopped")
+            for request in (*self._under_way, *self._waiting):
+                _answer(request, ended)
+            self._waiting.clear()
 
     async def _rest(self) -> None:
         """Until there is work, a lease runs out, or it is time to look for others' work."""
@@ -303,7 +310,7 @@ class SQLiteStore:
 
     async def _turn(self) -> None:
         """One transaction with all that waits; answered once it is on disk."""
-        group: _Group = []
+        group = self._under_way = []
         before = (self._revision, self._compacted, self._sweeping)
         try:
             with in_protocol_words(self._path):
