@@ -120,7 +120,7 @@ def compare_and_write(request: CompareRequest, to: Destination, console: Console
         transient=True,
         disable=not console.is_terminal,
     ) as bar:
-        task = bar.add_task("starting", total=None)
+        task = bar.add_task("starting (the first run compiles for a minute)", total=None)
 
         def show(done: int, total: int, text: str) -> None:
             bar.update(task, completed=done, total=total, description=text)
