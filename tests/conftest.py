@@ -65,9 +65,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that mostly wait come first. They are about a third of all, and a parallel run deals its tests out
-    in pieces of equal number: of three workers the first one waits while the two others compute, and whoever
-    is done takes over the end of what is left. None of the long ones is begun last."""
+    """Tests that mostly wait come first. They are about a third of all, and a parallel run deals its tests
+    out in pieces of equal number: of three workers the first one waits while the two others compute, and
+    whoever is done takes over the end of what is left. None of the long ones is begun last."""
     items.sort(key=_place)
 
 
