@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from proreus.cli.serve import told_to_end
+from proreus.cli.ending import told_to_end
 from tests.cli.runner import environment
 
 _TOLD = """
 import ctypes, os, signal, sys
-from proreus.cli.serve import told_to_end
+from proreus.cli.ending import told_to_end
 
 def tell(*_):
     os.kill(os.getpid(), signal.SIGTERM)

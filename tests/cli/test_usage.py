@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from proreus.cli.main import VERBS
 from proreus.version import __version__
 from proreus.worlds.pods.policies.catalogue import POLICIES
-from tests.cli.runner import Proreus, assert_refused, run_process
+from tests.cli.runner import Proreus, assert_refused, environment, run_process
 
 HELP = {
     "simulate": ("simulate", "--help"),
@@ -318,6 +320,20 @@ def test_real_processes_end_the_same_way(tmp_path: Path) -> None:
     assert_refused(run_process("simulate", "pods", "--policy", "nope", cwd=tmp_path), 2, "'nope'")
     assert_refused(run_process("data", "list", cwd=tmp_path, PROREUS_DATA="/no/such"), 2, "/no/such")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_verbs_that_decide_nothing_start_without_what_decides() -> None:
+    """Kernels and learners take most of a second to import, and these are asked for again and again."""
+    looking = ("apply", "get", "describe", "top", "logs", "exec", "images", "delete", "drain", "cordon")
+    modules = [VERBS[verb][0] for verb in (*looking, "uncordon", "down", "records", "data")]
+    code = (
+        f"import sys, importlib; [importlib.import_module(name) for name in {modules}];"
+        "print([name for name in ('numba', 'scipy', 'torch', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[]\n", done.stdout + done.stderr
 
 
 def test_each_help_has_an_example_of_its_own(proreus: Proreus) -> None:

@@ -27,6 +27,9 @@ SAMPLED = (0, 3, 20)
 """Decisions at which the mask is held against what is taken."""
 MOST = 40
 """Actions that are tried at each."""
+LOOKED_AT = 40
+"""A run is drawn and summed up at so many first decisions, and then at every so many: a summary tells of all
+that was before, so that one at each of a thousand decisions would be a million rows."""
 
 
 @every_rule
@@ -102,13 +105,16 @@ def test_a_refused_decision_changes_nothing(case: Case) -> None:
 @every_case
 def test_asking_twice_is_asking_once(case: Case) -> None:
     simulation, policy = case.scenario.start(work_of(case), 0), case.make(case.main).fresh(0)
+    decided = 0
     while (observation := simulation.next_decision()) is not None:
         again = simulation.next_decision()
         assert again is not None and simulation.subject() != ""
         np.testing.assert_array_equal(observation.action_mask(), again.action_mask())
-        simulation.screen()
-        simulation.outcome()
+        if decided < LOOKED_AT or decided % LOOKED_AT == 0:
+            simulation.screen()
+            simulation.outcome()
         step(simulation, policy)
+        decided += 1
     assert simulation.next_decision() is None
     assert told(simulation.outcome()) == told(once(case, case.main))
 

@@ -48,7 +48,7 @@ SMALL |= {
         ),
         (
             *("train", "inference", "--algo", "es", *_FEW_MEMBERS, "--windows", "1", "--rate", "25"),
-            *("--window-seconds", "600", "--scenarios", "surge", *_FEW_WINDOWS),
+            *("--window-seconds", "300", "--scenarios", "surge", *_FEW_WINDOWS),
         ),
         (
             *("train", "inference", "--algo", "ppo", "--steps", "320", "--lanes", "4", "--rate", "4"),

@@ -13,7 +13,8 @@ from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import write_atomically
 from proreus.policies.checkpoint import WEIGHTS
 from proreus.serving.models import versions
-from proreus.serving.models.versions import CURRENT, ModelStore
+from proreus.serving.models.versions import ModelStore
+from proreus.serving.version import CURRENT
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 from tests.serving.serving_cases import ACTIONS, STATE, a_store
 from tests.worlds.pods.vector_models import fresh_mlp

@@ -26,8 +26,8 @@ from proreus.cli.cluster.machine import machine_name
 from proreus.cli.cluster.place import make_state_dir, state_dir
 from proreus.cli.cluster.saying import nodes_in_words, nodes_told, running_on, say_left_behind
 from proreus.cli.cluster.starting import run_until_told, say
+from proreus.cli.ending import told_to_end
 from proreus.cli.output import new_console, write_json
-from proreus.cli.serve import told_to_end
 from proreus.model.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:

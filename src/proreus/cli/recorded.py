@@ -17,9 +17,9 @@ from proreus.durable.protocol import LogReader, Part
 from proreus.durable.segments import segments
 from proreus.model.errors import InputError, UsageError, WorkError, needs_extra
 from proreus.model.experience import Experience
-from proreus.serving.models.versions import CURRENT
 from proreus.serving.online.log import records_of
 from proreus.serving.online.progress import read_progress
+from proreus.serving.version import CURRENT
 
 _log = logging.getLogger(__name__)
 EXPERIENCE_FOLDER = "experience"

@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Literal
 
 import tyro
 
 from proreus.cli.arguments import Common, parse_named, prepare
+from proreus.cli.ending import Ending, told_to_end
 from proreus.cli.output import new_console, write_json
 from proreus.listening.hosts import is_loopback
 from proreus.model.errors import UsageError, needs_extra
@@ -257,37 +255,3 @@ def check_host(arguments: ServeArguments) -> None:
             "nobody may teach the model or change its version; --token-file or --anonymous-updates allow it"
         )
         print(f"proreus: note: {says}", file=sys.stderr, flush=True)
-
-
-class Ending(threading.Event):
-    """That the service was told to end."""
-
-    has_loaded = False
-
-    def loaded(self) -> None:
-        """From here on there is something to close."""
-        self.has_loaded = True
-
-
-@contextlib.contextmanager
-def told_to_end() -> Iterator[Ending]:
-    """Set by the first SIGTERM or SIGINT; the second one ends the process at once.
-
-    Before it is loaded nothing was promised to anybody, and loading may take a minute: it ends at once. An
-    exception would not do: in a destructor or a callback of the compiler it is printed and lost.
-    """
-    ending = Ending()
-
-    def handle(number: int, _: FrameType | None) -> None:
-        if ending.is_set():
-            os._exit(128 + number)
-        if not ending.has_loaded:
-            os._exit(0)
-        ending.set()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield ending
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

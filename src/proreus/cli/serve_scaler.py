@@ -12,8 +12,8 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.ending import told_to_end
 from proreus.cli.output import new_console, write_json
-from proreus.cli.serve import told_to_end
 from proreus.listening.credentials import check_authority, check_credentials
 from proreus.listening.hosts import is_loopback
 from proreus.model.errors import UsageError, needs_extra

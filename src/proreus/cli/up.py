@@ -31,8 +31,8 @@ from proreus.cli.cluster.saying import (
 )
 from proreus.cli.cluster.starting import run_until_told, say
 from proreus.cli.cluster.tokens import admin_token
+from proreus.cli.ending import told_to_end
 from proreus.cli.output import new_console, write_json
-from proreus.cli.serve import told_to_end
 from proreus.listening.hosts import bare
 from proreus.model.errors import UsageError, needs_extra
 from proreus.version import __version__

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+CURRENT = "current"
+"""The file of a store, below the name of each model, that says which version is live."""
+
 
 @dataclass(frozen=True)
 class VersionAnswer:

@@ -62,6 +62,11 @@ def started(folder: Path, *words: str) -> Iterator[Cluster]:
             process.communicate()
 
 
+def compiles(process: int) -> bool:
+    """Whether it has loaded the compiler of what decides, which is half of a process in time and memory."""
+    return "llvmlite" in Path(f"/proc/{process}/maps").read_text()
+
+
 def until(reached: Callable[[], bool], seconds: float = 90.0) -> None:
     """Until it is so; an error where the time is up."""
     deadline = time.monotonic() + seconds

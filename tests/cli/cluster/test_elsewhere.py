@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.cluster.clusters import STARTS_SECONDS, Cluster, started, until
+from tests.cli.cluster.clusters import STARTS_SECONDS, Cluster, compiles, started, until
 from tests.cli.runner import Proreus, assert_refused, command, environment
 from tests.engine.runtimes.archives import busybox_archive
 from tests.engine.runtimes.conftest import found_busybox
@@ -43,6 +43,7 @@ def _joined(cluster: Cluster, folder: Path, *words: str) -> Iterator[dict[str, A
         until(lambda: told.exists() or agent.poll() is not None, STARTS_SECONDS)
         assert agent.poll() is None, agent.communicate()[1].decode()
         yield json.loads(told.read_text())
+        assert not compiles(agent.pid)  # it decides nothing, whatever it was asked
         agent.send_signal(signal.SIGTERM)
         _, said = agent.communicate(timeout=60)
         assert agent.returncode == 0 and b"Traceback" not in said, said.decode()

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from proreus.engine.store.opening import open_store
-from tests.cli.cluster.clusters import Cluster, started, until
+from tests.cli.cluster.clusters import Cluster, compiles, started, until
 from tests.cli.cluster.conftest import WEB
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
 
@@ -188,6 +188,7 @@ def test_a_second_machine_joins_with_agent(
         assert ask("apply", "-f", "there.yaml").code == 0
         until(lambda: "Running" in ask("get", "pod", "there").out)
         assert "rack-2" in ask("get", "pod", "there", "-o", "wide").out
+        assert compiles(cluster.process.pid) and not compiles(agent.pid)  # it decides nothing
         assert ask("delete", "pod", "there").code == 0  # by whoever runs it
         agent.send_signal(signal.SIGTERM)
         _, said = agent.communicate(timeout=30)

@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ class Archive:
 
     def write(self, path: Path) -> Path:
         """The tar file."""
+        path.write_bytes(self.content())
+        return path
+
+    def content(self) -> bytes:
+        """Of the tar file."""
         packed = [gzip.compress(one, 1) if self.compressed else one for one in self.layers]
         kind = self.layer_type or (LAYER + "+gzip" if self.compressed else LAYER)
         inner = self.diff_ids if self.diff_ids is not None else [digest(one) for one in self.layers]
@@ -89,8 +95,7 @@ class Archive:
             *((entry(f"blobs/sha256/{name}"), data) for name, data in self.blobs.items()),
             *self.extra,
         ]
-        path.write_bytes(tar_of([one for one in members if one[1] or one in self.extra]))
-        return path
+        return tar_of([one for one in members if one[1] or one in self.extra])
 
     def _blob(self, data: bytes, kind: str) -> dict[str, Any]:
         self.blobs.setdefault(digest(data).removeprefix("sha256:"), data)
@@ -127,6 +132,13 @@ def program_layer(program: Path) -> bytes:
 
 def busybox_archive(busybox: Path, path: Path, name: str = IMAGE, *programs: Path) -> Path:
     """An image of it, with other programs of this machine."""
+    path.write_bytes(_busybox_image(busybox, name, *programs))
+    return path
+
+
+@cache
+def _busybox_image(busybox: Path, name: str, *programs: Path) -> bytes:
+    """Packed once: some hundred tests want the same."""
     config = {"Cmd": ["/bin/sh", "-c", "echo from the image"], "Env": ["PATH=/bin", "IMAGE_SAYS=hello"]}
     layers = [busybox_layer(busybox), *(program_layer(one) for one in programs)]
-    return Archive(layers, config, name=name, compressed=True).write(path)
+    return Archive(layers, config, name=name, compressed=True).content()

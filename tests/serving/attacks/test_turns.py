@@ -42,16 +42,17 @@ def submit(turns: Turns, gate: Gate, client: str, number: int, *, large: bool = 
 def test_one_client_never_holds_all_threads() -> None:
     turns, gate = Turns(Shares(threads=4)), Gate()
     crowd = [submit(turns, gate, "a", k) for k in range(10)]
-    assert settled(turns, gate, 3) == ["a0", "a1", "a2"]
+    assert sorted(settled(turns, gate, 3)) == ["a0", "a1", "a2"]  # threads begin in any order
     other = submit(turns, gate, "b", 0)
-    assert settled(turns, gate, 4) == ["a0", "a1", "a2", "b0"]
+    assert sorted(settled(turns, gate, 4)) == ["a0", "a1", "a2", "b0"]
     gate.open.set()
     assert [each.result(20) for each in (*crowd, other)] == [*(f"a{k}" for k in range(10)), "b0"]
     turns.close()
 
 
 def test_clients_take_turns_however_much_one_has_asked_for() -> None:
-    turns, gate = Turns(Shares(threads=2)), Gate()
+    # One thread: of two, one may be held up between taking its turn and saying so.
+    turns, gate = Turns(Shares(threads=1)), Gate()
     done = [submit(turns, gate, "a", k) for k in range(6)]
     done += [submit(turns, gate, "b", k) for k in range(2)]
     done += [submit(turns, gate, "c", k) for k in range(2)]

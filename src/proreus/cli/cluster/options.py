@@ -13,7 +13,6 @@ from proreus.cli.cluster.tokens import own_tokens
 from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.promoting.core import GateOptions
 from proreus.engine.agents.promoting.promoter import PromotionOptions
-from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.api.identities import read_tokens
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.housing import MachineNode, SimulatedNodes
@@ -23,10 +22,10 @@ from proreus.engine.runtimes.opening import check_runtime, noted_socket
 from proreus.engine.store.opening import InFile, read_address
 from proreus.listening.credentials import check_credentials
 from proreus.model.files import check_writable
-from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 
 if TYPE_CHECKING:
     from proreus.cli.up import UpArguments
+    from proreus.engine.agents.scheduling.core import SchedulingOptions
     from proreus.engine.running import EngineOptions
 
 _CONTEST = "proreus.worlds.pods.training.contest:contest"
@@ -73,6 +72,10 @@ def machine_options(folder: Path, socket: Path | None) -> MachineOptions:
 
 def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) -> SchedulingOptions:
     """Who decides; a policy that is not known is told before anything starts."""
+    # Only here: a process that decides nothing starts without the compiler of what does.
+    from proreus.engine.agents.scheduling.core import SchedulingOptions
+    from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+
     for name in (deciding.scheduler, deciding.shadow):
         if name:
             make_policy(name, PolicyOptions(), seed)

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from proreus.cli.ending import Ending
 from proreus.cli.output import Output
-from proreus.cli.serve import Ending
 
 if TYPE_CHECKING:
     from proreus.engine.cycles import CycleSearches

@@ -19,6 +19,8 @@ import msgspec
 from proreus.model.errors import InputError
 
 NAMESPACE, NAME = "kube-system", "proreus-schedulers"
+DEFAULT_SCHEDULER = "default-scheduler"
+"""Of pods that name none."""
 _LONGEST = 1024
 _MOST_MILLISECONDS = 10_000.0
 

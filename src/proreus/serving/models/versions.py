@@ -27,10 +27,10 @@ from pathlib import Path
 from proreus.model.errors import InputError, ProreusError, UsageError, WorkError, unknown_name
 from proreus.model.files import make_folder, read_object, sweep_temporary, write_atomically
 from proreus.policies.checkpoint import CARD, WEIGHTS, Checkpoint, load_checkpoint, read_card, save_checkpoint
-from proreus.serving.version import VersionAnswer
+from proreus.serving.version import CURRENT, VersionAnswer
 from proreus.worlds.pods.policies.vector.model import VECTOR_ENCODING, VectorModel, model_of
 
-RECORD, CURRENT, _LOCK = "record.json", "current", ".lock"
+RECORD, _LOCK = "record.json", ".lock"
 _TEMPORARY = ".new-"
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _LARGEST = 10**18

@@ -24,7 +24,6 @@ from proreus.engine.agents.leading import Leader, LeaseTimes
 from proreus.engine.agents.scheduling.carrying_out import Hands
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
 from proreus.engine.agents.scheduling.deciding import Decider
-from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER
 from proreus.engine.agents.scheduling.values import Bind, Event, Gone, Instruction, Seen
 from proreus.engine.agents.scheduling.warming import warm_up_scheduling
 from proreus.engine.objects.decisions import DECISION
@@ -44,7 +43,7 @@ from proreus.engine.objects.kinds import (
 )
 from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.registry import Registry
-from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_chosen
+from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, NAME, NAMESPACE, Chosen, read_chosen
 from proreus.engine.store.protocol import Unchanged
 from proreus.model.errors import ProreusError
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proreus.engine.objects.promotions import Promotion, deciding
-from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen
+from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, NAME, NAMESPACE, Chosen
 from proreus.policies.checkpoint import is_checkpoint
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
-DEFAULT_SCHEDULER = "default-scheduler"
 RULE = "kube"
 """Decides by default, and where another policy is slow, unsure, wrong or fails."""
 ALGORITHMS = ("es", "ppo", "ddqn", "imitate")

@@ -14,7 +14,7 @@ from proreus.engine.agents.scheduling.loads import Loads
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
 from proreus.engine.agents.scheduling.reading import Template, TemplateReader, parts_that_matter
-from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER, Schedulers
+from proreus.engine.agents.scheduling.schedulers import Schedulers
 from proreus.engine.agents.scheduling.telling import DEVICES, devices_mask
 from proreus.engine.agents.scheduling.values import (
     Complain,
@@ -28,7 +28,7 @@ from proreus.engine.agents.scheduling.values import (
 )
 from proreus.engine.objects.promotions import NAME as PROMOTIONS
 from proreus.engine.objects.promotions import read_promotions
-from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_chosen
+from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, NAME, NAMESPACE, Chosen, read_chosen
 from proreus.kube.spreading import SPREADING
 from proreus.model.errors import InputError
 from proreus.model.pod import PodSpec

@@ -13,8 +13,8 @@ import msgspec
 
 from proreus.engine.agents.metadata import Object, controller_of, key_of
 from proreus.engine.agents.scheduling.reading import parts_that_matter
-from proreus.engine.agents.scheduling.schedulers import DEFAULT_SCHEDULER
 from proreus.engine.objects.decisions import DECISION
+from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER
 from proreus.engine.objects.times import parse_timestamp
 from proreus.engine.objects.wants import DISRUPTED, PREEMPTED
 from proreus.engine.trace.segments import NodeEntry, PodEntry, Segment, digest

@@ -21,7 +21,6 @@ from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_entry
 from proreus.engine.objects.times import timestamp
 from proreus.model.errors import InputError, ProreusError
-from proreus.worlds.pods.policies.catalogue import make_policy
 
 _LONGEST = 253
 _LOADING_SECONDS = 30.0
@@ -106,11 +105,18 @@ async def check_policies(choice: Chosen) -> None:
         if not policy:
             continue
         try:
-            await asyncio.wait_for(asyncio.to_thread(make_policy, policy), _LOADING_SECONDS)
+            await asyncio.wait_for(asyncio.to_thread(_load, policy), _LOADING_SECONDS)
         except TimeoutError:
             raise BadRequest(f"{part}: has not been loaded for {_LOADING_SECONDS:g} s") from None
         except (ProreusError, ImportError) as error:
             raise BadRequest(f"{part}: {error}") from None
+
+
+def _load(policy: str) -> None:
+    # Imported when somebody asks: the rules bring their compiled kernels with them.
+    from proreus.worlds.pods.policies.catalogue import make_policy
+
+    make_policy(policy)
 
 
 async def switch(registry: Registry, name: str, choice: Chosen | None) -> None:

@@ -1,0 +1,44 @@
+"""How services, clusters and agents are told to end: by signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+
+class Ending(threading.Event):
+    """That the service was told to end."""
+
+    has_loaded = False
+
+    def loaded(self) -> None:
+        """From here on there is something to close."""
+        self.has_loaded = True
+
+
+@contextlib.contextmanager
+def told_to_end() -> Iterator[Ending]:
+    """Set by the first SIGTERM or SIGINT; the second one ends the process at once.
+
+    Before it is loaded nothing was promised to anybody, and loading may take a minute: it ends at once. An
+    exception would not do: in a destructor or a callback of the compiler it is printed and lost.
+    """
+    ending = Ending()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if ending.is_set():
+            os._exit(128 + number)
+        if not ending.has_loaded:
+            os._exit(0)
+        ending.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield ending
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
