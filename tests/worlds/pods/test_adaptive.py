@@ -15,7 +15,7 @@ from proreus.worlds.pods.encoding.figures import FIGURES, demand_figures
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, POD_KINDS, VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.adaptive import AdaptiveScorer, adaptive_scorer, read_wishes, rule_weights
-from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.rules.policy import PairWeights, RulePolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario, parse_scenario
@@ -215,6 +215,31 @@ def test_what_ships_has_specialists_where_cpu_is_scarce_and_without_gpus(gpu_wor
     crowded = replace(gpu_work, demand=replace(gpu_work.demand, cpu=round(1.45 * gpu_work.demand.cpu)))
     assert (alike(crowded) < 0.999).all() and "openb-mix/cpu300" in shipped("learned").note(crowded)
     assert (alike(PLAIN.load(0)) < 0.999).all() and "small" in shipped("learned").note(PLAIN.load(0))
+
+
+@pytest.mark.parametrize(
+    ("objective", "measure", "scenario"),
+    [("pods_placed", "failures", parse_scenario("gpu@60", None)), ("cost", "cost", PLAIN)],
+)
+def test_what_ships_does_better_by_what_is_asked_of_it(
+    objective: str, measure: str, scenario: PodScenario
+) -> None:
+    """Over seeds that nobody trained on; and it is one of the package's own wherever policies are named."""
+    assert POLICIES.is_own(f"learned@{objective}")
+    found = {"learned": 0.0, f"learned@{objective}": 0.0}
+    for work in map(scenario.load, range(300, 306)):
+        for name in found:
+            found[name] += simulate(work, make_policy(name), scenario.options).measures[measure]
+    assert found[f"learned@{objective}"] < found["learned"]
+
+
+def test_what_ships_says_where_an_objective_means_nothing(gpu_work: Compiled) -> None:
+    told = {name: shipped(f"learned@{name}") for name in ("cost", "pods_placed")}
+    assert "For cost there is no training on openb" in told["cost"].note(gpu_work)
+    assert "For pods_placed there is no training on small" in told["pods_placed"].note(PLAIN.load(0))
+    assert "no training" not in shipped("learned").note(PLAIN.load(0))
+    usual = shipped("learned")
+    assert (told["pods_placed"].weights_for(PLAIN.load(0)) == usual.weights_for(PLAIN.load(0))).all()
 
 
 @pytest.mark.parametrize("page", ["docs/training.md", "src/proreus/worlds/pods/policies/catalogue.py"])
