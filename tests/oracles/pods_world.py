@@ -68,6 +68,7 @@ class ReferenceWorld:
         self.now = self.workload.pods[0].arrival if self.workload.pods else 0.0
         self.pool: list[Life] = []
         self.decisions: list[tuple[str, float]] = []
+        self.dollars = 0.0
         self._sequence = 0
         self._placements = 0
 
@@ -87,6 +88,7 @@ class ReferenceWorld:
             elif math.isinf(time := self._next_time()):
                 break
             else:
+                self.dollars += self._price() * (time - self.now) / 3600
                 self.now = time
                 self._happen()
         for life in self.pool:
@@ -106,6 +108,17 @@ class ReferenceWorld:
             )
             for life in self.lives.values()
         ]
+
+    def _price(self) -> float:
+        """Dollars an hour of the nodes that hold pods."""
+        held = {life.node for life in self._with_status("running")}
+        return sum(
+            0.031611 * node.allocatable.cpu / 1000
+            + 0.004237 * node.allocatable.memory / 2**30
+            + 0.95 * node.gpu_count
+            for node in self.workload.nodes
+            if node.name in held
+        )
 
     def _with_status(self, status: str) -> list[Life]:
         return [life for life in self.lives.values() if life.status == status]

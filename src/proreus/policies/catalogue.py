@@ -1,8 +1,9 @@
 """Policies by name: a world's rules, its shipped checkpoint, runs and checkpoints on disk, strangers.
 
 A world has one `Catalogue` for each kind of scenario. A name is, in this order: a rule (`hotspot@0.6` where
-it takes a figure), `learned`, the path of a checkpoint or of a training run, a policy that an installed
-package offers (entry points of the group `proreus.policies`), `file.py:Name` or `package.module:Name`.
+it takes a figure), `learned`, the path of a checkpoint or of a training run (`learned@cost` where its kind
+takes wishes), a policy that an installed package offers (entry points of the group `proreus.policies`),
+`file.py:Name` or `package.module:Name`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Kind:
     """The version of the features that it must have been trained on."""
     make: Callable[[str, Checkpoint, Path, Any, int], AnyPolicy]
     """From a name, the checkpoint, its folder (for errors), the options and a seed."""
+    told: Callable[[Any, str], Any] | None = None
+    """The options with what follows an @ in its name; None: nothing may."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,12 @@ class Catalogue:
 
     def folder_of(self, name: str) -> Path | None:
         """Where the checkpoint of that name lies; the path of a training run stands for its best one."""
+        return self._place_of(name) or self._place_of(name.rpartition("@")[0])
+
+    def _place_of(self, name: str) -> Path | None:
+        """The same, where nothing is told behind an @."""
+        if not name:
+            return None
         if name == LEARNED and self.shipped is not None:
             return self.shipped
         if name in self.earlier:
@@ -121,4 +130,9 @@ class Catalogue:
                 file=folder / CARD,
                 field="kind" if card.world == self.world else "world",
             )
+        told = "" if self._place_of(name) is not None else name.rpartition("@")[2]
+        if told:
+            if kind.told is None:
+                raise UsageError(f"policy {name!r}: a {card.kind!r} policy takes nothing behind an @")
+            options = kind.told(options, told)
         return kind.make(name, load_checkpoint(folder, kind.encoding), folder, options, seed)

@@ -15,7 +15,8 @@ from proreus.worlds.pods.encoding.figures import FIGURES, demand_figures
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, POD_KINDS, VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.adaptive import AdaptiveScorer, adaptive_scorer, read_wishes, rule_weights
-from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
+from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.rules.policy import PairWeights, RulePolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario, parse_scenario
 from proreus.worlds.pods.simulation.world import PodsOptions
@@ -83,6 +84,18 @@ def test_between_two_experts_both_count(gpu_work: Compiled) -> None:
     assert scorer.weights_for(gpu_work) == pytest.approx(scorer.weights[0].mean(axis=0))
 
 
+def test_an_objective_that_an_expert_was_not_trained_for_is_told(gpu_work: Compiled) -> None:
+    scorer = replace(
+        experts(demand_figures(gpu_work)[None, :]), trained={"expert-0": ("gpu_allocation",)}, asked=()
+    )
+    usual = "Weights for a demand like 100% expert-0."
+    assert scorer.note(gpu_work) == usual
+    assert replace(scorer, asked=("gpu_allocation",)).note(gpu_work) == usual
+    assert replace(scorer, asked=("pods_placed",)).note(gpu_work) == (
+        f"{usual} For pods_placed there is no training on expert-0: those for gpu_allocation stand in."
+    )
+
+
 def test_a_demand_unlike_all_others_is_left_to_the_rule(gpu_work: Compiled) -> None:
     scorer = experts(demand_figures(gpu_work)[None, :] + 5.0)
     assert scorer.weights_for(gpu_work).tolist() == rule_weights(gpus=True).tolist()
@@ -103,9 +116,9 @@ def test_the_rules_weights_decide_as_the_rule(scenario: PodScenario, tmp_path: P
     assert both[0] == pytest.approx(both[1], rel=0.02 if gpus else 0.25)
 
 
-def written(scorer: AdaptiveScorer, folder: Path) -> Path:
+def written(scorer: AdaptiveScorer, folder: Path, **more: object) -> Path:
     """As a checkpoint."""
-    config = {"experts": list(scorer.experts), "objectives": list(scorer.objectives)}
+    config = {"experts": list(scorer.experts), "objectives": list(scorer.objectives), **more}
     card = Card(world="pods", kind="adaptive", algorithm="experts", encoding=VERSION, config=config)
     save_checkpoint(folder, Checkpoint(card, {"stands": scorer.stands, "weights": scorer.weights}))
     return folder
@@ -124,6 +137,39 @@ def test_a_user_weighs_the_objectives(gpu_work: Compiled, tmp_path: Path) -> Non
         make_policy(str(folder), PolicyOptions(objective="speed"))
 
 
+def test_objectives_may_stand_in_the_name_of_a_policy(gpu_work: Compiled, tmp_path: Path) -> None:
+    """Wherever policies are named, beside each other too; a folder with an @ in its name is one still."""
+    scorer = experts(demand_figures(gpu_work)[None, :])
+    folder = written(scorer, tmp_path / "two@2")
+    by_option = make_policy(str(folder), PolicyOptions(objective="gpu_allocation=3,pods_placed"))
+    by_name = make_policy(f"{folder}@gpu_allocation=3+pods_placed", PolicyOptions(objective="gpu_allocation"))
+    plain = make_policy(str(folder))
+    weights = [weights_of(policy, gpu_work).tolist() for policy in (by_option, by_name, plain)]
+    assert weights[0] == weights[1] != weights[2]
+    assert by_name.name == f"{folder}@gpu_allocation=3+pods_placed"
+    with pytest.raises(UsageError, match="--objective speed: the policy was trained for gpu_allocation"):
+        make_policy(f"{folder}@speed")
+    with pytest.raises(UsageError, match="'linear' policy takes nothing behind an @"):
+        make_policy("learned-linear@speed")
+
+
+@pytest.mark.parametrize(
+    ("trained", "says"),
+    [
+        (3, "config.trained: needs the objectives of each expert"),
+        ({"mars": ["gpu_allocation"]}, "config.trained: needs the objectives of each expert"),
+        ({"expert-0": []}, "config.trained.expert-0: needs a list of names"),
+        ({"expert-0": ["speed"]}, "config.trained.expert-0: needs objectives of gpu_allocation"),
+    ],
+)
+def test_a_card_that_says_nonsense_of_its_training_is_refused(
+    trained: object, says: str, gpu_work: Compiled, tmp_path: Path
+) -> None:
+    folder = written(experts(demand_figures(gpu_work)[None, :]), tmp_path / "bad", trained=trained)
+    with pytest.raises(InputError, match=says):
+        make_policy(str(folder))
+
+
 @pytest.mark.parametrize("text", ["wait=x", "wait=-1", "wait=nan", "wait=0", "wait=inf"])
 def test_wishes_that_cannot_be_meant_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--objective"):
@@ -136,6 +182,12 @@ def test_a_checkpoint_of_the_wrong_shape_is_refused(name: str, gpu_work: Compile
     bad = replace(scorer, **{name: getattr(scorer, name)[:, :-1]})
     with pytest.raises(InputError, match=f"{name}: needs finite numbers of shape"):
         make_policy(str(written(bad, tmp_path / "bad")))
+
+
+def weights_of(policy: PodPolicy, work: Compiled) -> np.ndarray:
+    """What the policy weighs the demand of the work with."""
+    assert isinstance(policy, RulePolicy) and policy.options.linear is not None
+    return np.asarray(policy.options.linear.weights_for(work))
 
 
 def shipped(name: str) -> PairWeights:
@@ -163,6 +215,31 @@ def test_what_ships_has_specialists_where_cpu_is_scarce_and_without_gpus(gpu_wor
     crowded = replace(gpu_work, demand=replace(gpu_work.demand, cpu=round(1.45 * gpu_work.demand.cpu)))
     assert (alike(crowded) < 0.999).all() and "openb-mix/cpu300" in shipped("learned").note(crowded)
     assert (alike(PLAIN.load(0)) < 0.999).all() and "small" in shipped("learned").note(PLAIN.load(0))
+
+
+@pytest.mark.parametrize(
+    ("objective", "measure", "scenario"),
+    [("pods_placed", "failures", parse_scenario("gpu@60", None)), ("cost", "cost", PLAIN)],
+)
+def test_what_ships_does_better_by_what_is_asked_of_it(
+    objective: str, measure: str, scenario: PodScenario
+) -> None:
+    """Over seeds that nobody trained on; and it is one of the package's own wherever policies are named."""
+    assert POLICIES.is_own(f"learned@{objective}")
+    found = {"learned": 0.0, f"learned@{objective}": 0.0}
+    for work in map(scenario.load, range(300, 306)):
+        for name in found:
+            found[name] += simulate(work, make_policy(name), scenario.options).measures[measure]
+    assert found[f"learned@{objective}"] < found["learned"]
+
+
+def test_what_ships_says_where_an_objective_means_nothing(gpu_work: Compiled) -> None:
+    told = {name: shipped(f"learned@{name}") for name in ("cost", "pods_placed")}
+    assert "For cost there is no training on openb" in told["cost"].note(gpu_work)
+    assert "For pods_placed there is no training on small" in told["pods_placed"].note(PLAIN.load(0))
+    assert "no training" not in shipped("learned").note(PLAIN.load(0))
+    usual = shipped("learned")
+    assert (told["pods_placed"].weights_for(PLAIN.load(0)) == usual.weights_for(PLAIN.load(0))).all()
 
 
 @pytest.mark.parametrize("page", ["docs/training.md", "src/proreus/worlds/pods/policies/catalogue.py"])

@@ -81,11 +81,36 @@ def test_an_expert_that_is_named_first_takes_the_place_of_one_that_was_there(
     assert found.card.config == {
         "experts": ["gpu@12", "small", "medium"],
         "objectives": ["gpu_allocation", "completion"],
+        "trained": {"gpu@12": ["gpu_allocation"], "small": ["completion"], "medium": ["completion"]},
     }
     small, medium = found.tensors["weights"][:, 1], found.tensors["weights"][:, 2]
     best_fit = weights_of_rule("best_fit")
     assert small == pytest.approx(np.stack([best_fit, best_fit]) * LENGTH / np.linalg.norm(best_fit[0]))
     assert (medium == former.tensors["weights"][:, 2]).all()
+
+
+def test_a_run_for_another_measure_gives_the_expert_that_is_there_another_objective(
+    runs: Path, tmp_path: Path
+) -> None:
+    """Also for workloads that it was not trained on; what there was before stays as it was."""
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    told = ["first_fit=small,medium", str(runs / "gpu")]
+    assert main(["combine", "pods", *told, "--out", str(first)]) == 0
+    plain = f"{runs / 'plain'}=small,medium"
+    assert main(["combine", "pods", str(first), plain, "--out", str(second)]) == 0
+    found, before = load_checkpoint(second, VERSION), load_checkpoint(first, VERSION)
+    assert found.card.config["objectives"] == ["completion", "wait", "gpu_allocation"]
+    assert found.card.config["trained"] == {
+        "small": ["completion", "wait"],
+        "medium": ["completion", "wait"],
+        "gpu@12": ["gpu_allocation"],
+    }
+    usual, waits, _ = found.tensors["weights"]
+    assert (usual == before.tensors["weights"][0]).all()
+    assert (waits[0] == waits[1]).all() and (waits[0] != usual[0]).any()
+    assert (waits[2] == usual[2]).all()  # stands in
+    assert main(["combine", "pods", str(second), "--out", str(third)]) == 0
+    assert load_checkpoint(third, VERSION).card.config == found.card.config
 
 
 def test_a_rule_and_a_checkpoint_are_experts_for_what_they_are_told(

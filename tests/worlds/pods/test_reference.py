@@ -15,6 +15,7 @@ from proreus.model.pod import Pod
 from proreus.model.workload import Workload
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import compile_workload
 from proreus.worlds.pods.state.observation import PodObservation
@@ -61,6 +62,14 @@ def test_packing_rules_make_the_same_log(rule: str, workload: Workload, rules: R
     outcome = simulate(compile_workload(workload), policy, options_of(rules))
     assert repr(outcome.log) == repr(reference.log())
     assert outcome.measures["decisions"] == len(reference.decisions)
+    assert costs_as(reference, outcome)
+
+
+def costs_as(reference: ReferenceWorld, outcome: PodsOutcome) -> bool:
+    """Whether a run in which pods ended came to as many dollars; where none did, nobody has a bill."""
+    if not any(life.status == "done" for life in reference.lives.values()):
+        return "cost" not in outcome.measures
+    return bool(outcome.measures["cost"] == pytest.approx(reference.dollars, rel=1e-9, abs=1e-9))
 
 
 def random_legal(seed: int) -> Callable[[ReferenceWorld, Pod], Decision]:
@@ -117,3 +126,4 @@ def test_random_legal_decisions_make_the_same_log(workload: Workload, rules: Rul
     assert world.next_decision() is None
     assert asked == reference.decisions
     assert repr(world.outcome().log) == repr(reference.log())
+    assert costs_as(reference, world.outcome())

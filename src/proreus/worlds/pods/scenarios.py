@@ -62,6 +62,7 @@ _WITH_QUEUE = Headings(
         "makespan",
         "gpu_allocation",
         "cpu_allocation",
+        "cost",
         "preemptions",
         "failures",
         "decisions_per_s",

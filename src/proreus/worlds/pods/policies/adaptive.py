@@ -1,7 +1,8 @@
 """Weights that know the demand: experts for demands of several kinds, mixed by how near the present one is.
 
 Each expert is a linear scorer (see `rules.policy.LinearScorer`) that was trained on one kind of workload and
-stands at its figures (`encoding.figures`), for each of the objectives that a user may weigh:
+stands at its figures (`encoding.figures`), for each of the objectives that a user may weigh (where it was not
+trained for one, its weights for its own first objective stand in, and the policy says so):
 
     distance_k = |(figures - stands_k) / WIDTHS|
     share_k    ~ exp(-distance_k^2 / 2)
@@ -13,7 +14,7 @@ decides that is best without training, and the policy says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,6 +68,11 @@ class AdaptiveScorer:
     """How much each objective counts; they add up to 1."""
     gaps: F64 = field(default_factory=lambda: np.zeros((0, 0, 0)))
     """[O, K, LEVELS]: see `rules.policy.LinearScorer`; empty where no expert knows of gaps."""
+    trained: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Expert -> the objectives that it was trained for, its own first one first; one that is not in it was
+    for all."""
+    asked: tuple[str, ...] = ()
+    """The objectives that a user named."""
 
     def shares(self, figures: F64) -> F64:
         """[K]: how much each expert counts; all 0 where the demand is unlike anything known."""
@@ -103,8 +109,22 @@ class AdaptiveScorer:
             rule = "FGD" if figures[_NO_GPUS] == 0.0 else "best fit"
             return f"The demand is unlike anything that was trained on: {rule} decides."
         ranked = sorted(zip(shares.tolist(), self.experts, strict=True), key=lambda pair: -pair[0])
-        told = ", ".join(f"{share:.0%} {name}" for share, name in ranked if share >= _TOLD)
-        return f"Weights for a demand like {told}."
+        speak = [(share, name) for share, name in ranked if share >= _TOLD]
+        told = ", ".join(f"{share:.0%} {name}" for share, name in speak)
+        return f"Weights for a demand like {told}.{self._stand_ins([name for _, name in speak])}"
+
+    def _stand_ins(self, speak: Sequence[str]) -> str:
+        """Which of the objectives asked for the experts that speak were not trained for, in words."""
+        missing: dict[tuple[str, str], list[str]] = {}
+        for expert in speak:
+            known = self.trained.get(expert, self.objectives)
+            for objective in self.asked:
+                if objective not in known:
+                    missing.setdefault((objective, known[0]), []).append(expert)
+        return "".join(
+            f" For {objective} there is no training on {', '.join(names)}: those for {stands_in} stand in."
+            for (objective, stands_in), names in missing.items()
+        )
 
 
 def adaptive_scorer(checkpoint: Checkpoint, folder: Path, wishes: Mapping[str, float]) -> AdaptiveScorer:
@@ -121,15 +141,38 @@ def adaptive_scorer(checkpoint: Checkpoint, folder: Path, wishes: Mapping[str, f
         tensor = checkpoint.tensors.get(name)
         if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
             raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
-    stands, weights, *gaps = (checkpoint.tensors[name].astype(np.float64) for name in shapes)
-    return AdaptiveScorer(stands, weights, experts, objectives, _wished(objectives, wishes), *gaps)
+    tensors = {name: checkpoint.tensors[name].astype(np.float64) for name in shapes}
+    return AdaptiveScorer(
+        **tensors,
+        experts=experts,
+        objectives=objectives,
+        wishes=_wished(objectives, wishes),
+        trained=_trained(config, experts, objectives, folder),
+        asked=tuple(name for name, weight in wishes.items() if weight > 0.0),
+    )
 
 
-def _names(config: Mapping[str, object], key: str, folder: Path) -> tuple[str, ...]:
+def _names(config: Mapping[str, object], key: str, folder: Path, where: str = "config") -> tuple[str, ...]:
     found = config.get(key)
     if not isinstance(found, list | tuple) or not found or not all(isinstance(one, str) for one in found):
-        raise InputError("needs a list of names", file=folder, field=f"config.{key}")
+        raise InputError("needs a list of names", file=folder, field=f"{where}.{key}")
     return tuple(found)
+
+
+def _trained(
+    config: Mapping[str, object], experts: tuple[str, ...], objectives: tuple[str, ...], folder: Path
+) -> dict[str, tuple[str, ...]]:
+    """What a card says of which expert was trained for what; cards of before say nothing."""
+    found = config.get("trained", {})
+    if not isinstance(found, Mapping) or not set(found) <= set(experts):
+        raise InputError("needs the objectives of each expert", file=folder, field="config.trained")
+    told = {expert: _names(found, expert, folder, "config.trained") for expert in found}
+    for expert, names in told.items():
+        if not set(names) <= set(objectives):
+            raise InputError(
+                f"needs objectives of {', '.join(objectives)}", file=folder, field=f"config.trained.{expert}"
+            )
+    return told
 
 
 def _wished(objectives: tuple[str, ...], wishes: Mapping[str, float]) -> tuple[float, ...]:
@@ -143,9 +186,10 @@ def _wished(objectives: tuple[str, ...], wishes: Mapping[str, float]) -> tuple[f
 
 
 def read_wishes(text: str) -> dict[str, float]:
-    """The objectives of a command line: "gpu_allocation" or "gpu_allocation=3,completion=1"."""
+    """The objectives of a command line: "gpu_allocation" or "gpu_allocation=3,completion=1"; where commas
+    part names of policies, a + parts these."""
     wishes: dict[str, float] = {}
-    for word in filter(None, (word.strip() for word in text.split(","))):
+    for word in filter(None, (word.strip() for word in text.replace("+", ",").split(","))):
         name, equals, amount = word.partition("=")
         try:
             weight = float(amount) if equals else 1.0

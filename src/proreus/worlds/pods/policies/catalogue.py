@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -78,8 +78,8 @@ class PolicyOptions:
     load_sensitivity: float = 1.0
     """kube_plus, risk: below 1 damps, above 1 stresses small variations."""
     objective: str = ""
-    """Policies that adapt: what counts, as gpu_allocation=3,completion=1; by default what they were trained
-    for first."""
+    """Policies that adapt: what counts, as gpu_allocation=3,pods_placed=1; by default what they were trained
+    for first. Of one alone, and where policies are only named: learned@gpu_allocation=3+pods_placed."""
     futures: int = 16
     """planner: how many futures a plan rests on."""
     deadline: float = 0.0
@@ -206,7 +206,7 @@ POLICIES = Catalogue(
     main=("kube", "best_fit", "fgd"),
     kinds={
         "linear": Kind(VERSION, _linear),
-        "adaptive": Kind(VERSION, _adaptive),
+        "adaptive": Kind(VERSION, _adaptive, told=lambda options, told: replace(options, objective=told)),
         "scorer": Kind(VERSION, _scorer),
         "q": Kind(VERSION, _valued),
     },

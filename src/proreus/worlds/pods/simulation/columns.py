@@ -67,6 +67,8 @@ class Run(NamedTuple):
     used: F64  # [X] in use now: each resource column, milli-GPU, fragmentation
     integral: F64  # [X] the same, summed over time
     peak: F64  # [X] the most that was ever in use
+    price: F64  # [N] dollars an hour
+    paid: F64  # [2] the price now of the nodes that hold pods; the same, summed over time
     arrived: F64  # [1] milli-GPU that has arrived
     presence: F64  # [1] pods in the system (waiting or running), summed over time
     samples: F64  # [SAMPLE_ROWS, SAMPLE_SUMS + X]

@@ -141,6 +141,8 @@ def _take_off(cluster: Cluster, state: State, run: Run, pod: int) -> None:
     n = state.pod_node[pod]
     before = state.fragment[n]
     remove(cluster, state, pod)
+    if state.first[n] < 0:
+        run.paid[0] -= run.price[n]
     count_use(cluster, run, cluster.pod_class[pod], -1, state.fragment[n] - before)
     record(cluster, state, run, waiting(run))
 
@@ -216,6 +218,8 @@ def _devices_legal(state: State, n: int, count: int, num: int, milli: int, devic
 def _start(cluster: Cluster, state: State, run: Run, pod: int, n: int, devices: int) -> None:
     now = run.clock[0]
     before = state.fragment[n]
+    if state.first[n] < 0:
+        run.paid[0] += run.price[n]
     place(cluster, state, pod, n, devices, now)
     count_use(cluster, run, cluster.pod_class[pod], 1, state.fragment[n] - before)
     run.status[pod] = RUNNING

@@ -29,6 +29,7 @@ from proreus.worlds.pods.simulation.columns import (
 )
 from proreus.worlds.pods.state.compile import Compiled
 
+_SECONDS_OF_HOUR = 3600.0
 STATUS_NAMES = ("future", "queued", "backing off", "pooled", "running", "done", "rejected", "failed")
 
 
@@ -45,6 +46,7 @@ MEASURES = by_name(
     Measure("wait_p99", "s", "lower", "Waiting time, 99th percentile", "wait p99"),
     Measure("jct_mean", "s", "lower", "Completion time, mean", "completion"),
     Measure("makespan", "s", "lower", "Makespan", "makespan"),
+    Measure("cost", "$", "lower", "Cost of the nodes that hold pods", "cost"),
     Measure("preemptions", "pods", "lower", "Preemptions", "preempted"),
     Measure("failures", "pods", "lower", "Pods not placed", "not placed"),
     Measure("decisions", "", "lower", "Decisions"),
@@ -138,6 +140,7 @@ def _measures(run: Run, capacity: dict[str, tuple[int, float]]) -> dict[str, flo
     if done.any():
         measures["jct_mean"] = float((run.finished - run.arrival)[done].mean())
         measures["makespan"] = float(run.finished[done].max()) - first
+        measures["cost"] = float(run.paid[1]) / _SECONDS_OF_HOUR
     measures["preemptions"] = float(run.counters[EVICTIONS])
     measures["failures"] = float(np.isin(run.status, (REJECTED, FAILED)).sum())
     measures["decisions"] = float(run.counters[DECISIONS])

@@ -28,6 +28,7 @@ def move_clock(run: Run, time: float) -> None:
     if passed > 0.0:
         for x in range(run.used.shape[0]):
             run.integral[x] += run.used[x] * passed
+        run.paid[1] += run.paid[0] * passed
         waiting = run.active.size[0] + run.backoff.size[0] + run.counters[POOL_SIZE]
         run.presence[0] += (waiting + run.counters[ALIVE]) * passed
         run.clock[0] = time

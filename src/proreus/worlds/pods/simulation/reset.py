@@ -67,6 +67,7 @@ def clear_run(state: State, run: Run) -> None:
     run.used[run.used.shape[0] - 1] = state.fragment.sum()
     run.peak[:] = run.used
     run.integral[:] = 0.0
+    run.paid[:] = 0.0
     run.arrived[0] = 0.0
     run.presence[0] = 0.0
     run.countdown[:] = 0.0

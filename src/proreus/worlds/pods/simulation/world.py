@@ -38,6 +38,7 @@ from proreus.worlds.pods.simulation.kernel import (
 )
 from proreus.worlds.pods.simulation.outcome import PodsOutcome, outcome_of
 from proreus.worlds.pods.simulation.picture import levels_now, node_lines, shares_in_use, stage_of
+from proreus.worlds.pods.simulation.prices import prices_of
 from proreus.worlds.pods.simulation.ticked import LEAST_GPU_CPU
 from proreus.worlds.pods.state.compile import Compiled, compile_workload, empty_state, new_scratch
 from proreus.worlds.pods.state.observation import PodObservation
@@ -222,6 +223,8 @@ def new_run(
             used=used,
             integral=np.zeros(sums),
             peak=used.copy(),
+            price=prices_of(compiled.cluster.nodes),
+            paid=np.zeros(2),
             arrived=np.zeros(1),
             presence=np.zeros(1),
             samples=np.zeros((SAMPLE_ROWS, SAMPLE_SUMS + sums)),

@@ -2,8 +2,9 @@
 
 An expert stands where the demand of its own training workloads is. Runs over the same workloads for other
 measures are the same expert for other objectives; where an expert has no weights for an objective, those for
-its first one stand in. What no run at hand has trained (a rule, a checkpoint) becomes an expert where it
-is told for which workloads: first_fit=small,medium. Of a policy that was put together before, those experts
+its first one stand in, and the card says which were trained. What no run at hand has trained (a rule, a
+checkpoint) becomes an expert where it is told for which workloads: first_fit=small,medium; a run may be told
+for others than its own, too. Of a policy that was put together before, those experts
 are taken over for whose workloads nobody was named before it.
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.learning.runs import read_settings, scenarios_of
+from proreus.learning.runs import SETTINGS, read_settings, scenarios_of
 from proreus.model.errors import UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, is_checkpoint, load_checkpoint
 from proreus.worlds.pods.encoding.figures import demand_figures
@@ -89,9 +90,10 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
 def _take_over(experts: dict[str, _Expert], scorer: AdaptiveScorer, card: Card) -> None:
     for k, name in enumerate(scorer.experts):
         if name in experts:
-            continue  # stand-ins for objectives that it was not trained for must not win over trained ones
+            continue
         theirs = _Expert(scorer.stands[k], trained_on=card.trained_on, scores=card.scores)
-        for o, objective in enumerate(scorer.objectives):
+        for objective in scorer.trained.get(name, scorer.objectives):
+            o = scorer.objectives.index(objective)
             gaps = scorer.gaps[o, k] if scorer.gaps.size else np.zeros(0)
             theirs.weighs[objective] = _Weighing(scorer.weights[o, k], gaps)
         experts[name] = theirs
@@ -107,15 +109,21 @@ def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder:
     scenarios = scenarios_of(settings, run, scenario_from_json)
     works = [compiled_workload(scenario.of_part("train"), 0) for scenario in scenarios]
     stands = np.mean([demand_figures(work) for work in works], axis=0)
-    # Of an imitation nobody says what it makes better: it is judged by what decides there.
-    measure = str(settings["config"].get("measure", scenarios[0].headings.deciding[0]))
     name = "+".join(checkpoint.card.trained_on)
     card = checkpoint.card
-    expert = experts.setdefault(name, _Expert(stands, trained_on=card.trained_on, scores=card.scores))
+    expert = experts.setdefault(name, _Expert(stands, scores=card.scores))
+    expert.trained_on = (*expert.trained_on, *card.trained_on)
     scorer = linear_scorer(checkpoint, folder)
-    expert.weighs[OBJECTIVES.get(measure, measure)] = _evenly(
+    expert.weighs[_objective(run, scenarios[0])] = _evenly(
         scorer.weights_for(works[0]), scorer.gaps_for(works[0])
     )
+
+
+def _objective(source: Path, scenario: PodScenario) -> str:
+    """What weights make better: what their run was told to, else (a rule, an imitation) what decides."""
+    told = read_settings(source, "pods")["config"] if (source / SETTINGS).is_file() else {}
+    measure = str(told.get("measure", scenario.headings.deciding[0]))
+    return OBJECTIVES.get(measure, measure)
 
 
 def _place(experts: dict[str, _Expert], policy: str, scenario: PodScenario) -> None:
@@ -134,10 +142,9 @@ def _place(experts: dict[str, _Expert], policy: str, scenario: PodScenario) -> N
         weighing = _evenly(linear.weights_for(work), linear.gaps_for(work))
         folder = POLICIES.folder_of(policy)
         card = load_checkpoint(folder, VERSION).card if folder is not None else card
-    placed = _Expert(demand_figures(work), trained_on=card.trained_on, scores=card.scores)
-    expert = experts.setdefault(scenario.name, placed)
-    measure = scenario.headings.deciding[0]
-    expert.weighs[OBJECTIVES.get(measure, measure)] = weighing
+    expert = experts.setdefault(scenario.name, _Expert(demand_figures(work), scores=card.scores))
+    expert.trained_on = (*expert.trained_on, *card.trained_on)
+    expert.weighs[_objective(Path(policy), scenario)] = weighing
 
 
 def _evenly(weights: F64, gaps: F64) -> _Weighing:
@@ -159,7 +166,11 @@ def _together(experts: dict[str, _Expert]) -> Checkpoint:
         kind="adaptive",
         algorithm="experts",
         encoding=VERSION,
-        config={"experts": list(experts), "objectives": objectives},
+        config={
+            "experts": list(experts),
+            "objectives": objectives,
+            "trained": {name: list(expert.weighs) for name, expert in experts.items()},
+        },
         trained_on=tuple(dict.fromkeys(name for expert in experts.values() for name in expert.trained_on)),
         scores={name: score for expert in experts.values() for name, score in expert.scores.items()},
     )

@@ -45,8 +45,8 @@ from proreus.worlds.pods.training.rollout import Ended, Rollout, play, shared_ou
 Reward = Literal["allocation", "completion"]
 
 # Runs that were saved before there were such arrays go on with those of a new lane: nothing is bound, woken
-# or waiting in an order of its own.
-_LATER = ("state.expected", "run.bound", "run.ticket", "run.woken")
+# or waiting in an order of its own, and no node was paid for, which no reward asks about.
+_LATER = ("state.expected", "run.bound", "run.ticket", "run.woken", "run.paid")
 # For the cached rows of all lanes together; memory is taken only as classes turn up.
 _CACHE_BYTES = 4 << 30
 # Between the seeds of two batches: no batch has as many lanes.
@@ -267,7 +267,7 @@ def _arrays(prefix: str, handle: Any) -> Iterator[tuple[str, np.ndarray[Any, Any
     for name, value in zip(columns._fields, columns, strict=True):
         if isinstance(value, Handle):
             yield from _arrays(f"{prefix}.{name}", value)
-        elif name not in ("samples", "heat", "options", "barren"):
+        elif name not in ("samples", "heat", "options", "barren", "price"):
             yield f"{prefix}.{name}", value
 
 
