@@ -11,7 +11,7 @@ import pytest
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
-from proreus.worlds.rebalance.windows.encoding import FEATURES, VERSION, encode_moves
+from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, VERSION, encode_moves
 from proreus.worlds.rebalance.windows.model import Deployment, windows_of
 from proreus.worlds.rebalance.windows.play import play_part
 from proreus.worlds.rebalance.windows.policies.catalogue import KIND, MOVE_POLICIES, make_move_policy

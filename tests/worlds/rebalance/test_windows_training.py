@@ -13,7 +13,7 @@ from proreus.learning.es import evolve
 from proreus.learning.evolution_run import EvolutionRun
 from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers, pool_of
-from proreus.worlds.rebalance.windows.encoding import FEATURES
+from proreus.worlds.rebalance.windows.encoding.moves import FEATURES
 from proreus.worlds.rebalance.windows.model import RequestWindows
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy

@@ -24,7 +24,7 @@ from proreus.environment import WorldEnv, own_reward
 from proreus.kernels.arrays import Bool
 from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.rebalance.windows.encoding import FEATURES, encode_moves
+from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, encode_moves
 from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario, parse_window_scenario
 from proreus.worlds.rebalance.windows.simulation.outcome import measures_of

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import Checkpoint
-from proreus.worlds.rebalance.windows.encoding import FEATURES, VERSION
+from proreus.worlds.rebalance.windows.encoding.moves import BASIC, FEATURES, VERSION
 from proreus.worlds.rebalance.windows.policies.columns import BALANCE, HOTSPOT, LEARNED, NOTHING, RANDOM
-from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy
+from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy, all_weights
 
 KIND = "moves"
 
@@ -36,10 +37,16 @@ def _level(name: str, text: str) -> float:
 
 
 def _learned(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed: int) -> WindowPolicy:
+    return MovePolicy(name, LEARNED, seed, weights=move_weights(checkpoint, folder))
+
+
+def move_weights(checkpoint: Checkpoint, folder: Path) -> F64:
+    """[features] of a scorer of moves; an older one gives those that came later no weight."""
     weights = checkpoint.tensors.get("weights")
-    if weights is None or weights.shape != (len(FEATURES),) or not np.isfinite(weights).all():
+    known = ((BASIC,), (len(FEATURES),))
+    if weights is None or weights.shape not in known or not np.isfinite(weights).all():
         raise InputError(f"needs {len(FEATURES)} finite numbers", file=folder, field="weights")
-    return MovePolicy(name, LEARNED, seed, weights=weights.astype(np.float64))
+    return all_weights(weights)
 
 
 MOVE_POLICIES = Catalogue(

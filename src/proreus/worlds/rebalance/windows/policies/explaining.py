@@ -6,7 +6,7 @@ import numpy as np
 
 from proreus.policies.protocol import Explanation, Verdict
 from proreus.worlds.rebalance.decision import Migrate, Migration
-from proreus.worlds.rebalance.windows.encoding import FEATURES, encode_moves
+from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, encode_moves
 from proreus.worlds.rebalance.windows.policies.columns import LEARNED, MoveRule
 from proreus.worlds.rebalance.windows.state import WindowObservation
 

@@ -13,14 +13,27 @@ from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
-from proreus.worlds.rebalance.windows.encoding import FEATURES
+from proreus.worlds.rebalance.windows.encoding.moves import EVENNESS, FEATURES
 from proreus.worlds.rebalance.windows.policies.columns import MoveRule
 from proreus.worlds.rebalance.windows.policies.explaining import explained
-from proreus.worlds.rebalance.windows.policies.rules import choose_move
+from proreus.worlds.rebalance.windows.policies.rules import LEAST_GAIN, choose_move
 from proreus.worlds.rebalance.windows.state import WindowObservation
 
 WindowPolicy: TypeAlias = Policy[WindowObservation, Migration]
 """Moves pods between windows, one at a time, until it stops."""
+
+
+def all_weights(weights: F64) -> F64:
+    """float64[features] of a scorer that may be older than the last of them, which get no weight then."""
+    return np.concatenate([weights, np.zeros(len(FEATURES) - weights.size)]).astype(np.float64)
+
+
+def balance_weights() -> F64:
+    """float64[features] that decide as the balance rule."""
+    weights = np.zeros(len(FEATURES))
+    weights[FEATURES.index("last_evenness")] = 1.0
+    weights[FEATURES.index("constant")] = -EVENNESS * LEAST_GAIN
+    return weights
 
 
 @dataclass(frozen=True, eq=False)
