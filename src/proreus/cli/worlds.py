@@ -62,7 +62,14 @@ def _tuning_of(world: World) -> type[Any] | None:
     kinds = tuple(dict.fromkeys(one.options for one in _catalogues(world) if one.options is not None))
     if len(kinds) < 2:
         return kinds[0] if kinds else None
-    return make_dataclass(f"{world.name.title()}Tuning", (), bases=kinds, frozen=True)
+
+    def check(tuning: Any) -> None:
+        for kind in kinds:
+            if hasattr(kind, "__post_init__"):
+                kind.__post_init__(tuning)
+
+    name, namespace = f"{world.name.title()}Tuning", {"__post_init__": check}
+    return make_dataclass(name, (), bases=kinds, frozen=True, namespace=namespace)
 
 
 def tuning_for(world: World, scenario: Scenario, arguments: Any) -> Any:

@@ -22,8 +22,8 @@ from proreus.kernels.packed import packable
 LAST, MEAN, PEAK, TREND, DAY = range(5)
 FORECASTS = ("last", "mean", "peak", "trend", "day")
 
-# Of `tally`: migrations allowed in a window, those left in this one, most pods of a node; 1 where the requests
-# of a pod add up, so that it asks for most when the window ends.
+# Of `tally`: migrations allowed in a window, those left in this one, most pods of a node; 1 where requests of
+# a pod add up, so that it asks for most when the window ends.
 BUDGET, LEFT, MOST, ADDS_UP = range(4)
 
 # How pods share a node.

@@ -23,6 +23,23 @@ FIGURES = (
     "drift",  # how far the last hour is from the last day, likewise
     "budget",  # migrations a window for each node; logarithm to base 2
 )
+WIDTHS = np.array([0.2, 0.15, 0.75, 0.2, 0.15, 0.5, 0.15, 1.5])
+"""Demands that differ by so much in one figure are neighbours and no longer the same."""
+REACH = 4.0
+"""In WIDTHS: a demand this far from all experts is unknown."""
+
+
+@compiled
+def nearest(figures: F64, stands: F64) -> int:
+    """The row of stands [K, FIGURES] that is nearest; -1 where all are beyond reach."""
+    found, least = -1, REACH**2
+    for expert in range(stands.shape[0]):
+        apart = 0.0
+        for place in range(figures.size):
+            apart += ((stands[expert, place] - figures[place]) / WIDTHS[place]) ** 2
+        if apart <= least:
+            found, least = expert, apart
+    return found
 
 
 @compiled

@@ -5,7 +5,7 @@ the two nodes together, and by how much the fuller of the two falls. Then the le
 forecasts: what the move is worth whichever of them comes true. Then the pod's size, how full the nodes are,
 how much of the budget is spent, and a constant: a move must be worth more than nothing. Last, by six views
 of what comes next, what the move takes off the requests that are likely to find their node above the
-threshold, surely and perhaps, and off the sum of squared shares; checkpoints that are older do not weigh these.
+threshold, surely and perhaps, and off the sum of squared shares; older checkpoints do not weigh these.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from proreus.worlds.rebalance.windows.state import (
 VERSION = "moves-2"
 PER_FORECAST = ("relief", "early_relief", "levelling")
 VIEWS = ("last", "mean", "both", "high", "trend", "day")
-"""Forecasts, and means of two: last and mean, which is closer to the next window than either; mean and peak."""
+"""Forecasts, and means of two: of the last window and the hour's mean (both), of its mean and peak (high)."""
 PER_VIEW = ("risk", "unrest", "evenness")
 FEATURES = (
     *(f"{kind}_{name}" for kind in FORECASTS for name in PER_FORECAST),
@@ -45,7 +45,7 @@ FEATURES = (
     *(f"{view}_{name}" for view in VIEWS for name in PER_VIEW),
 )
 FIRST_SIZE, BASIC = FEATURES.index("size"), FEATURES.index("constant") + 1
-"""Where the features begin that are of no forecast and where those of views do: older checkpoints end there."""
+"""Where the features of no forecast begin, and those of views, before which older checkpoints end."""
 EARLY = 0.25
 """How far below the threshold relief already counts a little."""
 SHARP, BLUNT, LEAST = 0.6, 1.2, 0.05

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from proreus.kernels.arrays import F64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
+from proreus.worlds.rebalance.windows.encoding.figures import fill_figures, nearest
 from proreus.worlds.rebalance.windows.encoding.moves import (
     BASIC,
     FIRST_SIZE,
@@ -20,7 +22,14 @@ from proreus.worlds.rebalance.windows.encoding.moves import (
     fill_squares,
     view_node,
 )
-from proreus.worlds.rebalance.windows.policies.columns import BALANCE, HOTSPOT, NOTHING, RANDOM, MoveRule
+from proreus.worlds.rebalance.windows.policies.columns import (
+    ADAPTIVE,
+    BALANCE,
+    HOTSPOT,
+    NOTHING,
+    RANDOM,
+    MoveRule,
+)
 from proreus.worlds.rebalance.windows.state import LAST, Hosting, may_move, use_of, use_with
 
 LEAST_GAIN = 0.02
@@ -39,7 +48,13 @@ def choose_move(hosting: Hosting, rule: MoveRule) -> int:
         return _cool_hottest(hosting, rule.level[0] if rule.level[0] > 0.0 else hosting.threshold[0])
     if kind == BALANCE:
         return _level(hosting)
-    return _highest_score(hosting, rule)
+    if kind == ADAPTIVE:
+        fill_figures(hosting, rule.figures)
+        expert = nearest(rule.figures, rule.stands)
+        return (
+            _highest_score(hosting, rule.experts[expert], rule.features) if expert >= 0 else _level(hosting)
+        )
+    return _highest_score(hosting, rule.weights, rule.features)
 
 
 @compiled
@@ -114,13 +129,13 @@ def _level(hosting: Hosting) -> int:
 
 
 @compiled
-def _highest_score(hosting: Hosting, rule: MoveRule) -> int:
-    """The move with the highest score above 0, which is that of stopping."""
+def _highest_score(hosting: Hosting, weights: F64, features: F64) -> int:
+    """The move with the highest score above 0, which is that of stopping; features: room for one move's."""
     nodes, pods = hosting.pods.size, hosting.where.size
     best, most = pods * nodes, 0.0
     # What a node is like without the move is the same for many of them, and found once.
     now, gone, come = np.empty((nodes, VIEWED)), np.empty(VIEWED), np.empty(VIEWED)
-    forecasts, views = rule.weights[:FIRST_SIZE].any(), rule.weights[BASIC:].any()
+    forecasts, views = weights[:FIRST_SIZE].any(), weights[BASIC:].any()
     squares = np.empty((nodes, 2))
     if views:
         fill_squares(hosting, squares)
@@ -136,16 +151,16 @@ def _highest_score(hosting: Hosting, rule: MoveRule) -> int:
             if may_move(hosting, pod, node):
                 score, first = 0.0, FIRST_SIZE
                 if forecasts:
-                    encode_forecasts(hosting, pod, node, rule.features)
+                    encode_forecasts(hosting, pod, node, features)
                     first = 0
-                encode_sizes(hosting, pod, node, rule.features)
+                encode_sizes(hosting, pod, node, features)
                 for feature in range(first, BASIC):
-                    score += rule.weights[feature] * rule.features[feature]
+                    score += weights[feature] * features[feature]
                 if views:
                     view_node(hosting, squares, node, (pod, 1), come)
                     for place in range(VIEWED):
                         gain = now[source, place] + now[node, place] - gone[place] - come[place]
-                        score += rule.weights[BASIC + place] * gain
+                        score += weights[BASIC + place] * gain
                 if score > most:
                     best, most = pod * nodes + node, score
     return best
