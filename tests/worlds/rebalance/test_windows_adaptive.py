@@ -116,7 +116,7 @@ def test_a_wish_lies_between_the_prices_around_it() -> None:
 
 def test_what_ships_moves_less_the_more_a_migration_costs() -> None:
     world, found = WindowScenario("windows/serial").load(0), []
-    for objective in ("violations", "", "violations=1,migrations=1", "migrations"):
+    for objective in ("violations", "violations=10,migrations=1", "violations=1,migrations=1", "migrations"):
         policy = MOVE_POLICIES.make("learned", MovePolicyOptions(objective))
         assert isinstance(policy, MovePolicy)
         found.append(play_part(world.sibling(), policy, (900, 1000))[0][:, MOVES].sum())
@@ -153,7 +153,11 @@ def test_runs_become_experts_and_one_without_a_price_that_others_have_is_named(t
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     good = {"stands": np.zeros((1, len(FIGURES))), "prices": np.ones(1), "weights": WEIGHTS[:1, :1]}
     card = Card("rebalance", "adaptive", "experts", VERSION, config={"experts": ["one"]})
-    for field, bad in (("prices", -np.ones(1)), ("stands", np.zeros((1, 2))), ("weights", np.zeros((1, 1, 2)))):
+    for field, bad in (
+        ("prices", -np.ones(1)),
+        ("stands", np.zeros((1, 2))),
+        ("weights", np.zeros((1, 1, 2))),
+    ):
         save_checkpoint(tmp_path / field, Checkpoint(card, {**good, field: bad}))
         with pytest.raises(InputError, match=field):
             MOVE_POLICIES.make(str(tmp_path / field))

@@ -32,8 +32,8 @@ class MovePolicyOptions:
     """What a user may turn about the policies."""
 
     objective: str = ""
-    """Policies that adapt: how much violations and migrations count, as violations=10,migrations=1 (the
-    default): a migration costs a tenth of all requests of one node in one window."""
+    """Policies that adapt: how much violations and migrations count; by default violations=30,migrations=1:
+    thirty migrations are worth all requests of one node in one window."""
 
     def __post_init__(self) -> None:
         read_wishes(self.objective)
@@ -80,6 +80,8 @@ def move_weights(checkpoint: Checkpoint, folder: Path) -> F64:
     return all_weights(weights)
 
 
+_PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
+
 MOVE_POLICIES = Catalogue(
     world="rebalance",
     what="windows",
@@ -96,7 +98,8 @@ MOVE_POLICIES = Catalogue(
     main=("hotspot", "balance", "nothing", "learned"),
     kinds={KIND: Kind(VERSION, _learned), ADAPTS: Kind(VERSION, _adaptive)},
     options=MovePolicyOptions,
-    shipped=Path(__file__).resolve().parents[1] / "pretrained" / "moves",
+    shipped=_PRETRAINED / "adaptive",
+    earlier={"learned-linear": _PRETRAINED / "moves"},
 )
 
 

@@ -29,7 +29,6 @@ from proreus.model.errors import UsageError
 from proreus.worlds.rebalance.windows.encoding.moves import BASIC, FEATURES, FIRST_SIZE
 from proreus.worlds.rebalance.windows.model import RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.play import play_windows
-from proreus.worlds.rebalance.windows.policies.adaptive import USUAL_PRICE
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
 from proreus.worlds.rebalance.windows.policies.columns import BALANCE, HOTSPOT, LEARNED
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, all_weights, balance_weights
@@ -58,7 +57,7 @@ class MovesESConfig:
     """Deployments after those that say, at the end, how much better the best is than the start."""
     stretch: int = 288
     """Windows of a training run, from a random place of the training part on."""
-    price: float = USUAL_PRICE
+    price: float = 0.1
     """What a migration costs: 1 is as much as all requests of one node in one window above the threshold."""
     migration_price: float = 0.0
     """Percent of all requests that one migration a window costs besides, whatever the number of nodes."""
