@@ -1,5 +1,5 @@
-"""What is claimed of the learned movers: `learned` is behind no rule in violations; `learned-linear` has fewer
-than the hotspot rule with no more migrations.
+"""What is claimed of learned movers: `learned` is behind no rule in violations, `learned-linear` has fewer of
+them than the hotspot rule with no more migrations.
 
 On generated windows, and on recorded ones that come after all that training saw.
 """
