@@ -80,7 +80,10 @@ def tuning_for(world: World, scenario: Scenario, arguments: Any) -> Any:
         if entry.name not in known and getattr(tuning, entry.name) != entry.default:
             flag = entry.name.replace("_", "-")
             raise UsageError(f"--{flag}: no policy over {world.policies(scenario).what} reads it")
-    return tuning if read is not None else None
+    if read is None or tuning is None:
+        return None
+    # Of the kind's own class: the one for all kinds is made here, and other processes do not know it.
+    return read(**{name: getattr(tuning, name) for name in known})
 
 
 def describe(world: World, verb: str) -> str:

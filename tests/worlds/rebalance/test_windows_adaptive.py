@@ -25,7 +25,11 @@ from proreus.worlds.rebalance.windows.policies.adaptive import (
 from proreus.worlds.rebalance.windows.policies.catalogue import MOVE_POLICIES, MovePolicyOptions
 from proreus.worlds.rebalance.windows.policies.columns import ADAPTIVE, BALANCE, LEARNED
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, balance_weights
-from proreus.worlds.rebalance.windows.scenarios import WindowScenario
+from proreus.worlds.rebalance.windows.scenarios import (
+    WindowScenario,
+    parse_window_scenario,
+    window_scenario_from_json,
+)
 from proreus.worlds.rebalance.windows.simulation.columns import MOVES
 from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
 from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
@@ -164,3 +168,13 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "names", Checkpoint(replace(card, config={}), good))
     with pytest.raises(InputError, match=r"config\.experts"):
         MOVE_POLICIES.make(str(tmp_path / "names"))
+
+
+def test_a_generated_scenario_may_have_another_number_of_nodes() -> None:
+    scenario = parse_window_scenario("windows/parallel@6", None)
+    hosting = scenario.load(0).hosting
+    assert (hosting.pods.size, hosting.where.size, scenario.options.service) == (6, 30, "parallel")
+    assert window_scenario_from_json(scenario.to_json()) == scenario
+    for bad in ("windows/serial@", "windows/serial@x", "windows/serial@1", "windows/monitor@4"):
+        with pytest.raises(UsageError):
+            parse_window_scenario(bad, None)
