@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint
+from proreus.policies.experts import check_wishes, finite_tensor, names_in
 from proreus.worlds.pods.encoding.figures import FIGURES, SPANS, WIDTHS, demand_figures
 from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, PAIR_FEATURES, POD_KINDS
 from proreus.worlds.pods.state.compile import Compiled
@@ -109,51 +109,22 @@ class AdaptiveScorer:
 
 def adaptive_scorer(checkpoint: Checkpoint, folder: Path, wishes: Mapping[str, float]) -> AdaptiveScorer:
     """The scorer of a checkpoint; without wishes its first objective is all that counts."""
-    config = checkpoint.card.config
-    experts, objectives = _names(config, "experts", folder), _names(config, "objectives", folder)
+    experts, objectives = (names_in(checkpoint, key, folder) for key in ("experts", "objectives"))
     shapes: dict[str, tuple[int, ...]] = {
         "stands": (len(experts), len(FIGURES)),
         "weights": (len(objectives), len(experts), *_SHAPE),
     }
     if "gaps" in checkpoint.tensors:
         shapes["gaps"] = (len(objectives), len(experts), LEVELS)
-    for name, shape in shapes.items():
-        tensor = checkpoint.tensors.get(name)
-        if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
-            raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
-    stands, weights, *gaps = (checkpoint.tensors[name].astype(np.float64) for name in shapes)
+    stands, weights, *gaps = (
+        finite_tensor(checkpoint, name, shape, folder) for name, shape in shapes.items()
+    )
     return AdaptiveScorer(stands, weights, experts, objectives, _wished(objectives, wishes), *gaps)
-
-
-def _names(config: Mapping[str, object], key: str, folder: Path) -> tuple[str, ...]:
-    found = config.get(key)
-    if not isinstance(found, list | tuple) or not found or not all(isinstance(one, str) for one in found):
-        raise InputError("needs a list of names", file=folder, field=f"config.{key}")
-    return tuple(found)
 
 
 def _wished(objectives: tuple[str, ...], wishes: Mapping[str, float]) -> tuple[float, ...]:
     if not wishes:
         return (1.0, *(0.0 for _ in objectives[1:]))
-    unknown = [name for name in wishes if name not in objectives]
-    if unknown:
-        raise UsageError(f"--objective {unknown[0]}: the policy was trained for {', '.join(objectives)}")
+    check_wishes(wishes, objectives)
     total = sum(wishes.values())
     return tuple(wishes.get(name, 0.0) / total for name in objectives)
-
-
-def read_wishes(text: str) -> dict[str, float]:
-    """The objectives of a command line: "gpu_allocation" or "gpu_allocation=3,completion=1"."""
-    wishes: dict[str, float] = {}
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        name, equals, amount = word.partition("=")
-        try:
-            weight = float(amount) if equals else 1.0
-        except ValueError:
-            raise UsageError(f"--objective {word}: {amount!r} is not a number") from None
-        if not 0.0 <= weight < np.inf:
-            raise UsageError(f"--objective {word}: a weight is a number from 0 on")
-        wishes[name] = weight
-    if wishes and not any(wishes.values()):
-        raise UsageError("--objective: all weights are 0")
-    return wishes
