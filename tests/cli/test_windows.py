@@ -201,3 +201,40 @@ def test_seeds_that_play_the_same_recorded_windows_are_told(proreus: Proreus) ->
     assert (ended.code, ended.err) == (0, "") and "1 stretches for 2 seeds" in ended.out
     ended = proreus(*words, "--seeds", "1", "--out", "out")
     assert ended.code == 0 and "note:" not in ended.out
+
+
+def test_policies_weigh_what_is_told_in_other_processes_too(proreus: Proreus) -> None:
+    words = ("compare", "rebalance", "--policies", "learned", *own_requests(), "--seeds", "2")
+    found = []
+    for objective in ("violations", "migrations"):
+        flags = (
+            "--objective",
+            objective,
+            "--processes",
+            "2",
+            "--out",
+            objective,
+            "--json",
+            f"{objective}.json",
+        )
+        ended = proreus(*words, *flags)
+        assert ended.code == 0
+        found.append(json.loads(Path(f"{objective}.json").read_text()))
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--objective", "wait=1"), "--objective wait: the policy was trained for violations, migrations"),
+        (("--objective", "violations=-1"), "a weight is a number from 0 on"),
+        (("--scenario", "snapshot-small", "--objective", "violations"), "no policy over snapshots reads it"),
+        (("--scenario", "snapshot-small", "--seconds", "0"), "a number of seconds above 0"),
+    ],
+)
+def test_wishes_that_mean_nothing_end_with_one_line(
+    words: tuple[str, ...], told: str, proreus: Proreus
+) -> None:
+    policy = () if "--scenario" in words else ("--policy", "learned")
+    ended = proreus("simulate", "rebalance", *policy, *words)
+    assert ended.code == 2 and told in ended.err and ended.err.count("\n") == 1

@@ -100,6 +100,7 @@ TRAININGS = (
 RESUMED = (
     *(training for training in TRAININGS if training.resumes),
     Training("pods-ppo-former", (), ("train", "pods", "--processes", "1"), former=True),
+    Training("rebalance-es-former", (), ("train", "rebalance", "--processes", "1"), former=True),
     # Their runs are so short that every policy scores alike: today they would not begin.
     *(
         Training(f"vms-{name}-former", (), ("train", "vms"), torch=True, former=True)

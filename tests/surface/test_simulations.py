@@ -57,8 +57,18 @@ SIMULATIONS = (
         ("--scenario", "expansion@20", "--starts", "1", "--limit", "6000"),
         "best_fit",
     ),
-    *_rules("rebalance", "serial", ("--scenario", "windows/serial"), "hotspot balance nothing learned"),
-    *_rules("rebalance", "parallel", ("--scenario", "windows/parallel", "--seed", "1"), "hotspot learned"),
+    *_rules(
+        "rebalance",
+        "serial",
+        ("--scenario", "windows/serial"),
+        "hotspot balance nothing learned learned-linear",
+    ),
+    *_rules(
+        "rebalance",
+        "parallel",
+        ("--scenario", "windows/parallel", "--seed", "1"),
+        "hotspot learned learned-linear",
+    ),
     *_rules("rebalance", "snapshot-small", ("--scenario", "snapshot-small"), "search"),
     *_rules(
         "rebalance",

@@ -62,7 +62,14 @@ def _tuning_of(world: World) -> type[Any] | None:
     kinds = tuple(dict.fromkeys(one.options for one in _catalogues(world) if one.options is not None))
     if len(kinds) < 2:
         return kinds[0] if kinds else None
-    return make_dataclass(f"{world.name.title()}Tuning", (), bases=kinds, frozen=True)
+
+    def check(tuning: Any) -> None:
+        for kind in kinds:
+            if hasattr(kind, "__post_init__"):
+                kind.__post_init__(tuning)
+
+    name, namespace = f"{world.name.title()}Tuning", {"__post_init__": check}
+    return make_dataclass(name, (), bases=kinds, frozen=True, namespace=namespace)
 
 
 def tuning_for(world: World, scenario: Scenario, arguments: Any) -> Any:
@@ -73,7 +80,10 @@ def tuning_for(world: World, scenario: Scenario, arguments: Any) -> Any:
         if entry.name not in known and getattr(tuning, entry.name) != entry.default:
             flag = entry.name.replace("_", "-")
             raise UsageError(f"--{flag}: no policy over {world.policies(scenario).what} reads it")
-    return tuning if read is not None else None
+    if read is None or tuning is None:
+        return None
+    # Of the kind's own class: the one for all kinds is made here, and other processes do not know it.
+    return read(**{name: getattr(tuning, name) for name in known})
 
 
 def describe(world: World, verb: str) -> str:

@@ -11,10 +11,11 @@ import pytest
 
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, load_checkpoint, save_checkpoint
+from proreus.policies.experts import read_wishes
 from proreus.worlds.pods.encoding.figures import FIGURES, demand_figures
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, POD_KINDS, VERSION
 from proreus.worlds.pods.play import simulate
-from proreus.worlds.pods.policies.adaptive import AdaptiveScorer, adaptive_scorer, read_wishes, rule_weights
+from proreus.worlds.pods.policies.adaptive import AdaptiveScorer, adaptive_scorer, rule_weights
 from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.rules.policy import PairWeights, RulePolicy

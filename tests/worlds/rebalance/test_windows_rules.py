@@ -11,7 +11,7 @@ import pytest
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
-from proreus.worlds.rebalance.windows.encoding import FEATURES, VERSION, encode_moves
+from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, VERSION, encode_moves
 from proreus.worlds.rebalance.windows.model import Deployment, windows_of
 from proreus.worlds.rebalance.windows.play import play_part
 from proreus.worlds.rebalance.windows.policies.catalogue import KIND, MOVE_POLICIES, make_move_policy
@@ -147,7 +147,7 @@ def test_features_do_not_depend_on_how_nodes_and_pods_are_numbered() -> None:
 
 
 def test_what_ships_plays_and_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    assert rule_of("learned").weights.shape == (len(FEATURES),)
+    assert rule_of("learned-linear").weights.shape == (len(FEATURES),)
     for name in ("hotspots", "hotspot@x", "hotspot@-1", str(tmp_path)):
         with pytest.raises(UsageError):
             make_move_policy(name)
@@ -159,4 +159,5 @@ def test_what_ships_plays_and_what_does_not_fit_is_refused(tmp_path: Path) -> No
     save_checkpoint(tmp_path / "other", Checkpoint(other, {"weights": np.zeros(len(FEATURES))}))
     with pytest.raises(InputError, match="cannot play in the rebalance world"):
         make_move_policy(str(tmp_path / "other"))
-    assert set(MOVE_POLICIES.names) == {"nothing", "random", "hotspot", "balance", "learned"}
+    learned = {"learned", "learned-linear"}
+    assert set(MOVE_POLICIES.names) == {"nothing", "random", "hotspot", "balance", *learned}

@@ -13,7 +13,7 @@ from proreus.learning.es import evolve
 from proreus.learning.evolution_run import EvolutionRun
 from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers, pool_of
-from proreus.worlds.rebalance.windows.encoding import FEATURES
+from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, FIRST_SIZE
 from proreus.worlds.rebalance.windows.model import RequestWindows
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
@@ -23,7 +23,7 @@ from proreus.worlds.rebalance.windows.training.goal import (
     MovesESConfig,
     WindowsGoal,
     _windows,
-    starting_point,
+    starting_weights,
 )
 from proreus.worlds.rebalance.windows.training.learners import ES
 from tests.inline_pool import InlinePool
@@ -38,7 +38,7 @@ def test_a_population_improves_and_weights_change() -> None:
     found = list(evolve(CONFIG, WindowsGoal(CONFIG, [SMALL], InlinePool())))
     assert [generation.number for generation in found] == list(range(6))
     assert np.mean(found[-1].fitness) > np.mean(found[0].fitness)
-    assert (found[-1].mean != starting_point()).any()
+    assert (found[-1].mean != starting_weights(CONFIG)[FIRST_SIZE:]).any()
     judged = [generation.validation for generation in found if generation.validation is not None]
     assert [set(gains) for gains in judged] == [{"windows/serial"}] * 2
 

@@ -20,6 +20,7 @@ from proreus.worlds.rebalance.snapshots.scenarios import (
 )
 from proreus.worlds.rebalance.windows.scenarios import (
     WindowScenario,
+    needs_data,
     parse_window_scenario,
     with_changes,
     with_requests,
@@ -35,9 +36,9 @@ class RebalanceFlags:
     """Where requests come from, and how pods may move."""
 
     scenario: str = "windows/serial"
-    """windows/serial, windows/parallel (generated), windows/huawei-serial, windows/huawei-parallel,
-    windows/monitor (data files); or a snapshot of virtual machines: snapshot, snapshot-small, snapshot-large
-    (generated; snapshot@100 has 100 machines), bytedance (data files)."""
+    """windows/serial, windows/parallel (generated; windows/serial@20 has 20 nodes), windows/huawei-serial,
+    windows/huawei-parallel, windows/monitor (data files); or a snapshot of virtual machines: snapshot,
+    snapshot-small, snapshot-large (generated; snapshot@100 has 100 machines), bytedance (data files)."""
     data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     requests: Annotated[Path | None, metavar("FILE")] = None
@@ -88,7 +89,7 @@ class RebalanceFlags:
         if self.strict:
             raise UsageError("--strict is of snapshots, and windows are played")
         # Generated work needs no data folder: a stale PROREUS_DATA is no reason to refuse it.
-        needed = self.data is not None or name not in ("windows/serial", "windows/parallel")
+        needed = self.data is not None or needs_data(name)
         scenario = parse_window_scenario(name, data_dir(self.data) if needed else None)
         if self.requests is not None:
             if self.layout is not None and self.nodes is not None:

@@ -88,6 +88,7 @@ WORLD = World(
     datasets={**WINDOW_DATASETS, **SNAPSHOT_DATASETS},
     learners={"es": "proreus.worlds.rebalance.windows.training.learners:ES"},
     trains_on=("windows/serial", "windows/parallel"),
+    combine="proreus.worlds.rebalance.windows.training.combining:combine",
     bench="proreus.worlds.rebalance.bench:bench_rebalance",
     examples={
         "simulate": "proreus simulate rebalance --scenario windows/parallel --policy learned "

@@ -21,8 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.model.errors import InputError, UsageError
+from proreus.model.errors import InputError
 from proreus.policies.checkpoint import Checkpoint
+from proreus.policies.experts import check_wishes, finite_tensor, names_in
 from proreus.worlds.pods.encoding.figures import FIGURES, SPANS, WIDTHS, demand_figures
 from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, PAIR_FEATURES, POD_KINDS
 from proreus.worlds.pods.state.compile import Compiled
@@ -130,18 +131,14 @@ class AdaptiveScorer:
 def adaptive_scorer(checkpoint: Checkpoint, folder: Path, wishes: Mapping[str, float]) -> AdaptiveScorer:
     """The scorer of a checkpoint; without wishes its first objective is all that counts."""
     config = checkpoint.card.config
-    experts, objectives = _names(config, "experts", folder), _names(config, "objectives", folder)
+    experts, objectives = (names_in(config, key, folder) for key in ("experts", "objectives"))
     shapes: dict[str, tuple[int, ...]] = {
         "stands": (len(experts), len(FIGURES)),
         "weights": (len(objectives), len(experts), *_SHAPE),
     }
     if "gaps" in checkpoint.tensors:
         shapes["gaps"] = (len(objectives), len(experts), LEVELS)
-    for name, shape in shapes.items():
-        tensor = checkpoint.tensors.get(name)
-        if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
-            raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
-    tensors = {name: checkpoint.tensors[name].astype(np.float64) for name in shapes}
+    tensors = {name: finite_tensor(checkpoint, name, shape, folder) for name, shape in shapes.items()}
     return AdaptiveScorer(
         **tensors,
         experts=experts,
@@ -152,13 +149,6 @@ def adaptive_scorer(checkpoint: Checkpoint, folder: Path, wishes: Mapping[str, f
     )
 
 
-def _names(config: Mapping[str, object], key: str, folder: Path, where: str = "config") -> tuple[str, ...]:
-    found = config.get(key)
-    if not isinstance(found, list | tuple) or not found or not all(isinstance(one, str) for one in found):
-        raise InputError("needs a list of names", file=folder, field=f"{where}.{key}")
-    return tuple(found)
-
-
 def _trained(
     config: Mapping[str, object], experts: tuple[str, ...], objectives: tuple[str, ...], folder: Path
 ) -> dict[str, tuple[str, ...]]:
@@ -166,7 +156,7 @@ def _trained(
     found = config.get("trained", {})
     if not isinstance(found, Mapping) or not set(found) <= set(experts):
         raise InputError("needs the objectives of each expert", file=folder, field="config.trained")
-    told = {expert: _names(found, expert, folder, "config.trained") for expert in found}
+    told = {expert: names_in(found, expert, folder, "config.trained") for expert in found}
     for expert, names in told.items():
         if not set(names) <= set(objectives):
             raise InputError(
@@ -178,26 +168,6 @@ def _trained(
 def _wished(objectives: tuple[str, ...], wishes: Mapping[str, float]) -> tuple[float, ...]:
     if not wishes:
         return (1.0, *(0.0 for _ in objectives[1:]))
-    unknown = [name for name in wishes if name not in objectives]
-    if unknown:
-        raise UsageError(f"--objective {unknown[0]}: the policy was trained for {', '.join(objectives)}")
+    check_wishes(wishes, objectives)
     total = sum(wishes.values())
     return tuple(wishes.get(name, 0.0) / total for name in objectives)
-
-
-def read_wishes(text: str) -> dict[str, float]:
-    """The objectives of a command line: "gpu_allocation" or "gpu_allocation=3,completion=1"; where commas
-    part names of policies, a + parts these."""
-    wishes: dict[str, float] = {}
-    for word in filter(None, (word.strip() for word in text.replace("+", ",").split(","))):
-        name, equals, amount = word.partition("=")
-        try:
-            weight = float(amount) if equals else 1.0
-        except ValueError:
-            raise UsageError(f"--objective {word}: {amount!r} is not a number") from None
-        if not 0.0 <= weight < np.inf:
-            raise UsageError(f"--objective {word}: a weight is a number from 0 on")
-        wishes[name] = weight
-    if wishes and not any(wishes.values()):
-        raise UsageError("--objective: all weights are 0")
-    return wishes

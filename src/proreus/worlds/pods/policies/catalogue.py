@@ -11,9 +11,10 @@ from typing import Literal
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import Checkpoint
+from proreus.policies.experts import read_wishes
 from proreus.policies.planning import Effort
 from proreus.worlds.pods.encoding.pair import VERSION
-from proreus.worlds.pods.policies.adaptive import adaptive_scorer, read_wishes
+from proreus.worlds.pods.policies.adaptive import adaptive_scorer
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.policies.learned import PRETRAINED, linear_scorer, q_policy, scorer_parameters
 from proreus.worlds.pods.policies.planner.policy import PlannerPolicy

@@ -24,9 +24,9 @@ from proreus.environment import WorldEnv, own_reward
 from proreus.kernels.arrays import Bool
 from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir
-from proreus.worlds.rebalance.windows.encoding import FEATURES, encode_moves
+from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, encode_moves
 from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
-from proreus.worlds.rebalance.windows.scenarios import WindowScenario, parse_window_scenario
+from proreus.worlds.rebalance.windows.scenarios import WindowScenario, needs_data, parse_window_scenario
 from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
 from proreus.worlds.rebalance.windows.simulation.screen import node_lines
 from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
@@ -65,7 +65,8 @@ class DeployEnv(WorldEnv):
         super().__init__(seed=seed, render_mode=render_mode, illegal=(illegal, "stop"), reward=own)
         self._horizon = horizon
         if isinstance(scenario, str) and scenario.partition("/")[2] not in ("", "serial", "parallel"):
-            scenario = parse_window_scenario(scenario, data_dir(None if data is None else Path(data)))
+            folder = data_dir(None if data is None else Path(data)) if needs_data(scenario) else None
+            scenario = parse_window_scenario(scenario, folder)
         if isinstance(scenario, WindowScenario):
             settings = {**_options_of(scenario), **settings}
             scenario = scenario.options.service if scenario.file is None else scenario.windows(0)

@@ -1,6 +1,7 @@
 """Windows of requests as scenarios of the world `rebalance`, by name.
 
-`windows/serial`, `windows/parallel`: generated pods and requests, another set for every seed.
+`windows/serial`, `windows/parallel`: generated pods and requests, another set for every seed;
+`windows/serial@20` has 20 nodes.
 `windows/huawei-serial`: machines of the Huawei trace as requests, dealt to pods in turn.
 `windows/monitor`: pods of a small Kubernetes cluster as a monitor saw them every five minutes.
 Every run covers the last quarter of the windows; training sees the first part only.
@@ -116,7 +117,7 @@ class WindowScenario:
 
     def to_json(self) -> dict[str, Any]:
         """The name, and what the flags changed; paths are absolute, for a run may go on elsewhere."""
-        base = self.name.partition(":")[0]
+        base = _base_of(self.name)
         entry: dict[str, Any] = {"name": self.name}
         if base not in _KINDS or self.options != _KINDS[base][1]:
             entry["options"] = asdict(self.options)
@@ -150,14 +151,34 @@ _KINDS = {
 
 
 def parse_window_scenario(text: str, data: Path | None) -> WindowScenario:
-    """The scenario of that name."""
-    if text not in _KINDS:
+    """The scenario of that name; `windows/serial@20`: with 20 nodes and as many pods on each."""
+    base, at, size = text.partition("@")
+    if base not in _KINDS:
         raise unknown_name("scenario", text, _KINDS)
-    source, options = _KINDS[text]
+    source, options = _KINDS[base]
+    if at:
+        if source or not size.isdecimal():
+            raise UsageError(
+                f"scenario {text!r}: generated windows may have a number of nodes, windows/serial@20"
+            )
+        usual = WindowsConfig()
+        return WindowScenario(
+            text, options, replace(usual, nodes=int(size), pods=int(size) * usual.pods // usual.nodes)
+        )
     if not source:
         return WindowScenario(text, options)
     (file,) = files_of(DATASETS, f"windows/{source}", data)
     return WindowScenario(text, options, source=source, file=file)
+
+
+def _base_of(name: str) -> str:
+    return name.partition(":")[0].partition("@")[0]
+
+
+def needs_data(name: str) -> bool:
+    """Whether a scenario of that name reads a dataset."""
+    base = _base_of(name)
+    return base in _KINDS and bool(_KINDS[base][0])
 
 
 def with_changes(scenario: WindowScenario, **changes: Any) -> WindowScenario:
@@ -178,9 +199,9 @@ def with_requests(scenario: WindowScenario, file: Path, layout: Path | None, nod
 
 def window_scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> WindowScenario:
     """The scenario that `to_json` described; a KeyError, TypeError or UsageError where it is none."""
-    base = str(entry["name"]).partition(":")[0]
-    needed = data is not None or (base in _KINDS and _KINDS[base][0])
-    scenario = parse_window_scenario(base, data_dir(data) if needed else None)
+    name = str(entry["name"])
+    needed = data is not None or needs_data(name)
+    scenario = parse_window_scenario(name.partition(":")[0], data_dir(data) if needed else None)
     if entry.get("requests"):
         layout = Path(entry["layout"]) if entry.get("layout") else None
         scenario = with_requests(scenario, Path(entry["requests"]), layout, int(entry["nodes"]))

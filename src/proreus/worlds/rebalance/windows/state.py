@@ -22,8 +22,9 @@ from proreus.kernels.packed import packable
 LAST, MEAN, PEAK, TREND, DAY = range(5)
 FORECASTS = ("last", "mean", "peak", "trend", "day")
 
-# Of `tally`: migrations allowed in a window, those left in this one, most pods of a node.
-BUDGET, LEFT, MOST = range(3)
+# Of `tally`: migrations allowed in a window, those left in this one, most pods of a node; 1 where requests of
+# a pod add up, so that it asks for most when the window ends.
+BUDGET, LEFT, MOST, ADDS_UP = range(4)
 
 # How pods share a node.
 PROPORTIONAL, SMALLEST_FIRST = range(2)
@@ -39,7 +40,7 @@ class Hosting(NamedTuple):
     forecast: F64  # [F, P, 2]
     load: F64  # [F, N, 2] the forecasts of the pods on a node together
     moved: Bool  # [P] in this window
-    tally: I64  # [3]
+    tally: I64  # [4]
     threshold: F64  # [1] share of a node above which it is too full
 
 

@@ -14,17 +14,14 @@ is room for most of the large ones too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import assert_never
 
-import numpy as np
-
 from proreus.kernels.arrays import F64, I32
-from proreus.model.errors import InputError
 from proreus.policies.checkpoint import Checkpoint
+from proreus.policies.experts import finite_tensor, names_in
 from proreus.policies.protocol import Explanation
 from proreus.worlds.vms.encoding.figures import FIGURES, WIDTHS, Stage, cluster_figures
 from proreus.worlds.vms.encoding.place import FEATURES
@@ -149,17 +146,6 @@ class AdaptiveVmPolicy:
 
 def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
     """The experts of a checkpoint."""
-    names = _names(checkpoint.card.config, folder)
-    shapes = {"stands": (len(names), len(FIGURES)), "weights": (len(names), len(FEATURES))}
-    for name, shape in shapes.items():
-        tensor = checkpoint.tensors.get(name)
-        if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
-            raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
-    return Experts(names, *(checkpoint.tensors[name].astype(np.float64) for name in shapes))
-
-
-def _names(config: Mapping[str, object], folder: Path) -> tuple[str, ...]:
-    found = config.get("experts")
-    if not isinstance(found, list | tuple) or not found or not all(isinstance(one, str) for one in found):
-        raise InputError("needs a list of names", file=folder, field="config.experts")
-    return tuple(found)
+    names = names_in(checkpoint.card.config, "experts", folder)
+    stands = finite_tensor(checkpoint, "stands", (len(names), len(FIGURES)), folder)
+    return Experts(names, stands, finite_tensor(checkpoint, "weights", (len(names), len(FEATURES)), folder))

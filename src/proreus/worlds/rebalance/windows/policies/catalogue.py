@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import Checkpoint
-from proreus.worlds.rebalance.windows.encoding import FEATURES, VERSION
-from proreus.worlds.rebalance.windows.policies.columns import BALANCE, HOTSPOT, LEARNED, NOTHING, RANDOM
-from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy
+from proreus.policies.experts import read_wishes
+from proreus.worlds.rebalance.windows.encoding.moves import BASIC, FEATURES, VERSION
+from proreus.worlds.rebalance.windows.policies.adaptive import price_of, read_experts
+from proreus.worlds.rebalance.windows.policies.columns import (
+    ADAPTIVE,
+    BALANCE,
+    HOTSPOT,
+    LEARNED,
+    NOTHING,
+    RANDOM,
+)
+from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy, all_weights
 
-KIND = "moves"
+KIND, ADAPTS = "moves", "adaptive"
+
+
+@dataclass(frozen=True)
+class MovePolicyOptions:
+    """What a user may turn about the policies."""
+
+    objective: str = ""
+    """Policies that adapt: how much violations and migrations count; by default violations=30,migrations=1:
+    thirty migrations are worth all requests of one node in one window."""
+
+    def __post_init__(self) -> None:
+        read_wishes(self.objective)
 
 
 def _rule(what: str, kind: int) -> Rule:
     return Rule(what, lambda name, options, seed: MovePolicy(name, kind, seed))
 
 
-def _hotspot(name: str, options: None, seed: int) -> WindowPolicy:
+def _hotspot(name: str, options: MovePolicyOptions, seed: int) -> WindowPolicy:
     _, at, level = name.partition("@")
     return MovePolicy(name, HOTSPOT, seed, level=_level(name, level) if at else 0.0)
 
@@ -35,12 +58,29 @@ def _level(name: str, text: str) -> float:
     return level
 
 
-def _learned(name: str, checkpoint: Checkpoint, folder: Path, options: None, seed: int) -> WindowPolicy:
-    weights = checkpoint.tensors.get("weights")
-    if weights is None or weights.shape != (len(FEATURES),) or not np.isfinite(weights).all():
-        raise InputError(f"needs {len(FEATURES)} finite numbers", file=folder, field="weights")
-    return MovePolicy(name, LEARNED, seed, weights=weights.astype(np.float64))
+def _adaptive(
+    name: str, checkpoint: Checkpoint, folder: Path, options: MovePolicyOptions, seed: int
+) -> WindowPolicy:
+    price = price_of(read_wishes(options.objective))
+    return MovePolicy(name, ADAPTIVE, seed, experts=read_experts(checkpoint, folder).at(price))
 
+
+def _learned(
+    name: str, checkpoint: Checkpoint, folder: Path, options: MovePolicyOptions, seed: int
+) -> WindowPolicy:
+    return MovePolicy(name, LEARNED, seed, weights=move_weights(checkpoint, folder))
+
+
+def move_weights(checkpoint: Checkpoint, folder: Path) -> F64:
+    """[features] of a scorer of moves; an older one gives those that came later no weight."""
+    weights = checkpoint.tensors.get("weights")
+    known = ((BASIC,), (len(FEATURES),))
+    if weights is None or weights.shape not in known or not np.isfinite(weights).all():
+        raise InputError(f"needs {len(FEATURES)} finite numbers", file=folder, field="weights")
+    return all_weights(weights)
+
+
+_PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 
 MOVE_POLICIES = Catalogue(
     world="rebalance",
@@ -56,8 +96,10 @@ MOVE_POLICIES = Catalogue(
         "balance": _rule("the move that lowers the variance of loads most", BALANCE),
     },
     main=("hotspot", "balance", "nothing", "learned"),
-    kinds={KIND: Kind(VERSION, _learned)},
-    shipped=Path(__file__).resolve().parents[1] / "pretrained" / "moves",
+    kinds={KIND: Kind(VERSION, _learned), ADAPTS: Kind(VERSION, _adaptive)},
+    options=MovePolicyOptions,
+    shipped=_PRETRAINED / "adaptive",
+    earlier={"learned-linear": _PRETRAINED / "moves"},
 )
 
 

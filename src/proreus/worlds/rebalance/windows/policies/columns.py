@@ -7,7 +7,7 @@ from typing import NamedTuple
 from proreus.kernels.arrays import F64, I64, U64
 from proreus.kernels.packed import packable
 
-NOTHING, RANDOM, HOTSPOT, BALANCE, LEARNED = range(5)
+NOTHING, RANDOM, HOTSPOT, BALANCE, LEARNED, ADAPTIVE = range(6)
 
 
 @packable
@@ -17,5 +17,8 @@ class MoveRule(NamedTuple):
     kind: I64  # [1]
     level: F64  # [1] of the hotspot rule: the share above which a node is hot; 0: the world's threshold
     weights: F64  # [features] of a learned scorer
+    stands: F64  # [K, figures] of experts: where they stand
+    experts: F64  # [K, features] their weights
+    figures: F64  # [figures] room for those of the demand
     features: F64  # [features] room for those of one move
     rng: U64  # [1]

@@ -13,14 +13,29 @@ from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
-from proreus.worlds.rebalance.windows.encoding import FEATURES
+from proreus.worlds.rebalance.windows.encoding.figures import FIGURES, hosting_figures, nearest
+from proreus.worlds.rebalance.windows.encoding.moves import EVENNESS, FEATURES
+from proreus.worlds.rebalance.windows.policies.adaptive import Weighed
 from proreus.worlds.rebalance.windows.policies.columns import MoveRule
 from proreus.worlds.rebalance.windows.policies.explaining import explained
-from proreus.worlds.rebalance.windows.policies.rules import choose_move
+from proreus.worlds.rebalance.windows.policies.rules import LEAST_GAIN, choose_move
 from proreus.worlds.rebalance.windows.state import WindowObservation
 
 WindowPolicy: TypeAlias = Policy[WindowObservation, Migration]
 """Moves pods between windows, one at a time, until it stops."""
+
+
+def all_weights(weights: F64) -> F64:
+    """float64[features] of a scorer that may be older than the last of them, which get no weight then."""
+    return np.concatenate([weights, np.zeros(len(FEATURES) - weights.size)]).astype(np.float64)
+
+
+def balance_weights() -> F64:
+    """float64[features] that decide as the balance rule."""
+    weights = np.zeros(len(FEATURES))
+    weights[FEATURES.index("last_evenness")] = 1.0
+    weights[FEATURES.index("constant")] = -EVENNESS * LEAST_GAIN
+    return weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +49,8 @@ class MovePolicy:
     """Of the hotspot rule: the share above which a node is hot; 0: the world's threshold."""
     weights: F64 = field(default_factory=lambda: np.zeros(len(FEATURES)))
     """[features] of a learned scorer."""
+    experts: Weighed | None = None
+    """Of one that adapts."""
 
     @cached_property
     def rule(self) -> MoveRule:
@@ -46,11 +63,15 @@ class MovePolicy:
 
     def new_rule(self) -> MoveRule:
         """The rule for a kernel, its random choices from the start."""
+        experts = self.experts or Weighed((), np.zeros((0, len(FIGURES))), np.zeros((0, len(FEATURES))))
         return pack(
             MoveRule(
                 kind=np.array([self.kind], dtype=np.int64),
                 level=np.array([self.level]),
                 weights=self.weights.astype(np.float64),
+                stands=experts.stands,
+                experts=experts.weights,
+                figures=np.zeros(len(FIGURES)),
                 features=np.zeros(len(FEATURES)),
                 rng=seeded(self.seed),
             )
@@ -67,4 +88,10 @@ class MovePolicy:
         before = self.rule.rng.copy()
         decision = self.decide(observation)
         self.rule.rng[:] = before
-        return explained(self.name, self.rule, observation, decision)
+        weights, figures = self.weights, hosting_figures(observation.hosting)
+        who = self.experts.note(figures) if self.experts is not None else ""
+        if self.experts is not None:
+            found = int(nearest(figures, self.experts.stands))
+            weights = self.experts.weights[found] if found >= 0 else np.zeros(len(FEATURES))
+        told = explained(self.name, weights, observation, decision)
+        return replace(told, note=f"{who} {told.note}".strip())

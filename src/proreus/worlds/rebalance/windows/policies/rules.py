@@ -7,10 +7,29 @@ is like the last one, and so does the balance rule.
 
 from __future__ import annotations
 
+import numpy as np
+
+from proreus.kernels.arrays import F64
 from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
-from proreus.worlds.rebalance.windows.encoding import encode_move
-from proreus.worlds.rebalance.windows.policies.columns import BALANCE, HOTSPOT, NOTHING, RANDOM, MoveRule
+from proreus.worlds.rebalance.windows.encoding.figures import fill_figures, nearest
+from proreus.worlds.rebalance.windows.encoding.moves import (
+    BASIC,
+    FIRST_SIZE,
+    VIEWED,
+    encode_forecasts,
+    encode_sizes,
+    fill_squares,
+    view_node,
+)
+from proreus.worlds.rebalance.windows.policies.columns import (
+    ADAPTIVE,
+    BALANCE,
+    HOTSPOT,
+    NOTHING,
+    RANDOM,
+    MoveRule,
+)
 from proreus.worlds.rebalance.windows.state import LAST, Hosting, may_move, use_of, use_with
 
 LEAST_GAIN = 0.02
@@ -29,7 +48,13 @@ def choose_move(hosting: Hosting, rule: MoveRule) -> int:
         return _cool_hottest(hosting, rule.level[0] if rule.level[0] > 0.0 else hosting.threshold[0])
     if kind == BALANCE:
         return _level(hosting)
-    return _highest_score(hosting, rule)
+    if kind == ADAPTIVE:
+        fill_figures(hosting, rule.figures)
+        expert = nearest(rule.figures, rule.stands)
+        return (
+            _highest_score(hosting, rule.experts[expert], rule.features) if expert >= 0 else _level(hosting)
+        )
+    return _highest_score(hosting, rule.weights, rule.features)
 
 
 @compiled
@@ -104,17 +129,38 @@ def _level(hosting: Hosting) -> int:
 
 
 @compiled
-def _highest_score(hosting: Hosting, rule: MoveRule) -> int:
-    """The move with the highest score above 0, which is that of stopping."""
+def _highest_score(hosting: Hosting, weights: F64, features: F64) -> int:
+    """The move with the highest score above 0, which is that of stopping; features: room for one move's."""
     nodes, pods = hosting.pods.size, hosting.where.size
     best, most = pods * nodes, 0.0
+    # What a node is like without the move is the same for many of them, and found once.
+    now, gone, come = np.empty((nodes, VIEWED)), np.empty(VIEWED), np.empty(VIEWED)
+    forecasts, views = weights[:FIRST_SIZE].any(), weights[BASIC:].any()
+    squares = np.empty((nodes, 2))
+    if views:
+        fill_squares(hosting, squares)
+        for node in range(nodes):
+            view_node(hosting, squares, node, (0, 0), now[node])
     for pod in range(pods):
+        if hosting.moved[pod]:
+            continue
+        source = hosting.where[pod]
+        if views:
+            view_node(hosting, squares, source, (pod, -1), gone)
         for node in range(nodes):
             if may_move(hosting, pod, node):
-                encode_move(hosting, pod, node, rule.features)
-                score = 0.0
-                for feature in range(rule.weights.size):
-                    score += rule.weights[feature] * rule.features[feature]
+                score, first = 0.0, FIRST_SIZE
+                if forecasts:
+                    encode_forecasts(hosting, pod, node, features)
+                    first = 0
+                encode_sizes(hosting, pod, node, features)
+                for feature in range(first, BASIC):
+                    score += weights[feature] * features[feature]
+                if views:
+                    view_node(hosting, squares, node, (pod, 1), come)
+                    for place in range(VIEWED):
+                        gain = now[source, place] + now[node, place] - gone[place] - come[place]
+                        score += weights[BASIC + place] * gain
                 if score > most:
                     best, most = pod * nodes + node, score
     return best

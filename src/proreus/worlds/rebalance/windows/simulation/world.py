@@ -115,7 +115,7 @@ def new_run(windows: RequestWindows, options: WindowsOptions) -> Run:
         forecast=np.zeros((len(FORECASTS), pods, 2)),
         load=np.zeros((len(FORECASTS), nodes, 2)),
         moved=np.zeros(pods, dtype=np.bool_),
-        tally=np.array([options.budget, options.budget, options.max_pods], dtype=np.int64),
+        tally=np.array([options.budget, options.budget, options.max_pods, int(parallel)], dtype=np.int64),
         threshold=np.array([options.threshold]),
     )
     return pack(

@@ -2,9 +2,9 @@
 
 One generation plays every member over the training part of the windows of some deployments, or of some
 stretches of a recorded one: the same for all members, others in every generation. A member's cost is the
-share of requests above the threshold or hit by contention, in percent, and a price for every migration;
-migrations beyond nine tenths of those of the hotspot rule on the same windows cost far more, so that what is
-learned is to move better and not to move more. Now and then the mean of the population is judged on
+share of requests above the threshold or hit by contention, in percent, and a price for every migration, by
+which what is learned moves more or less. Older runs have a steep price beyond nine tenths of the migrations
+of the hotspot rule instead. Now and then the mean of the population is judged, beside the best rule, on
 deployments and windows of its own; the best by that is kept. The windows of the test, which come last, are
 never touched.
 """
@@ -12,10 +12,11 @@ never touched.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,11 +26,12 @@ from proreus.learning.es import check_search
 from proreus.learning.judge import confirming
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
-from proreus.worlds.rebalance.windows.encoding import FEATURES
+from proreus.worlds.rebalance.windows.encoding.moves import BASIC, FEATURES, FIRST_SIZE
 from proreus.worlds.rebalance.windows.model import RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.play import play_windows
-from proreus.worlds.rebalance.windows.policies.columns import HOTSPOT, LEARNED
-from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
+from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
+from proreus.worlds.rebalance.windows.policies.columns import BALANCE, HOTSPOT, LEARNED
+from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, all_weights, balance_weights
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import HIT, MOVES, OUTCOMES, OVER_REQUESTS, REQUESTS
 from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
@@ -55,28 +57,46 @@ class MovesESConfig:
     """Deployments after those that say, at the end, how much better the best is than the start."""
     stretch: int = 288
     """Windows of a training run, from a random place of the training part on."""
-    migration_price: float = 0.5
-    """Percent of requests that one migration a window is worth."""
-    excess_price: float = 40.0
+    price: float = 0.1
+    """What a migration costs: 1 is as much as all requests of one node in one window above the threshold."""
+    migration_price: float = 0.0
+    """Percent of all requests that one migration a window costs besides, whatever the number of nodes."""
+    excess_price: float = 0.0
     """The same for migrations beyond the allowance."""
     allowance: float = 0.9
     """What a candidate may migrate before that price, as a share of what the hotspot rule migrates on the
     same windows: less than all, since later windows are not quite like those to train on."""
     evaluate_every: int = 5
     """Generations between judgements."""
+    views: bool = True
+    """Weigh also how likely nodes are to be too full; without them the weights are those of older runs."""
+    start: str = "rule"
+    """Where the search starts: from the balance rule, or from a run or a checkpoint."""
     seed: int = 0
     """Of the search; the same seed gives the same result."""
+
+    BEFORE: ClassVar[Mapping[str, Any]] = {"views": False, "price": 0.0}
 
     def __post_init__(self) -> None:
         check_search(self)
         at_least_one(self, "deployments", "train_seeds", "validation_seeds", "confirm_seeds", "stretch")
-        if min(self.migration_price, self.excess_price, self.allowance) < 0:
+        if min(self.price, self.migration_price, self.excess_price, self.allowance) < 0:
             raise UsageError("neither a price nor the allowance is negative")
 
 
-def starting_point() -> F64:
+def starting_weights(config: MovesESConfig) -> F64:
+    """float64[features] from which the search starts."""
+    if config.start != "rule":
+        policy = make_move_policy(config.start)
+        if not isinstance(policy, MovePolicy) or policy.kind != LEARNED:
+            raise UsageError(f"--start {config.start}: it has no weights to start from")
+        return policy.weights
+    return balance_weights() if config.views else all_weights(_relieving_weights())
+
+
+def _relieving_weights() -> F64:
     """Moves that relieve nodes by the mean of the last hour, and are worth it by some margin."""
-    weights = np.zeros(len(FEATURES))
+    weights = np.zeros(BASIC)
     weights[FEATURES.index("mean_relief")] = 1.0
     weights[FEATURES.index("mean_early_relief")] = 0.5
     weights[FEATURES.index("constant")] = -0.5
@@ -94,7 +114,12 @@ class WindowsGoal:
         self._config, self._pool = config, pool
         self._train = [scenario.of_part("train") for scenario in scenarios]
         self._valid = [scenario.of_part("valid") for scenario in scenarios]
-        self.start = starting_point()
+        # Runs from before there were views go on as they began, against hotspot alone.
+        self._rules = RIVALS if config.views else (_HOTSPOT,)
+        self._whole = starting_weights(config)
+        # Views say what forecasts do, and are quicker to find: what the start makes of forecasts stays.
+        self._searched = slice(FIRST_SIZE, None) if config.views else slice(0, BASIC)
+        self.start = self._whole[self._searched].copy()
 
     def draw(self, random: np.random.Generator) -> Drawn:
         """Some of the deployments to train on, and a place of their windows."""
@@ -104,37 +129,46 @@ class WindowsGoal:
 
     def fitness(self, members: Sequence[F64], drawn: Drawn) -> tuple[list[float], dict[str, int]]:
         """Gain over the hotspot rule in cost, per member, mean over the scenarios."""
-        shares = self._shares(members, self._train, *drawn).mean(axis=2)
-        return [float(row.mean()) for row in self._gains(shares)], {}
+        seeds, offset = drawn
+        policies = [_HOTSPOT, *(_scorer(self._with(one)) for one in members)]
+        cost = self._cost(self._played(policies, self._train, seeds, offset).mean(axis=2))
+        return [float(row.mean()) for row in cost[:1] - cost[1:]], {}
 
     def validate(self, mean: F64) -> dict[str, float]:
-        """Gain by scenario on the validation windows."""
-        shares = self._shares([mean], self._valid, range(self._config.validation_seeds), None).mean(axis=2)
-        return {
-            scenario.name: float(gain)
-            for scenario, gain in zip(self._valid, self._gains(shares)[0], strict=True)
-        }
+        """Gain by scenario on the validation windows, over the rule that costs least there."""
+        policies, seeds = [*self._rules, _scorer(self._with(mean))], range(self._config.validation_seeds)
+        cost = self._cost(self._played(policies, self._valid, seeds, None).mean(axis=2))
+        gains = (cost[:-1].min(axis=0) - cost[-1]).tolist()
+        return {scenario.name: gain for scenario, gain in zip(self._valid, gains, strict=True)}
 
     def confirm(self, tensors: Arrays) -> dict[str, F64]:
         """Gain by scenario and deployment, or stretch of a recorded one, after those."""
+        policies = [*self._rules, _scorer(all_weights(tensors["weights"]))]
         seeds = confirming(self._config.validation_seeds, self._config.confirm_seeds)
-        gains = self._gains(self._shares([tensors["weights"]], self._valid, seeds, None))[0]
-        return {scenario.name: row for scenario, row in zip(self._valid, gains, strict=True)}
+        cost = self._cost(self._played(policies, self._valid, seeds, None))
+        return {
+            scenario.name: rules[int(rules.mean(axis=1).argmin())] - own
+            for scenario, rules, own in zip(self._valid, cost[:-1].swapaxes(0, 1), cost[-1], strict=True)
+        }
 
     def tensors(self, mean: F64) -> Arrays:
         """The weights."""
-        return {"weights": mean}
+        return {"weights": self._with(mean) if self._config.views else mean}
 
-    def _shares(
+    def _with(self, searched: F64) -> F64:
+        """[features]"""
+        weights = self._whole.copy()
+        weights[self._searched] = searched
+        return weights
+
+    def _played(
         self,
-        members: Sequence[F64],
+        policies: Sequence[MovePolicy],
         scenarios: Sequence[WindowScenario],
         seeds: Sequence[int],
         offset: float | None,
     ) -> F64:
-        """[1 + members, scenarios, seeds, 2]: bad requests in % and migrations a window, of the hotspot rule
-        and of each member."""
-        policies = [None, *members]
+        """[policies, scenarios, seeds, 3]: see `play_stretch`."""
         for scenario in scenarios:  # here, before threads ask for the same at one time
             for seed in seeds:
                 _windows(scenario, _key(scenario, seed))
@@ -144,28 +178,37 @@ class WindowsGoal:
             for scenario in scenarios
             for seed in seeds
         ]
-        shares = np.array([job.result() for job in jobs])
-        return shares.reshape(len(policies), len(scenarios), len(seeds), 2)
+        found = np.array([job.result() for job in jobs])
+        return found.reshape(len(policies), len(scenarios), len(seeds), 3)
 
-    def _gains(self, shares: F64) -> F64:
-        """[members, ...] cost of the hotspot rule minus that of each member; shares: [1 + members, .., 2]."""
-        bad, moves = shares[..., 0], shares[..., 1]
-        excess = np.maximum(moves - self._config.allowance * moves[:1], 0.0)
+    def _cost(self, played: F64) -> F64:
+        """[policies, ...]: what each costs; played [policies, .., 3], the hotspot rule first."""
+        config, bad, moves = self._config, played[..., 0], played[..., 1]
+        excess = np.maximum(moves - config.allowance * moves[:1], 0.0)
         excess[0] = 0.0  # of the rule itself
-        cost = bad + self._config.migration_price * moves
-        cost += self._config.excess_price * excess
-        gains: F64 = cost[:1] - cost[1:]
-        return gains
+        cost: F64 = bad + config.migration_price * moves
+        cost += config.excess_price * excess
+        return cost + config.price * played[..., 2]
+
+
+_HOTSPOT = MovePolicy("hotspot", HOTSPOT)
+RIVALS = (
+    _HOTSPOT,
+    *(MovePolicy(f"hotspot@{level}", HOTSPOT, level=level) for level in (0.7, 0.6, 0.5)),
+    MovePolicy("balance", BALANCE),
+)
+"""Rules to be ahead of."""
+
+
+def _scorer(weights: F64) -> MovePolicy:
+    return MovePolicy("candidate", LEARNED, weights=weights)
 
 
 def play_stretch(
-    config: MovesESConfig, scenario: WindowScenario, seed: int, offset: float | None, weights: F64 | None
-) -> tuple[float, float]:
-    """(% of requests above the threshold or hit, migrations a window) of one member, wherever it is played;
-    of the hotspot rule where there are no weights."""
-    policy = MovePolicy("hotspot", HOTSPOT)
-    if weights is not None:  # what comes through Ray is read-only, which kernels are not compiled for
-        policy = MovePolicy("candidate", LEARNED, weights=weights.copy())
+    config: MovesESConfig, scenario: WindowScenario, seed: int, offset: float | None, policy: MovePolicy
+) -> tuple[float, float, float]:
+    """(% of requests above the threshold or hit, migrations a window, and those in % of the nodes) of one
+    policy, wherever it is played."""
     world = _own_world(scenario, _key(scenario, seed))
     first, last = _stretch(config, scenario, world.windows.windows, seed, offset)
     world.begin(first, last)
@@ -173,7 +216,8 @@ def play_stretch(
     play_windows(world.stream, world.run, policy.new_rule(), outcomes)
     total = outcomes.sum(axis=0)
     bad = (total[OVER_REQUESTS] + total[HIT]) / max(total[REQUESTS], 1.0)
-    return float(100.0 * bad), float(total[MOVES] / (last - first))
+    moves = total[MOVES] / (last - first)
+    return float(100.0 * bad), float(moves), float(100.0 * moves / world.hosting.pods.size)
 
 
 def _stretch(

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 
 from proreus.learning.learner import EvolutionLearner
 from proreus.model.errors import UsageError
-from proreus.worlds.rebalance.windows.encoding import VERSION
+from proreus.worlds.rebalance.windows.encoding.moves import VERSION
 from proreus.worlds.rebalance.windows.policies.catalogue import KIND
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.training.goal import MovesESConfig, WindowsGoal
@@ -26,7 +26,7 @@ ES = EvolutionLearner(
     configs=(MovesESConfig(),),
     kind=KIND,
     encoding=VERSION,
-    gain="gain over hotspot",
+    gain="gain over the best rule",
     about="evolution strategy over a linear scorer of moves",
     example="--scenarios windows/serial,windows/parallel --out runs/moves",
     needs="cmaes",

@@ -1,0 +1,1 @@
+"""The features that learned policies over windows see, in training, environments and play alike."""
