@@ -15,7 +15,7 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.compare.folders import only_one_writes
 from proreus.compare.trials import Task, TrialResult
-from proreus.learning.specialist import Trained
+from proreus.learning.specialist import Search, Trained
 from proreus.policies.checkpoint import Checkpoint
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.training.goal import ESConfig
@@ -31,7 +31,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three nodes of two GPUs and sixty jobs; training runs in this process."""
     monkeypatch.setattr("proreus.compare.tuning.pool_of", lambda *given, **named: InlinePool())
     short = ESConfig(generations=2, population=4, train_seeds=1, validation_seeds=1, evaluate_every=1)
-    quick = replace(SPECIALIST, learner=replace(SPECIALIST.learner, configs=(short,)))
+    learner = SPECIALIST.learners["gpu_allocation_peak"]
+    quick = replace(SPECIALIST, learners={"gpu_allocation_peak": replace(learner, configs=(short,))})
     monkeypatch.setattr("proreus.worlds.pods.training.specialist.SPECIALIST", quick)
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -94,9 +95,8 @@ def test_what_was_trained_is_no_checkpoint_called_candidate_until_it_is_judged(
             for name in task.policies
         )
 
-    def specialised(learner: Any, *given: Any) -> Iterator[Trained]:
-        scenario, config = given[0], given[1]
-        identity = learner.identity((scenario,), (config,))
+    def specialised(search: Search, *given: Any) -> Iterator[Trained]:
+        identity = search.learner.identity((search.scenario,), (search.config,))
         yield Trained(Checkpoint(identity.card({}, 1, 1.0), {"weights": np.zeros(3)}), 1, "generation 1")
 
     monkeypatch.setattr("proreus.compare.tuning.run_trials", judge)

@@ -25,6 +25,10 @@ class About:
     seconds: float
     """That all of it took."""
     seed: int
+    beside: tuple[Measure, ...] = ()
+    """Told beside the measure that decides."""
+    cautions: tuple[str, ...] = ()
+    """What to watch in this world."""
 
 
 def page(judged: Judged, about: About) -> str:
@@ -39,14 +43,16 @@ def page(judged: Judged, about: About) -> str:
         "are paired by draw. The best rule is named after the fact, by its mean on the very same draws, "
         "which favours the rule.",
         "",
-        f"| policy | {measure.in_words}, {measure.unit} | against {best} |",
-        "|---|---|---|",
+        f"| policy | {measure.in_words}, {measure.unit} | against {best} |"
+        + "".join(f" {other.in_words}, {other.unit} |" for other in about.beside),
+        "|---|---|---|" + "---|" * len(about.beside),
     ]
     for name, mean in means.items():
         gain = judged.gain(name)
         told = "" if gain is None or name == best else _signed_interval(gain.estimate)
-        lines.append(f"| {name} | {with_interval(mean, measure)} | {told} |")
-    lines += ["", "## What to watch", "", *_cautions(judged), ""]
+        more = (f" {number(judged.mean_of(other.name, name), 2)} |" for other in about.beside)
+        lines.append(f"| {name} | {with_interval(mean, measure)} | {told} |" + "".join(more))
+    lines += ["", "## What to watch", "", *(f"- {line}" for line in _cautions(judged, about)), ""]
     lines += [f"Made in {about.seconds / 60:.1f} minutes with `--seed {about.seed}`.", ""]
     return "\n".join(lines)
 
@@ -68,8 +74,9 @@ def findings(judged: Judged) -> list[str]:
         if judged.advice != CANDIDATE:
             lines.append("So what was trained is not handed out.")
     elif judged.training is Training.START_STAYED:
+        ships = ", which ships" if judged.start == LEARNED else ""
         lines.append(
-            f"Training found nothing better than its start, `{LEARNED}`, which ships: nothing to hand out."
+            f"Training found nothing better than its start, `{judged.start}`{ships}: nothing to hand out."
         )
     if LEARNED in judged.means:
         lines.append(_against_rule(judged, LEARNED))
@@ -116,15 +123,10 @@ def _compared(judged: Judged, gain: Difference) -> str:
     return f"`{gain.policy}` is {better} `{gain.baseline}` in {what}, {interval}"
 
 
-def _cautions(judged: Judged) -> list[str]:
-    lines = [
-        "- The draws are of the work that was given. Where yours changes (other sizes, other GPUs, more CPU "
-        "for each GPU), tune again.",
-        "- Of files, pods are drawn one by one and stay until the nodes are full: this is about room, not "
-        "about time spent waiting.",
-    ]
+def _cautions(judged: Judged, about: About) -> list[str]:
+    lines = list(about.cautions)
     if judged.training is Training.NOT_DONE:
-        lines.append("- Nothing was trained: what decides here is not what a specialist learns.")
+        lines.append("Nothing was trained: what decides here is not what a specialist learns.")
     return lines
 
 

@@ -188,6 +188,8 @@ class World:
     specialist: str = ""
     """"module:SPECIALIST" that `tune` trains (`learning.specialist.Specialist`); "": none. Its flags then
     have `drawing(given)`: work like that which was given, another for every seed."""
+    tunes_from: str = ""
+    """What `tune --from` takes, for --help; sentences."""
     bench: str = ""
     """"module:function" that yields its speed claims."""
     examples: Mapping[str, str] = field(default_factory=dict)
