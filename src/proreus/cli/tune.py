@@ -91,5 +91,5 @@ def _taken(world: World) -> dict[str, Any]:
     return {
         item.name: getattr(usual, item.name)
         for item in fields(world.flags)  # type: ignore[arg-type]  # a dataclass, as the contract says
-        if item.name == "from_" or item.metadata.get("trains", True) is False
+        if item.metadata.get("tunes", True) is False or item.metadata.get("trains", True) is False
     }

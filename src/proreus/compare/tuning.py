@@ -90,7 +90,7 @@ def _tune(world: World, wish: Wish, say: Callable[[str], None]) -> tuple[Judged,
         seconds=time.monotonic() - begin,
         seed=wish.seed,
         beside=tuple(world.measures[name] for name in specialist.beside if name in measured),
-        cautions=specialist.cautions,
+        cautions=(*specialist.cautions, *_repeated(wish)),
     )
     _hand_out(judged, wish, page(judged, about), say)
     return judged, about
@@ -120,6 +120,12 @@ def _with_training(world: World, wish: Wish, judged: Judged, trained: Trained) -
     found = _judge(world, wish, (str(wish.folder / _UNFINISHED),))
     renamed = tuple(replace(result, policy=CANDIDATE) for result in found)
     return replace(judged, results=(*judged.results, *renamed), training=Training.JUDGED)
+
+
+def _repeated(wish: Wish) -> list[str]:
+    """What the scenario says of draws that are no sample."""
+    told = wish.scenario.of_part("test").caution(range(wish.seeds))
+    return [f"Mind that of {told}."] if told else []
 
 
 def _hand_out(judged: Judged, wish: Wish, report: str, say: Callable[[str], None]) -> None:

@@ -132,6 +132,10 @@ PLAYING: Mapping[str, bool] = {"trains": False}
 """Metadata of a flag that says which part of the work is played: training knows its parts itself."""
 
 
+GIVEN: Mapping[str, bool] = {"tunes": False}
+"""Metadata of a flag that names one's own work: to `tune`, --from does."""
+
+
 class ScenarioFlags(Protocol):
     """The flags that say what to play: a frozen dataclass with a default for every field."""
 
