@@ -125,7 +125,7 @@ def _with_training(world: World, wish: Wish, judged: Judged, trained: Trained) -
 def _repeated(wish: Wish) -> list[str]:
     """What the scenario says of draws that are no sample."""
     told = wish.scenario.of_part("test").caution(range(wish.seeds))
-    return [f"Mind that of {told}."] if told else []
+    return [f"{told}."] if told else []
 
 
 def _hand_out(judged: Judged, wish: Wish, report: str, say: Callable[[str], None]) -> None:
