@@ -117,7 +117,10 @@ def test_where_gpus_do_not_decide_the_best_rule_is_named(proreus: Proreus) -> No
     ("words", "told"),
     [
         (("pods",), "--from: name your work"),
-        (("inference", "--from", "x"), "nothing can be trained for you in the world 'inference', but in pods"),
+        (
+            ("inference", "--from", "x"),
+            "nothing can be trained for you in the world 'inference', but in pods",
+        ),
         (("inference", "--help"), "nothing can be trained for you in the world 'inference', but in pods"),
         (("pods", "--from", "gpu@5", "--minutes", "0"), "--minutes 0"),
         (("pods", "--from", "gpu@5", "--seeds", "4"), "--seeds 4 is outside 5..1000"),

@@ -8,6 +8,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.es import evolve
@@ -15,6 +17,7 @@ from proreus.learning.learner import EvolutionLearner
 from proreus.learning.runs import mean_gain
 from proreus.policies.catalogue import LEARNED
 from proreus.policies.checkpoint import Checkpoint
+from proreus.policies.networks.parts import Part, size_of, vector_of
 
 Starts = Mapping[str, F64]
 """Policy -> its weights."""
@@ -22,6 +25,12 @@ Starts = Mapping[str, F64]
 
 def _as_the_goal_says(scenario: Any) -> Starts:
     return {}
+
+
+def around_a_rule(rule: str, parts: tuple[Part, ...], shipped: Mapping[str, Any]) -> Starts:
+    """The rule that a network is around, and before it the shipped network, if it is such a one."""
+    plain, found = {rule: np.zeros(size_of(parts))}, vector_of(parts, shipped)
+    return plain if found is None else {LEARNED: found, **plain}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+from proreus.contract.given import names_files
 from proreus.contract.metavar import metavar
 from proreus.contract.world import GIVEN, PLAYING
 from proreus.model.errors import UsageError
@@ -73,17 +74,14 @@ class RebalanceFlags:
     def drawing(self, given: str) -> WindowScenario:
         """Windows that are others for every seed: stretches of the requests in a file, or of a dataset, or
         generated ones by the name of a scenario."""
-        path = Path(given)
-        own = path.exists() or bool(path.suffix)
-        if self.scenario != RebalanceFlags.scenario and not own:
-            raise UsageError(f"--from {given} is no file, so it is the scenario: leave out --scenario")
+        own = names_files(given, self.scenario, RebalanceFlags.scenario)
         name = self.scenario if own else given
         if is_snapshot(name):
             raise UsageError(
                 f"--from {given}: a snapshot is searched anew every time (--policy search), and nothing is "
                 "trained for it; windows are tuned for"
             )
-        scenario = (replace(self, requests=path) if own else self)._of_windows(name)
+        scenario = (replace(self, requests=Path(given)) if own else self)._of_windows(name)
         check_stretches(scenario, _LEAST_STRETCHES)
         return scenario
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from proreus.contract.given import names_files
 from proreus.contract.metavar import metavar
 from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
@@ -57,20 +58,15 @@ class VmsFlags:
     def drawing(self, given: str) -> VmScenario:
         """Work that is another for every seed: runs from other places of a trace in a file or of a dataset,
         each within its part, or generated machines by the name of a scenario."""
-        path = Path(given)
-        if path.is_file() or path.suffix:
-            scenario = replace(self, trace=path).chosen()
-        elif self.scenario != VmsFlags.scenario:
-            raise UsageError(f"--from {given} is no file, so it is the scenario: leave out --scenario")
-        else:
-            scenario = self.chosen(given)
+        own = names_files(given, self.scenario, VmsFlags.scenario)
+        scenario = replace(self, trace=Path(given)).chosen() if own else self.chosen(given)
         if scenario.load_factor > 1:
             raise UsageError(f"--from {given}: training is on the load of the trace itself, without x")
-        options, own, runs = scenario.options, scenario.file is not None, _RUNS_OF_A_DRAW
+        options, runs = scenario.options, _RUNS_OF_A_DRAW
         if options.full != "reject":
             runs = max(runs, _RUNS_TIMES_SERVERS // options.first_servers)
         limit = 0 if options.full == "wait" else _MACHINES_OF_A_RUN
-        return replace(scenario, starts=runs, limit=limit, lists=(), apart=own)
+        return replace(scenario, starts=runs, limit=limit, lists=(), apart=scenario.file is not None)
 
     def chosen(self, name: str | None = None) -> VmScenario:
         """The scenario that the flags describe; `name` in place of `--scenario`."""
