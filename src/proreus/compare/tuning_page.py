@@ -43,18 +43,22 @@ def page(judged: Judged, about: About) -> str:
         "are paired by draw. The best rule is named after the fact, by its mean on the very same draws, "
         "which favours the rule.",
         "",
-        f"| policy | {measure.in_words}, {measure.unit} | against {best} |"
-        + "".join(f" {other.in_words}, {other.unit} |" for other in about.beside),
+        f"| policy | {_heading(measure)} | against {best} |"
+        + "".join(f" {_heading(other)} |" for other in about.beside),
         "|---|---|---|" + "---|" * len(about.beside),
     ]
     for name, mean in means.items():
         gain = judged.gain(name)
         told = "" if gain is None or name == best else _signed_interval(gain.estimate)
-        more = (f" {number(judged.mean_of(other.name, name), 2)} |" for other in about.beside)
+        more = (f" {judged.mean_of(other.name, name):.3g} |" for other in about.beside)
         lines.append(f"| {name} | {with_interval(mean, measure)} | {told} |" + "".join(more))
     lines += ["", "## What to watch", "", *(f"- {line}" for line in _cautions(judged, about)), ""]
     lines += [f"Made in {about.seconds / 60:.1f} minutes with `--seed {about.seed}`.", ""]
     return "\n".join(lines)
+
+
+def _heading(measure: Measure) -> str:
+    return f"{measure.in_words}, {measure.unit}" if measure.unit else measure.in_words
 
 
 def headline(judged: Judged, checkpoint: Path) -> str:

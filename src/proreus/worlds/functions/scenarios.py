@@ -124,7 +124,7 @@ class FunctionsScenario:
         low, high = (share * _recording(self.files).length for share in bounds)
         said = (
             f"{self.name}: the part {self.part!r} is played, {100 * bounds[0]:g} to {100 * bounds[1]:g} % "
-            "of the recording's time (--split)"
+            "of the recording's time"
         )
         apart = max(int((high - low) // self.seconds), 1)
         if len(seeds) <= apart:
@@ -151,7 +151,7 @@ def check_parts(scenario: FunctionsScenario) -> None:
     if length < needed:
         raise InputError(
             f"{length:,.0f} s are too few to learn from one part and judge by another, with runs of "
-            f"{scenario.seconds:g} s: {needed:,.0f}, or shorter runs (--scenario busy@30)",
+            f"{scenario.seconds:g} s: {needed:,.0f}, or shorter runs (@30 after the scenario)",
             file=scenario.files,
         )
 

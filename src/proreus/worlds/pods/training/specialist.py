@@ -26,12 +26,13 @@ def _learner(measure: str) -> EvolutionLearner:
 
 
 SPECIALIST = Specialist(
-    learners={"gpu_allocation_peak": _learner("gpu_allocation_peak")},
+    learners={measure: _learner(measure) for measure in ("gpu_allocation_peak", "failures", "jct_mean")},
     strongest={"gpu_allocation_peak": "fgd", "": "best_fit"},
     cautions=(
         "The draws are of the work that was given. Where yours changes (other sizes, other GPUs, more CPU "
         "for each GPU), tune again.",
         "Of files, pods are drawn one by one and stay until the nodes are full: this is about room, not "
-        "about time spent waiting.",
+        "about time spent waiting. Of a scenario in which pods leave, it is about the time until they "
+        "are done.",
     ),
 )
