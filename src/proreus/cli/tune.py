@@ -42,8 +42,10 @@ def run(words: Sequence[str]) -> int:
     """Train, judge, tell."""
     able = [name for name in registered() if world_of(name).specialist]
     if words and words[0] in registered() and words[0] not in able:  # its --help would promise too much
+        why = world_of(words[0]).not_tuned
         raise UsageError(
-            f"tune: nothing can be trained for you in the world {words[0]!r}, but in {', '.join(able)}"
+            f"tune: nothing can be trained for you in the world {words[0]!r}{f' ({why})' if why else ''}, "
+            f"but in {', '.join(able)}"
         )
     world = world_of(words[0] if words and words[0] in able else able[0])
     arguments = _parsed(world, able, words)
@@ -68,7 +70,7 @@ def run(words: Sequence[str]) -> int:
 
 def _parsed(world: World, able: Sequence[str], words: Sequence[str]) -> Any:
     flags = without(world.flags, _taken(world))
-    told = f"Your work: {world.tunes_from} Of what was recorded, the beginning trains and the end judges."
+    told = f"Your work: {world.tunes_from}"
     work = Annotated[str, tyro.conf.arg(name="from", metavar="WORK", help=told)]
     more: list[tuple[str, Any, Any]] = [
         ("work", work, field(default="")),
@@ -79,7 +81,7 @@ def _parsed(world: World, able: Sequence[str], words: Sequence[str]) -> Any:
         "Judges every rule on the end of your work, trains a policy on its beginning, and hands it out only "
         "where it is significantly better than the best rule and than what ships. "
         f"Worlds that can be tuned for: {', '.join(able)}.\n\n"
-        f"Example: {world.examples['tune']}"
+        f"Example: {world.examples.get('tune', f'proreus tune {world.name} --from {world.presets[0]}')}"
     )
     found: tuple[str, Any] = parse_named(kind, "tune", ("world", able), words, description)
     return found[1]

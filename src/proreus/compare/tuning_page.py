@@ -38,8 +38,8 @@ def page(judged: Judged, about: About) -> str:
     lines += ["## What you gain", "", *(f"- {line}" for line in findings(judged)), ""]
     lines += ["## How sure that is", ""]
     lines += [
-        f"Every policy met the same {means[best].n} draws of work from the held-out part (the end of what "
-        "was given), which nobody was trained or chosen on. Intervals are 95 % Student-t intervals; gains "
+        f"Every policy met the same {means[best].n} draws of work from the held-out part, which nobody "
+        "was trained or chosen on. Intervals are 95 % Student-t intervals; gains "
         "are paired by draw. The best rule is named after the fact, by its mean on the very same draws, "
         "which favours the rule.",
         "",

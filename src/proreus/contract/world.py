@@ -194,6 +194,8 @@ class World:
     have `drawing(given)`: work like that which was given, another for every seed."""
     tunes_from: str = ""
     """What `tune --from` takes, for --help; sentences."""
+    not_tuned: str = ""
+    """Why nothing is trained by `tune`, where there is no specialist."""
     bench: str = ""
     """"module:function" that yields its speed claims."""
     examples: Mapping[str, str] = field(default_factory=dict)

@@ -89,7 +89,8 @@ WORLD = World(
     learners={"es": "proreus.worlds.rebalance.windows.training.learners:ES"},
     specialist="proreus.worlds.rebalance.windows.training.specialist:SPECIALIST",
     tunes_from="a table of requests (time,pod,cpu,mem), or the folder that `proreus data clean` wrote, on "
-    "the nodes of --layout or on --nodes equal ones; or windows by name, as windows/huawei-serial.",
+    "the nodes of --layout or on --nodes equal ones; or windows by name, as windows/huawei-serial. Of "
+    "what was recorded, the first three fifths train and the last quarter judges.",
     trains_on=("windows/serial", "windows/parallel"),
     bench="proreus.worlds.rebalance.bench:bench_rebalance",
     examples={

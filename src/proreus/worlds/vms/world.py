@@ -65,7 +65,7 @@ WORLD = World(
     specialist="proreus.worlds.vms.training.specialist:SPECIALIST",
     tunes_from="a file of events (vmid,cpu,memory,time,type) or of lifetimes (vmid,cpu,mem,at,lt), for the "
     "cluster that --scenario names (and --servers, --double, --full); or a scenario by name, as "
-    "huawei/waiting@5.",
+    "huawei/waiting@5. Of a trace the first three fifths train and the last fifth judges.",
     combine="proreus.worlds.vms.training.combining:combine",
     trains_on=("waiting",),
     bench="proreus.worlds.vms.bench.claims:bench_vms",

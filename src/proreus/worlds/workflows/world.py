@@ -53,7 +53,8 @@ WORLD = World(
     },
     specialist="proreus.worlds.workflows.training.specialist:SPECIALIST",
     tunes_from="a folder of workflows (WfFormat .json, Pegasus .xml or .dax), which arrive as --scenario and "
-    "--load say; or a scenario by name, as traces/busy.",
+    "--load say; or a scenario by name, as traces/busy. Of every ten files five train and three "
+    "judge.",
     trains_on=("busy",),
     bench="proreus.worlds.workflows.bench:bench_workflows",
     examples={
