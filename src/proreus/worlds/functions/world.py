@@ -50,8 +50,8 @@ WORLD = World(
     },
     specialist="proreus.worlds.functions.training.specialist:SPECIALIST",
     tunes_from="a recording, which is a table arrival,function,duration, one of Azure 2021 or a folder as of "
-    "2019; or a scenario by name, as azure2021/recorded@60. Of a recording the first half trains and the last "
-    "quarter judges.",
+    "2019; or a scenario by name, as azure2021/recorded@60. Of a recording the first half trains and the "
+    "last quarter judges.",
     trains_on=("busy",),
     bench="proreus.worlds.functions.bench.claims:bench_functions",
     examples={
