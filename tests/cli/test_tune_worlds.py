@@ -16,11 +16,15 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 from proreus.cli.arguments import flags_in
 from proreus.learning.specialist import Search, Specialist, Trained
 from proreus.policies.checkpoint import Checkpoint
+from proreus.worlds.functions.training.goal import FunctionsESConfig
+from proreus.worlds.functions.training.specialist import SPECIALIST as INSTANCES
 from proreus.worlds.rebalance.windows.training.goal import MovesESConfig
 from proreus.worlds.rebalance.windows.training.specialist import SPECIALIST as MOVES
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.training.goal import VmsESConfig
 from proreus.worlds.vms.training.specialist import SPECIALIST as SCORER
+from proreus.worlds.workflows.training.goal import WorkflowsESConfig
+from proreus.worlds.workflows.training.specialist import SPECIALIST as TASKS
 from tests.cli.runner import Proreus
 from tests.inline_pool import InlinePool
 
@@ -42,6 +46,18 @@ def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     moves = MovesESConfig(generations=2, population=4, deployments=1, validation_seeds=1, evaluate_every=1)
     where = "proreus.worlds.rebalance.windows.training.specialist.SPECIALIST"
     monkeypatch.setattr(where, quick(MOVES, moves))
+    few = {
+        "generations": 2,
+        "population": 4,
+        "hidden": 2,
+        "runs": 1,
+        "validation_runs": 1,
+        "evaluate_every": 1,
+    }
+    where = "proreus.worlds.functions.training.specialist.SPECIALIST"
+    monkeypatch.setattr(where, quick(INSTANCES, FunctionsESConfig(**few)))
+    where = "proreus.worlds.workflows.training.specialist.SPECIALIST"
+    monkeypatch.setattr(where, quick(TASKS, WorkflowsESConfig(**few)))
 
 
 def write_machines(file: Path, count: int = MACHINES) -> Path:
@@ -94,8 +110,8 @@ def test_each_kind_of_cluster_is_judged_by_its_own_measure(
 
 
 def test_machines_without_a_file_are_generated_and_tuned_for(proreus: Proreus) -> None:
-    ended = proreus("tune", "vms", "--from", "waiting@2", *SHORT)
-    assert (ended.code, ended.err) == (0, "") and told()["scenario"] == "waiting@2"
+    ended = proreus("tune", "vms", "--from", "fading@20", *SHORT)
+    assert (ended.code, ended.err) == (0, "") and told()["scenario"] == "fading@20"
 
 
 def test_windows_of_ones_own_are_judged_by_violations_and_migrations_are_told(proreus: Proreus) -> None:
@@ -106,6 +122,31 @@ def test_windows_of_ones_own_are_judged_by_violations_and_migrations_are_told(pr
     assert told()["measure"] == "violations" and page.startswith("# windows/serial:mine.csv: use ")
     assert "| policy | Requests served above the threshold, % | against " in page
     assert "| Migrations a window, 1/window |" in page and "only you know" in page
+
+
+def write_recording(file: Path, seconds: int) -> Path:
+    """Three functions, asked in turn, one of them twice as long."""
+    rows = [f"{at},f{at % 3},{0.4 if at % 3 else 0.8}" for at in range(seconds)]
+    file.write_text("\n".join(["arrival,function,duration", *rows]) + "\n")
+    return file
+
+
+def test_a_recording_of_functions_is_judged_by_its_objective(proreus: Proreus) -> None:
+    file = write_recording(Path("mine.csv"), 600)
+    ended = proreus("tune", "functions", "--from", str(file), "--scenario", "busy@30", *SHORT)
+    assert (ended.code, ended.err) == (0, "")
+    assert any(f"({start})" in ended.out for start in ("learned", "warm_cost"))
+    page = Path("out/report.md").read_text()
+    assert told()["measure"] == "objective" and "| policy | Response time and cost together, % |" in page
+
+
+@pytest.mark.parametrize(("scenario", "measure"), [("busy@2", "cost"), ("static", "slr")])
+def test_workflows_are_judged_by_what_is_paid_or_how_long_it_takes(
+    scenario: str, measure: str, proreus: Proreus
+) -> None:
+    ended = proreus("tune", "workflows", "--from", scenario, *SHORT)
+    assert (ended.code, ended.err) == (0, "") and told()["measure"] == measure
+    assert ("Nothing was trained" in Path("out/report.md").read_text()) == (measure == "slr")
 
 
 def test_what_is_worse_than_a_rule_is_not_handed_out(
@@ -144,18 +185,23 @@ def test_what_is_worse_than_a_rule_is_not_handed_out(
         (("rebalance", "--from", "nowhere.csv"), "nowhere.csv: no such file"),
         (("rebalance", "--from", "short.csv"), "windows of five minutes are too few to learn from one part"),
         (("rebalance", "--from", "snapshot"), "a snapshot is searched anew every time"),
+        (("functions", "--from", "brief.csv"), "brief.csv: 60 s are too few to learn from one part"),
+        (("workflows", "--from", "flows"), "flows: 1 workflows are too few to learn from some"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(words: tuple[str, ...], said: str, proreus: Proreus) -> None:
     write_machines(Path("few.csv"), 499)
     write_requests(Path("short.csv"), 700)
+    write_recording(Path("brief.csv"), 60)
+    Path("flows").mkdir()
+    Path("flows/one.json").write_text("{}")
     Path("torn.csv").write_text("vmid,cpu,mem,at,lt\nvm-0,1,2\n")
     ended = proreus("tune", *words, "--processes", "1")
     assert ended.code == 2 and said in ended.err and len(ended.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("world", ["vms", "rebalance"])
+@pytest.mark.parametrize("world", ["vms", "rebalance", "functions", "workflows"])
 def test_help_has_an_example_and_no_flag_that_tune_decides_itself(world: str, proreus: Proreus) -> None:
     ended = proreus("tune", world, "--help")
     assert ended.code == 0 and f"Example: proreus tune {world} --from" in " ".join(ended.out.split())
-    assert not {"--split", "--trace", "--requests"} & set(flags_in(ended.out))
+    assert not {"--split", "--trace", "--requests", "--files"} & set(flags_in(ended.out))
