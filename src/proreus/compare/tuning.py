@@ -12,7 +12,7 @@ from pathlib import Path
 from proreus.compare.advice import CANDIDATE, MOST_DRAWS, Judged, Training
 from proreus.compare.folders import keep_earlier, only_one_writes
 from proreus.compare.trials import Task, TrialResult, run_trials
-from proreus.compare.tuning_page import About, page, with_interval
+from proreus.compare.tuning_page import About, digits_of, page, with_interval
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import World
 from proreus.learning.learner import learner_at
@@ -106,7 +106,8 @@ def _without_training(world: World, specialist: Specialist, wish: Wish, say: Cal
     measure = next(name for name in wish.scenario.headings.deciding if name in results[0].measures)
     strongest = specialist.strongest_rule(measure)
     judged = Judged(world.measures[measure], results, rules, Training.NOT_DONE, strongest)
-    say(f"best rule: {judged.best_rule}, {with_interval(judged.means[judged.best_rule], judged.measure)}")
+    best = with_interval(judged.means[judged.best_rule], judged.measure, digits_of(judged))
+    say(f"best rule: {judged.best_rule}, {best}")
     return judged
 
 

@@ -14,6 +14,8 @@ from proreus.model.estimate import Estimate
 from proreus.model.measure import Measure
 from proreus.policies.catalogue import LEARNED
 
+_DIGITS = 2
+
 
 @dataclass(frozen=True)
 class About:
@@ -33,7 +35,7 @@ class About:
 
 def page(judged: Judged, about: About) -> str:
     """The report: what you gain, how sure that is, what to watch."""
-    means, measure, best = judged.means, judged.measure, judged.best_rule
+    means, measure, best, digits = judged.means, judged.measure, judged.best_rule, digits_of(judged)
     lines = [f"# {about.scenario}: {headline(judged, about.checkpoint)}", ""]
     lines += ["## What you gain", "", *(f"- {line}" for line in findings(judged)), ""]
     lines += ["## How sure that is", ""]
@@ -49,9 +51,9 @@ def page(judged: Judged, about: About) -> str:
     ]
     for name, mean in means.items():
         gain = judged.gain(name)
-        told = "" if gain is None or name == best else _signed_interval(gain.estimate)
+        told = "" if gain is None or name == best else _signed_interval(gain.estimate, digits)
         more = (f" {judged.mean_of(other.name, name):.3g} |" for other in about.beside)
-        lines.append(f"| {name} | {with_interval(mean, measure)} | {told} |" + "".join(more))
+        lines.append(f"| {name} | {with_interval(mean, measure, digits)} | {told} |" + "".join(more))
     lines += ["", "## What to watch", "", *(f"- {line}" for line in _cautions(judged, about)), ""]
     lines += [f"Made in {about.seconds / 60:.1f} minutes with `--seed {about.seed}`.", ""]
     return "\n".join(lines)
@@ -120,7 +122,10 @@ def _against_rule(judged: Judged, name: str) -> str:
 def _compared(judged: Judged, gain: Difference) -> str:
     """Which of the two is ahead and by how much, or that they cannot be told apart."""
     unit = "points" if judged.measure.unit.startswith("%") else judged.measure.unit
-    interval, what = f"{_signed_interval(gain.estimate)} {unit}".strip(), judged.measure.in_words
+    interval, what = (
+        f"{_signed_interval(gain.estimate, digits_of(judged))} {unit}".strip(),
+        judged.measure.in_words,
+    )
     if not gain.significant:
         return f"`{gain.policy}` cannot be told from `{gain.baseline}` in {what}, {interval}"
     better = "ahead of" if gain.estimate.mean > 0 else "behind"
@@ -134,16 +139,22 @@ def _cautions(judged: Judged, about: About) -> list[str]:
     return lines
 
 
-def with_interval(found: Estimate, measure: Measure) -> str:
+def with_interval(found: Estimate, measure: Measure, digits: int = _DIGITS) -> str:
     """A mean, how sure it is, and its unit."""
-    half = "" if found.half is None else f" ± {number(found.half, 2)}"
-    return f"{number(found.mean, 2)}{half} {measure.unit}".strip()
+    half = "" if found.half is None else f" ± {number(found.half, digits)}"
+    return f"{number(found.mean, digits)}{half} {measure.unit}".strip()
 
 
-def _signed_interval(found: Estimate) -> str:
+def digits_of(judged: Judged) -> int:
+    """Behind the point: more where all that was measured is small."""
+    largest = max(abs(found.mean) for found in judged.means.values())
+    return _DIGITS if largest >= 1 else 2 * _DIGITS
+
+
+def _signed_interval(found: Estimate, digits: int) -> str:
     if found.low is None or found.high is None:
-        return signed(found.mean, 2)
-    return f"{signed(found.mean, 2)} ({signed(found.low, 2)} to {signed(found.high, 2)})"
+        return signed(found.mean, digits)
+    return f"{signed(found.mean, digits)} ({signed(found.low, digits)} to {signed(found.high, digits)})"
 
 
 def as_json(judged: Judged, about: About) -> Mapping[str, Any]:

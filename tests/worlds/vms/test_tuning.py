@@ -81,7 +81,7 @@ def test_a_mixed_cluster_is_trained_on_as_it_is(file: Path) -> None:
         goal = learner.goal((own,), config, pool)
         assert isinstance(goal, VmsGoal)
         (gain,) = goal.validate(goal.start)
-    assert gain == "2 servers" and [shape.cpu for shape in goal.sizes[0].servers] == [4.0, 16.0]
+    assert gain == "2 servers" and [shape.cpu for shape in goal._sizes[0].servers] == [4.0, 16.0]
 
 
 def test_what_ships_is_a_start_where_it_is_weights_in_this_cluster(file: Path) -> None:

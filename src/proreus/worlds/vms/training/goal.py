@@ -104,7 +104,7 @@ class VmsGoal:
         if trace.file is not None and config.traces > 1:
             raise UsageError(f"traces: {config.traces} are for generated machines; a recorded trace is one")
         self._config, self._trace, self._pool = config, trace, pool
-        self.sizes = [with_servers(options, count) for count in config.servers] or [options]
+        self._sizes = [with_servers(options, count) for count in config.servers] or [options]
         if config.stage != "both" and options.full != "reject":
             raise UsageError(f"stage: {config.stage} means something where machines are turned away alone")
         self._stage = config.stage
@@ -135,7 +135,7 @@ class VmsGoal:
         (runs,), _ = self._runs([mean], self._validation)
         return {
             f"{size.first_servers} servers": ahead(self._full, measure(rows), rule)
-            for size, rows, rule in zip(self.sizes, runs, self._best_rule, strict=True)
+            for size, rows, rule in zip(self._sizes, runs, self._best_rule, strict=True)
         }
 
     def confirm(self, tensors: Arrays) -> dict[str, F64]:
@@ -144,7 +144,7 @@ class VmsGoal:
         held = self._held_out("confirm", self._config.confirm_starts)
         (runs,), _ = self._runs([tensors["weights"]], held)
         gains = {}
-        for size, planned, ours in zip(self.sizes, held, runs, strict=True):
+        for size, planned, ours in zip(self._sizes, held, runs, strict=True):
             groups = np.array_split(np.arange(len(ours)), min(CONFIRMED_EPISODES, len(ours)))
             ruled = _ruled(planned)
             best = ruled[best_of(self._full, [measure(rows) for rows in ruled])]
@@ -167,7 +167,7 @@ class VmsGoal:
                 (trace, planned_runs(trace.work(size.double), size, starts, self._limit))
                 for trace, starts in stretches
             ]
-            for size in self.sizes
+            for size in self._sizes
         ]
 
     def _runs(self, members: Sequence[F64], planned: Sequence[Planned]) -> tuple[list[list[F64]], int]:

@@ -51,11 +51,14 @@ def starts(scenario: VmScenario) -> Starts:
         policy = policy.under(scenario.options.treatment, capacity_of(scenario.options.shapes))
     if not isinstance(policy, VmRulePolicy):
         return rules
-    turns = {"": Below(policy.kind, policy.weights, 1.0), "calm": policy.calm, "roomy": policy.roomy}
+    alone = policy.calm is None and policy.roomy is None
+    turns = {
+        LEARNED if alone else f"{LEARNED}, crowded": Below(policy.kind, policy.weights, 1.0),
+        f"{LEARNED}, calm": policy.calm,
+        f"{LEARNED}, roomy": policy.roomy,
+    }
     shipped = {
-        f"{LEARNED}, {when}" if when else LEARNED: turn.weights
-        for when, turn in turns.items()
-        if turn is not None and turn.kind == BY_WEIGHTS
+        name: turn.weights for name, turn in turns.items() if turn is not None and turn.kind == BY_WEIGHTS
     }
     return {**shipped, **rules}
 
