@@ -25,7 +25,7 @@ class TuneArguments:
     """Flags of `proreus tune`."""
 
     work: Annotated[str, tyro.conf.arg(name="from", metavar="WORK")] = ""
-    """Your work."""
+    """Your work; every world says in its own help what it takes."""
     minutes: float = 10.0
     """How long all of it may take."""
     seeds: int = 10
@@ -78,7 +78,7 @@ def _parsed(world: World, able: Sequence[str], words: Sequence[str]) -> Any:
     ]
     kind = make_dataclass("Tune", more, bases=(TuneArguments,), frozen=True)
     description = (
-        "Judges every rule on the end of your work, trains a policy on its beginning, and hands it out only "
+        "Judges every rule on a held-out part of your work, trains a policy on another, and hands it out only "
         "where it is significantly better than the best rule and than what ships. "
         f"Worlds that can be tuned for: {', '.join(able)}.\n\n"
         f"Example: {world.examples.get('tune', f'proreus tune {world.name} --from {world.presets[0]}')}"
