@@ -78,8 +78,8 @@ def _parsed(world: World, able: Sequence[str], words: Sequence[str]) -> Any:
     ]
     kind = make_dataclass("Tune", more, bases=(TuneArguments,), frozen=True)
     description = (
-        "Judges every rule on a held-out part of your work, trains a policy on another, and hands it out only "
-        "where it is significantly better than the best rule and than what ships. "
+        "Judges every rule on a held-out part of your work, trains a policy on another, and hands it out "
+        "only where it is significantly better than the best rule and than what ships. "
         f"Worlds that can be tuned for: {', '.join(able)}.\n\n"
         f"Example: {world.examples.get('tune', f'proreus tune {world.name} --from {world.presets[0]}')}"
     )
