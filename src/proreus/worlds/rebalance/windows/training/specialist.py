@@ -29,6 +29,7 @@ _LEARNER = replace(
         # What is judged are violations; a migration costs little, and how many there are is told.
         MovesESConfig(
             generations=100_000,
+            sigma=1.0,  # what ships moves seldom: far from where violations alone lead
             migration_price=0.05,
             excess_price=0.0,
             deployments=4,
