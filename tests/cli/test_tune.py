@@ -15,7 +15,7 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.compare.folders import only_one_writes
 from proreus.compare.trials import Task, TrialResult
-from proreus.learning.specialist import Trained
+from proreus.learning.specialist import Search, Trained
 from proreus.policies.checkpoint import Checkpoint
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.training.goal import ESConfig
@@ -31,7 +31,11 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three nodes of two GPUs and sixty jobs; training runs in this process."""
     monkeypatch.setattr("proreus.compare.tuning.pool_of", lambda *given, **named: InlinePool())
     short = ESConfig(generations=2, population=4, train_seeds=1, validation_seeds=1, evaluate_every=1)
-    quick = replace(SPECIALIST, learner=replace(SPECIALIST.learner, configs=(short,)))
+    learners = {
+        measure: replace(learner, configs=(replace(short, measure=measure),))
+        for measure, learner in SPECIALIST.learners.items()
+    }
+    quick = replace(SPECIALIST, learners=learners)
     monkeypatch.setattr("proreus.worlds.pods.training.specialist.SPECIALIST", quick)
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -58,7 +62,7 @@ def test_a_folder_is_tuned_for_and_told_of_in_one_page(work: Path, proreus: Pror
     assert not Path("out/unfinished").exists()
 
 
-def test_what_an_earlier_run_handed_out_is_kept(proreus: Proreus) -> None:
+def test_what_an_earlier_run_handed_out_is_kept(work: Path, proreus: Proreus) -> None:
     Path("out/candidate").mkdir(parents=True)
     Path("out/candidate/card.json").write_text("earlier")
     Path("out/report.md").write_text("earlier")
@@ -94,9 +98,8 @@ def test_what_was_trained_is_no_checkpoint_called_candidate_until_it_is_judged(
             for name in task.policies
         )
 
-    def specialised(learner: Any, *given: Any) -> Iterator[Trained]:
-        scenario, config = given[0], given[1]
-        identity = learner.identity((scenario,), (config,))
+    def specialised(search: Search, *given: Any) -> Iterator[Trained]:
+        identity = search.learner.identity((search.scenario,), (search.config,))
         yield Trained(Checkpoint(identity.card({}, 1, 1.0), {"weights": np.zeros(3)}), 1, "generation 1")
 
     monkeypatch.setattr("proreus.compare.tuning.run_trials", judge)
@@ -106,19 +109,21 @@ def test_what_was_trained_is_no_checkpoint_called_candidate_until_it_is_judged(
     assert sorted(path.name for path in Path("out").iterdir()) == ["candidate"] * (gain > 0) + ["report.md"]
 
 
-def test_where_gpus_do_not_decide_the_best_rule_is_named(proreus: Proreus) -> None:
-    ended = proreus("tune", "pods", "--from", "small@3", "--seeds", "5", "--out", "out", "--processes", "1")
-    assert (ended.code, ended.err) == (0, "")
-    assert "Nothing was trained" in Path("out/report.md").read_text()
-    assert not Path("out/candidate").exists()
+def test_where_gpus_do_not_decide_it_is_trained_for_what_does(work: Path, proreus: Proreus) -> None:
+    words = ("--from", "small@3", "--seeds", "5", "--out", "out", "--processes", "1", "--minutes", "0.001")
+    ended = proreus("tune", "pods", *words, "--json", "told.json")
+    assert (ended.code, ended.err) == (0, "") and "start: held out" in ended.out
+    told = json.loads(Path("told.json").read_text())
+    assert told["measure"] == "jct_mean" and told["training"] in ("judged", "start stayed")
+    assert "| policy | Completion time, mean, s |" in Path("out/report.md").read_text()
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (("pods",), "--from: name your work"),
-        (("vms", "--from", "x"), "nothing can be trained for you in the world 'vms', but in pods"),
-        (("vms", "--help"), "nothing can be trained for you in the world 'vms', but in pods"),
+        (("inference", "--from", "x"), "every search there ended below its start, the policy plan), but in"),
+        (("inference", "--help"), "nothing can be trained for you in the world 'inference' (every search"),
         (("pods", "--from", "gpu@5", "--minutes", "0"), "--minutes 0"),
         (("pods", "--from", "gpu@5", "--seeds", "4"), "--seeds 4 is outside 5..1000"),
         (("pods", "--from", "nowhere.csv"), "the format openb needs a file of nodes"),

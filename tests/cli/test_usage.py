@@ -27,6 +27,8 @@ HELP = {
     "train pods": ("train", "pods", "--help"),
     "tune": ("tune", "--help"),
     "tune pods": ("tune", "pods", "--help"),
+    "tune vms": ("tune", "vms", "--help"),
+    "tune rebalance": ("tune", "rebalance", "--help"),
     "combine": ("combine", "--help"),
     "curve": ("curve", "--help"),
     "serve": ("serve", "--help"),

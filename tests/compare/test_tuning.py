@@ -89,6 +89,26 @@ def test_nor_where_what_ships_is_not_surely_ahead_itself() -> None:
     assert "`learned` cannot be told from `fgd`" in told(found)
 
 
+def test_what_is_small_has_more_digits() -> None:
+    small = judged({"fgd": 0.004, "kube": 0.01}, measure=LEFT_OUT)
+    assert "| fgd | 0.0040 ± 0.0000 pods |" in told(small) and "−0.0060" in told(small)
+
+
+def test_what_stands_beside_the_measure_and_what_to_watch_are_the_worlds() -> None:
+    results = judged({"fgd": 90.0, "kube": 80.0}).results
+    both = tuple(replace(one, measures={**one.measures, "left_out": 3.0}) for one in results)
+    found = replace(judged({"fgd": 90.0, "kube": 80.0}), results=both)
+    text = page(found, replace(ABOUT, beside=(LEFT_OUT,), cautions=("Mind the gap.",)))
+    assert "| policy | room, % | against fgd | pods left out, pods |" in text
+    assert "| kube | 80.00 ± 0.00 % | −10.00 (−10.00 to −10.00) | 3 |" in text
+    assert "- Mind the gap." in text
+
+
+def test_a_start_that_is_a_rule_is_called_so() -> None:
+    found = replace(judged({"fgd": 90.0, "learned": 92.0}), training=Training.START_STAYED, start="fgd")
+    assert "Training found nothing better than its start, `fgd`: nothing to hand out." in told(found)
+
+
 def test_a_start_that_no_generation_beat_is_not_handed_out() -> None:
     found = replace(judged({"fgd": 90.0, "learned": 92.0}), training=Training.START_STAYED)
     assert found.advice == "learned"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,9 +25,7 @@ class TuneArguments:
     """Flags of `proreus tune`."""
 
     work: Annotated[str, tyro.conf.arg(name="from", metavar="WORK")] = ""
-    """Your work: a file of pods (manifests, or a format that --format names), a folder with one and a file of
-    nodes, with --format engine a cluster's folder or store, or a scenario by name. Of files and stores, the
-    first three fifths train and the last fifth judges."""
+    """Your work; every world says in its own help what it takes."""
     minutes: float = 10.0
     """How long all of it may take."""
     seeds: int = 10
@@ -44,8 +42,10 @@ def run(words: Sequence[str]) -> int:
     """Train, judge, tell."""
     able = [name for name in registered() if world_of(name).specialist]
     if words and words[0] in registered() and words[0] not in able:  # its --help would promise too much
+        why = world_of(words[0]).not_tuned
         raise UsageError(
-            f"tune: nothing can be trained for you in the world {words[0]!r}, but in {', '.join(able)}"
+            f"tune: nothing can be trained for you in the world {words[0]!r}{f' ({why})' if why else ''}, "
+            f"but in {', '.join(able)}"
         )
     world = world_of(words[0] if words and words[0] in able else able[0])
     arguments = _parsed(world, able, words)
@@ -61,8 +61,7 @@ def run(words: Sequence[str]) -> int:
         workers=Workers(arguments.processes),
         seed=arguments.common.seed,
     )
-    judged = tune(world, wish, lambda line: console.print(line, soft_wrap=True))
-    about = wish.about()
+    judged, about = tune(world, wish, lambda line: console.print(line, soft_wrap=True))
     told = (*findings(judged), headline(judged, about.checkpoint), f"report: {wish.folder / REPORT}")
     console.print("\n".join(told), soft_wrap=True)
     write_json(arguments.common, as_json(judged, about))
@@ -70,15 +69,29 @@ def run(words: Sequence[str]) -> int:
 
 
 def _parsed(world: World, able: Sequence[str], words: Sequence[str]) -> Any:
-    own = {"from_": ""} if hasattr(world.flags, "from_") else {}  # --from is the work here
-    flags = without(world.flags, own)
-    more: list[tuple[str, Any, Any]] = [("workload", flags, field(default_factory=flags))]
+    flags = without(world.flags, _taken(world))
+    told = f"Your work: {world.tunes_from}"
+    work = Annotated[str, tyro.conf.arg(name="from", metavar="WORK", help=told)]
+    more: list[tuple[str, Any, Any]] = [
+        ("work", work, field(default="")),
+        ("workload", flags, field(default_factory=flags)),
+    ]
     kind = make_dataclass("Tune", more, bases=(TuneArguments,), frozen=True)
     description = (
-        "Judges every rule on the end of your work, trains a policy on its beginning, and hands it out only "
-        "where it is significantly better than the best rule and than what ships. "
+        "Judges every rule on a held-out part of your work, trains a policy on another, and hands it out "
+        "only where it is significantly better than the best rule and than what ships. "
         f"Worlds that can be tuned for: {', '.join(able)}.\n\n"
-        f"Example: proreus tune {world.name} --from jobs.csv --nodes nodes.csv --minutes 10"
+        f"Example: {world.examples.get('tune', f'proreus tune {world.name} --from {world.presets[0]}')}"
     )
     found: tuple[str, Any] = parse_named(kind, "tune", ("world", able), words, description)
     return found[1]
+
+
+def _taken(world: World) -> dict[str, Any]:
+    """Flags that say what to play, with their defaults: --from says so here, and its parts are known."""
+    usual = world.flags()
+    return {
+        item.name: getattr(usual, item.name)
+        for item in fields(world.flags)  # type: ignore[arg-type]  # a dataclass, as the contract says
+        if item.metadata.get("tunes", True) is False or item.metadata.get("trains", True) is False
+    }

@@ -21,7 +21,7 @@ class Training(Enum):
 
     NOT_DONE = "not done"
     START_STAYED = "start stayed"
-    """No generation was better than the start, which is what ships: there is nothing to judge."""
+    """No generation was better than the start, which is a policy that was judged: there is nothing more."""
     JUDGED = "judged"
 
 
@@ -35,6 +35,8 @@ class Judged:
     training: Training
     strongest: str = ""
     """The rule known to be the strongest for this kind of work; "": none is known."""
+    start: str = LEARNED
+    """The policy that training began as."""
 
     @property
     def means(self) -> dict[str, Estimate]:
@@ -85,6 +87,11 @@ class Judged:
             return found
         values = tuple(-value for value in found.values)
         return replace(found, values=values, estimate=estimate(values))
+
+    def mean_of(self, measure: str, name: str) -> float:
+        """Of another measure."""
+        found = [one.measures[measure] for one in self.results if one.policy == name]
+        return sum(found) / len(found)
 
     def _told_apart(self, name: str, other: str) -> bool:
         return self.is_ahead(name, other) or self.is_ahead(other, name)

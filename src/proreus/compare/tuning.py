@@ -12,11 +12,11 @@ from pathlib import Path
 from proreus.compare.advice import CANDIDATE, MOST_DRAWS, Judged, Training
 from proreus.compare.folders import keep_earlier, only_one_writes
 from proreus.compare.trials import Task, TrialResult, run_trials
-from proreus.compare.tuning_page import About, page, with_interval
+from proreus.compare.tuning_page import About, digits_of, page, with_interval
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import World
 from proreus.learning.learner import learner_at
-from proreus.learning.specialist import Specialist, Trained, specialise
+from proreus.learning.specialist import Search, Specialist, Trained, specialise
 from proreus.model.errors import UsageError
 from proreus.model.files import write_atomically
 from proreus.policies.catalogue import LEARNED
@@ -57,12 +57,13 @@ class Wish:
                 f"--seeds {self.seeds} is outside {LEAST_DRAWS}..{MOST_DRAWS}: fewer tell nothing apart"
             )
 
-    def about(self, seconds: float = 0.0) -> About:
-        """For what is told of it."""
-        return About(self.scenario.name, self.folder / CANDIDATE, seconds, self.seed)
+    @property
+    def checkpoint(self) -> Path:
+        """Where what was trained lies, where it is handed out."""
+        return self.folder / CANDIDATE
 
 
-def tune(world: World, wish: Wish, say: Callable[[str], None]) -> Judged:
+def tune(world: World, wish: Wish, say: Callable[[str], None]) -> tuple[Judged, About]:
     """Judge the rules, train for the rest of the time, judge what was trained, write what came of it."""
     with only_one_writes(wish.folder):  # before the work: it may not be possible
         _forget_unfinished(wish.folder)
@@ -72,43 +73,70 @@ def tune(world: World, wish: Wish, say: Callable[[str], None]) -> Judged:
             _forget_unfinished(wish.folder)
 
 
-def _tune(world: World, wish: Wish, say: Callable[[str], None]) -> Judged:
-    begin = time.monotonic()
+def _tune(world: World, wish: Wish, say: Callable[[str], None]) -> tuple[Judged, About]:
+    begin, specialist = time.monotonic(), specialist_of(world)
+    judged = _without_training(world, specialist, wish, say)
+    learner = specialist.learners.get(judged.measure.name)
+    if learner is not None:
+        took = time.monotonic() - begin
+        until = begin + 60 * wish.minutes - _LAST_JUDGEMENT * took / len(judged.means)
+        config = replace(learner.configs[0], seed=wish.seed)
+        search = Search(learner, wish.scenario, config, specialist.starts(wish.scenario))
+        judged = _with_training(world, wish, judged, _train(search, wish.workers, until, say))
+    measured = judged.results[0].measures
+    about = About(
+        scenario=wish.scenario.name,
+        checkpoint=wish.checkpoint,
+        seconds=time.monotonic() - begin,
+        seed=wish.seed,
+        beside=tuple(world.measures[name] for name in specialist.beside if name in measured),
+        cautions=(*specialist.cautions, *_repeated(wish)),
+    )
+    _hand_out(judged, wish, page(judged, about), say)
+    return judged, about
+
+
+def _without_training(world: World, specialist: Specialist, wish: Wish, say: Callable[[str], None]) -> Judged:
+    """Every rule and what ships."""
     catalogue = world.policies(wish.scenario)
     rules = tuple(name for name in catalogue.rules if name != _PLANS)
     shipped = (*rules, LEARNED) if catalogue.shipped is not None else rules
-    held_out = wish.scenario.of_part("test")
-    say(f"judging {len(shipped)} policies on {wish.seeds} draws of the held-out part of {held_out.name}")
-    results = _judge(world, wish, held_out, shipped)
-    measure = next(name for name in held_out.headings.deciding if name in results[0].measures)
-    specialist = specialist_of(world)
-    strongest = specialist.strongest_rule(measure) if specialist is not None else ""
+    say(f"judging {len(shipped)} policies on {wish.seeds} draws of the held-out part of {wish.scenario.name}")
+    results = _judge(world, wish, shipped)
+    measure = next(name for name in wish.scenario.headings.deciding if name in results[0].measures)
+    strongest = specialist.strongest_rule(measure)
     judged = Judged(world.measures[measure], results, rules, Training.NOT_DONE, strongest)
-    say(f"best rule: {judged.best_rule}, {with_interval(judged.means[judged.best_rule], judged.measure)}")
-    if specialist is not None and specialist.measure == measure:
-        took = time.monotonic() - begin
-        until = begin + 60 * wish.minutes - _LAST_JUDGEMENT * took / len(shipped)
-        trained = _train(specialist, wish, until, say)
-        if trained.generations == 0:
-            judged = replace(judged, training=Training.START_STAYED)
-        else:
-            # Under a name that says so, until it is judged: whoever is killed here hands nothing out.
-            save_checkpoint(wish.folder / _UNFINISHED, trained.checkpoint)
-            found = _judge(world, wish, held_out, (str(wish.folder / _UNFINISHED),))
-            renamed = tuple(replace(result, policy=CANDIDATE) for result in found)
-            judged = replace(judged, results=(*results, *renamed), training=Training.JUDGED)
-    _hand_out(judged, wish, time.monotonic() - begin, say)
+    best = with_interval(judged.means[judged.best_rule], judged.measure, digits_of(judged))
+    say(f"best rule: {judged.best_rule}, {best}")
     return judged
 
 
-def _hand_out(judged: Judged, wish: Wish, seconds: float, say: Callable[[str], None]) -> None:
+def _with_training(world: World, wish: Wish, judged: Judged, trained: Trained) -> Judged:
+    """The same with what was trained, unless that is the start."""
+    judged = replace(judged, start=trained.start)
+    if trained.generations == 0:
+        return replace(judged, training=Training.START_STAYED)
+    # Under a name that says so, until it is judged: whoever is killed here hands nothing out.
+    save_checkpoint(wish.folder / _UNFINISHED, trained.checkpoint)
+    found = _judge(world, wish, (str(wish.folder / _UNFINISHED),))
+    renamed = tuple(replace(result, policy=CANDIDATE) for result in found)
+    return replace(judged, results=(*judged.results, *renamed), training=Training.JUDGED)
+
+
+def _repeated(wish: Wish) -> list[str]:
+    """What the scenario says of draws that are no sample."""
+    told = wish.scenario.of_part("test").caution(range(wish.seeds))
+    return [f"{told}."] if told else []
+
+
+def _hand_out(judged: Judged, wish: Wish, report: str, say: Callable[[str], None]) -> None:
     """The report, and what was trained where it is better; what another run handed out is kept."""
     kept = keep_earlier(wish.folder, (REPORT, CANDIDATE))
     if kept is not None:
         say(f"what was here before is kept: {kept}")
     if judged.advice == CANDIDATE:
-        (wish.folder / _UNFINISHED).rename(wish.folder / CANDIDATE)
-    write_atomically(wish.folder / REPORT, page(judged, wish.about(seconds)).encode())
+        (wish.folder / _UNFINISHED).rename(wish.checkpoint)
+    write_atomically(wish.folder / REPORT, report.encode())
 
 
 def _forget_unfinished(folder: Path) -> None:
@@ -116,34 +144,30 @@ def _forget_unfinished(folder: Path) -> None:
     shutil.rmtree(folder / _UNFINISHED, ignore_errors=True)
 
 
-def specialist_of(world: World) -> Specialist | None:
-    """What the world trains for a user; None: nothing."""
+def specialist_of(world: World) -> Specialist:
+    """What the world trains for a user."""
     if not world.specialist:
-        return None
+        raise UsageError(f"nothing can be trained for you in the world {world.name!r}")
     learner_at(world.learners["es"])  # one line where a package is missing
     module, _, name = world.specialist.partition(":")
     found: Specialist = getattr(importlib.import_module(module), name)
     return found
 
 
-def _judge(
-    world: World, wish: Wish, held_out: Scenario, policies: tuple[str, ...]
-) -> tuple[TrialResult, ...]:
-    home = registered()[world.name]
+def _judge(world: World, wish: Wish, policies: tuple[str, ...]) -> tuple[TrialResult, ...]:
+    home, held_out = registered()[world.name], wish.scenario.of_part("test")
     tasks = [Task(held_out, seed, policies, None, world.name, home) for seed in range(wish.seeds)]
     return run_trials(tasks, wish.workers)
 
 
-def _train(specialist: Specialist, wish: Wish, until: float, say: Callable[[str], None]) -> Trained:
+def _train(search: Search, workers: Workers, until: float, say: Callable[[str], None]) -> Trained:
     """The best that was found until that moment."""
-    learner = specialist.learner
-    config = replace(learner.configs[0], seed=wish.seed)
-    with pool_of(wish.workers, config.population, threads=learner.threads) as pool:
-        for trained in specialise(learner, wish.scenario, config, pool, until):
+    with pool_of(workers, search.config.population, threads=search.learner.threads) as pool:
+        for trained in specialise(search, pool, until):
             if trained.line:
                 say(trained.line)
     if trained.generations:
         say(f"the best is of generation {trained.generations}")
     else:
-        say("no generation was better than the start, which is what ships")
+        say(f"no generation was better than the start, {trained.start}")
     return trained

@@ -14,6 +14,8 @@ from proreus.model.estimate import Estimate
 from proreus.model.measure import Measure
 from proreus.policies.catalogue import LEARNED
 
+_DIGITS = 2
+
 
 @dataclass(frozen=True)
 class About:
@@ -25,30 +27,40 @@ class About:
     seconds: float
     """That all of it took."""
     seed: int
+    beside: tuple[Measure, ...] = ()
+    """Told beside the measure that decides."""
+    cautions: tuple[str, ...] = ()
+    """What to watch in this world."""
 
 
 def page(judged: Judged, about: About) -> str:
     """The report: what you gain, how sure that is, what to watch."""
-    means, measure, best = judged.means, judged.measure, judged.best_rule
+    means, measure, best, digits = judged.means, judged.measure, judged.best_rule, digits_of(judged)
     lines = [f"# {about.scenario}: {headline(judged, about.checkpoint)}", ""]
     lines += ["## What you gain", "", *(f"- {line}" for line in findings(judged)), ""]
     lines += ["## How sure that is", ""]
     lines += [
-        f"Every policy met the same {means[best].n} draws of work from the held-out part (the end of what "
-        "was given), which nobody was trained or chosen on. Intervals are 95 % Student-t intervals; gains "
+        f"Every policy met the same {means[best].n} draws of work from the held-out part, which nobody "
+        "was trained or chosen on. Intervals are 95 % Student-t intervals; gains "
         "are paired by draw. The best rule is named after the fact, by its mean on the very same draws, "
         "which favours the rule.",
         "",
-        f"| policy | {measure.in_words}, {measure.unit} | against {best} |",
-        "|---|---|---|",
+        f"| policy | {_heading(measure)} | against {best} |"
+        + "".join(f" {_heading(other)} |" for other in about.beside),
+        "|---|---|---|" + "---|" * len(about.beside),
     ]
     for name, mean in means.items():
         gain = judged.gain(name)
-        told = "" if gain is None or name == best else _signed_interval(gain.estimate)
-        lines.append(f"| {name} | {with_interval(mean, measure)} | {told} |")
-    lines += ["", "## What to watch", "", *_cautions(judged), ""]
+        told = "" if gain is None or name == best else _signed_interval(gain.estimate, digits)
+        more = (f" {judged.mean_of(other.name, name):.3g} |" for other in about.beside)
+        lines.append(f"| {name} | {with_interval(mean, measure, digits)} | {told} |" + "".join(more))
+    lines += ["", "## What to watch", "", *(f"- {line}" for line in _cautions(judged, about)), ""]
     lines += [f"Made in {about.seconds / 60:.1f} minutes with `--seed {about.seed}`.", ""]
     return "\n".join(lines)
+
+
+def _heading(measure: Measure) -> str:
+    return f"{measure.in_words}, {measure.unit}" if measure.unit else measure.in_words
 
 
 def headline(judged: Judged, checkpoint: Path) -> str:
@@ -68,8 +80,9 @@ def findings(judged: Judged) -> list[str]:
         if judged.advice != CANDIDATE:
             lines.append("So what was trained is not handed out.")
     elif judged.training is Training.START_STAYED:
+        ships = ", which ships" if judged.start == LEARNED else ""
         lines.append(
-            f"Training found nothing better than its start, `{LEARNED}`, which ships: nothing to hand out."
+            f"Training found nothing better than its start, `{judged.start}`{ships}: nothing to hand out."
         )
     if LEARNED in judged.means:
         lines.append(_against_rule(judged, LEARNED))
@@ -109,35 +122,39 @@ def _against_rule(judged: Judged, name: str) -> str:
 def _compared(judged: Judged, gain: Difference) -> str:
     """Which of the two is ahead and by how much, or that they cannot be told apart."""
     unit = "points" if judged.measure.unit.startswith("%") else judged.measure.unit
-    interval, what = f"{_signed_interval(gain.estimate)} {unit}".strip(), judged.measure.in_words
+    interval, what = (
+        f"{_signed_interval(gain.estimate, digits_of(judged))} {unit}".strip(),
+        judged.measure.in_words,
+    )
     if not gain.significant:
         return f"`{gain.policy}` cannot be told from `{gain.baseline}` in {what}, {interval}"
     better = "ahead of" if gain.estimate.mean > 0 else "behind"
     return f"`{gain.policy}` is {better} `{gain.baseline}` in {what}, {interval}"
 
 
-def _cautions(judged: Judged) -> list[str]:
-    lines = [
-        "- The draws are of the work that was given. Where yours changes (other sizes, other GPUs, more CPU "
-        "for each GPU), tune again.",
-        "- Of files, pods are drawn one by one and stay until the nodes are full: this is about room, not "
-        "about time spent waiting.",
-    ]
+def _cautions(judged: Judged, about: About) -> list[str]:
+    lines = list(about.cautions)
     if judged.training is Training.NOT_DONE:
-        lines.append("- Nothing was trained: what decides here is not what a specialist learns.")
+        lines.append("Nothing was trained: what decides here is not what a specialist learns.")
     return lines
 
 
-def with_interval(found: Estimate, measure: Measure) -> str:
+def with_interval(found: Estimate, measure: Measure, digits: int = _DIGITS) -> str:
     """A mean, how sure it is, and its unit."""
-    half = "" if found.half is None else f" ± {number(found.half, 2)}"
-    return f"{number(found.mean, 2)}{half} {measure.unit}".strip()
+    half = "" if found.half is None else f" ± {number(found.half, digits)}"
+    return f"{number(found.mean, digits)}{half} {measure.unit}".strip()
 
 
-def _signed_interval(found: Estimate) -> str:
+def digits_of(judged: Judged) -> int:
+    """Behind the point: more where all that was measured is small."""
+    largest = max(abs(found.mean) for found in judged.means.values())
+    return _DIGITS if largest >= 1 else 2 * _DIGITS
+
+
+def _signed_interval(found: Estimate, digits: int) -> str:
     if found.low is None or found.high is None:
-        return signed(found.mean, 2)
-    return f"{signed(found.mean, 2)} ({signed(found.low, 2)} to {signed(found.high, 2)})"
+        return signed(found.mean, digits)
+    return f"{signed(found.mean, digits)} ({signed(found.low, digits)} to {signed(found.high, digits)})"
 
 
 def as_json(judged: Judged, about: About) -> Mapping[str, Any]:

@@ -132,6 +132,10 @@ PLAYING: Mapping[str, bool] = {"trains": False}
 """Metadata of a flag that says which part of the work is played: training knows its parts itself."""
 
 
+GIVEN: Mapping[str, bool] = {"tunes": False}
+"""Metadata of a flag that names one's own work: to `tune`, --from does."""
+
+
 class ScenarioFlags(Protocol):
     """The flags that say what to play: a frozen dataclass with a default for every field."""
 
@@ -188,6 +192,10 @@ class World:
     specialist: str = ""
     """"module:SPECIALIST" that `tune` trains (`learning.specialist.Specialist`); "": none. Its flags then
     have `drawing(given)`: work like that which was given, another for every seed."""
+    tunes_from: str = ""
+    """What `tune --from` takes, for --help; sentences."""
+    not_tuned: str = ""
+    """Why nothing is trained by `tune`, where there is no specialist."""
     bench: str = ""
     """"module:function" that yields its speed claims."""
     examples: Mapping[str, str] = field(default_factory=dict)

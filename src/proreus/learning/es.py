@@ -84,11 +84,18 @@ class Generation:
     seconds: float
 
 
-def evolve(config: EvolutionConfig, goal: Goal, past: Sequence[Sequence[float]] = ()) -> Iterator[Generation]:
-    """Generation after generation; `past` holds the fitness values of those that are not to be run again."""
+def evolve(
+    config: EvolutionConfig,
+    goal: Goal,
+    past: Sequence[Sequence[float]] = (),
+    start: F64 | None = None,
+) -> Iterator[Generation]:
+    """Generation after generation; `past` holds the fitness values of those that are not to be run again,
+    `start` is in place of the goal's own."""
     from cmaes import CMA  # with the extra `learn`; the settings are for everybody
 
-    search = CMA(mean=goal.start, sigma=config.sigma, population_size=config.population, seed=config.seed)
+    begin_at = goal.start if start is None else start
+    search = CMA(mean=begin_at, sigma=config.sigma, population_size=config.population, seed=config.seed)
     draw = np.random.default_rng(config.seed)
     for number in range(config.generations):
         begin = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,3 +36,18 @@ def tensors_of(parts: tuple[Part, ...], vector: F64) -> dict[str, np.ndarray[Any
         found[part.name] = values.reshape(part.first.shape).astype(np.float32)
         at += count
     return found
+
+
+def vector_of(parts: tuple[Part, ...], tensors: Mapping[str, np.ndarray[Any, Any]]) -> F64 | None:
+    """Back from `tensors_of`; None where the network is none of those around this rule."""
+    found = []
+    for part in parts:
+        tensor = tensors.get(part.name)
+        if tensor is None or tensor.shape != part.first.shape:
+            return None
+        apart, step = tensor.ravel() - part.first.ravel(), part.step.ravel()
+        moved = step != 0.0
+        if not np.allclose(apart[~moved], 0.0, atol=1e-4):
+            return None
+        found.append(apart[moved] / step[moved])
+    return np.concatenate(found)

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from proreus.contract.given import names_files
 from proreus.contract.metavar import metavar
 from proreus.contract.scenario import Part
 from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.functions.model import NodeKind
-from proreus.worlds.functions.scenarios import FunctionsScenario, parse_scenario
+from proreus.worlds.functions.scenarios import FunctionsScenario, check_parts, parse_scenario
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,13 @@ class FunctionsFlags:
     """Seconds after which a request that waits for an instance is dropped (default: 60)."""
     slo: float | None = None
     """The relative response time up to which a request meets its objective (default: 2)."""
+
+    def drawing(self, given: str) -> FunctionsScenario:
+        """Work that is another for every seed, drawn from a recording or by the name of a scenario."""
+        own = names_files(given, self.scenario, FunctionsFlags.scenario)
+        scenario = replace(self, files=Path(given)).chosen() if own else self.chosen(given)
+        check_parts(scenario)
+        return scenario
 
     def chosen(self, name: str | None = None) -> FunctionsScenario:
         """The scenario that the flags describe; `name` in place of `--scenario`."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
-from proreus.model.errors import UsageError, unknown_name
+from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.reading.catalogue import data_dir, files_of
 from proreus.worlds.functions.model import Demand, NodeKind, Terms, nodes_in_words
 from proreus.worlds.functions.simulation.run import FunctionsRun
@@ -33,6 +33,8 @@ _BOUNDS: dict[Part, tuple[float, float]] = {"train": (0.0, 0.5), "valid": (0.5, 
 """The parts of a recording, by time."""
 _TRIES = 100
 RECORDED = "recorded"
+_LEAST_WINDOWS = 5
+"""Of a recording's last part, beside each other, where policies are to be told apart by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,7 @@ class FunctionsScenario:
         low, high = (share * _recording(self.files).length for share in bounds)
         said = (
             f"{self.name}: the part {self.part!r} is played, {100 * bounds[0]:g} to {100 * bounds[1]:g} % "
-            "of the recording's time (--split)"
+            "of the recording's time"
         )
         apart = max(int((high - low) // self.seconds), 1)
         if len(seeds) <= apart:
@@ -137,6 +139,21 @@ class FunctionsScenario:
         """As a run's settings keep it."""
         found = asdict(self)
         return {**found, "files": None if self.files is None else str(self.files), "options": None}
+
+
+def check_parts(scenario: FunctionsScenario) -> None:
+    """Refuse a recording that is too short to learn from one part and judge by several runs of another."""
+    if scenario.files is None:
+        return
+    low, high = _BOUNDS["test"]
+    length = _recording(scenario.files).length
+    needed = _LEAST_WINDOWS * scenario.seconds / (high - low)
+    if length < needed:
+        raise InputError(
+            f"{length:,.0f} s are too few to learn from one part and judge by another, with runs of "
+            f"{scenario.seconds:g} s: {needed:,.0f}, or shorter runs (@30 after the scenario)",
+            file=scenario.files,
+        )
 
 
 @lru_cache(maxsize=8)

@@ -48,10 +48,15 @@ WORLD = World(
         "es": "proreus.worlds.functions.training.learners:ES",
         "ppo": "proreus.worlds.functions.training.torch_learners:PPO",
     },
+    specialist="proreus.worlds.functions.training.specialist:SPECIALIST",
+    tunes_from="a recording, which is a table arrival,function,duration, one of Azure 2021 or a folder as of "
+    "2019; or a scenario by name, as azure2021/recorded@60. Of a recording the first half trains and the "
+    "last quarter judges.",
     trains_on=("busy",),
     bench="proreus.worlds.functions.bench.claims:bench_functions",
     examples={
         "simulate": "proreus simulate functions --scenario busy --policy bpbf@histogram --watch 10",
         "compare": "proreus compare functions --scenarios calm,busy,rush --policies warm_cost,bpbf,ensure",
+        "tune": "proreus tune functions --from requests.csv --scenario busy@300 --minutes 10",
     },
 )

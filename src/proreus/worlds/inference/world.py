@@ -65,6 +65,7 @@ WORLD = World(
         "es": "proreus.worlds.inference.training.learners:ES",
         "ppo": "proreus.worlds.inference.training.torch_learners:PPO",
     },
+    not_tuned="every search there ended below its start, the policy plan",
     bench="proreus.worlds.inference.bench:bench_inference",
     examples={
         "simulate": "proreus simulate inference --scenario surge --policy apa --explain 12",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from proreus.contract.metavar import metavar
+from proreus.contract.world import GIVEN
 from proreus.model.errors import UsageError
 from proreus.worlds.pods.scenarios import (
     FileFormat,
@@ -45,7 +46,7 @@ class PodsFlags:
     """With --format: the pods or jobs."""
     throughputs: Annotated[Path | None, metavar("FILE")] = None
     """With --format gavel: the measured throughputs."""
-    from_: Annotated[str, metavar("STORE", flag="from")] = ""
+    from_: Annotated[str, metavar("STORE", flag="from")] = field(default="", metadata=GIVEN)
     """With --format engine: the folder of a cluster (`proreus up --dir`), or the address of its store."""
     since: Annotated[str, metavar("WHEN")] = ""
     """With --format engine: from this moment on: 2026-11-16, 2026-11-16T08:00:00, or 7d, 24h, 90m ago."""

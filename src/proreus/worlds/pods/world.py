@@ -56,9 +56,13 @@ WORLD = World(
     trains_on=("gpu",),
     combine="proreus.worlds.pods.training.combining:combine",
     specialist="proreus.worlds.pods.training.specialist:SPECIALIST",
+    tunes_from="a file of pods (manifests, or a format that --format names), a folder with one and a file of "
+    "nodes, with --format engine a cluster's folder or store, or a scenario by name. Of files and stores, "
+    "the first three fifths train and the last fifth judges.",
     bench="proreus.worlds.pods.bench:bench_pods",
     examples={
         "simulate": "proreus simulate pods --scenario small --policy kube --explain app-003-4",
         "compare": "proreus compare pods --scenario gpu --policies kube,fgd,best_fit --seeds 10 --tie random",
+        "tune": "proreus tune pods --from jobs.csv --nodes nodes.csv --minutes 10",
     },
 )

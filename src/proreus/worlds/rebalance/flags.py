@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+from proreus.contract.given import names_files
 from proreus.contract.metavar import metavar
-from proreus.contract.world import PLAYING
+from proreus.contract.world import GIVEN, PLAYING
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.rebalance.snapshots.scenarios import (
@@ -20,6 +21,7 @@ from proreus.worlds.rebalance.snapshots.scenarios import (
 )
 from proreus.worlds.rebalance.windows.scenarios import (
     WindowScenario,
+    check_stretches,
     needs_data,
     parse_window_scenario,
     with_changes,
@@ -29,6 +31,9 @@ from proreus.worlds.rebalance.windows.simulation.world import Sharing
 
 _OF_WINDOWS = ("requests", "layout", "nodes", "threshold", "max_pods", "sharing", "migration_cost")
 """Flags that say nothing about a snapshot."""
+
+_LEAST_STRETCHES = 5
+"""Of the part that is judged on: fewer tell no policies apart."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class RebalanceFlags:
     snapshot-small, snapshot-large (generated; snapshot@100 has 100 machines), bytedance (data files)."""
     data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
-    requests: Annotated[Path | None, metavar("FILE")] = None
+    requests: Annotated[Path | None, metavar("FILE")] = field(default=None, metadata=GIVEN)
     """Your own requests: the folder that `proreus data clean` wrote, or a table time,pod,cpu,mem (an empty
     pod is dealt in turn)."""
     layout: Annotated[Path | None, metavar("FILE")] = None
@@ -66,6 +71,20 @@ class RebalanceFlags:
     """How pods share a node (default: proportional)."""
     migration_cost: float | None = None
     """What a migration takes from the reward, per percent of a node that the pod asks for (default: 0.01)."""
+
+    def drawing(self, given: str) -> WindowScenario:
+        """Windows that are others for every seed: stretches of the requests in a file, or of a dataset, or
+        generated ones by the name of a scenario."""
+        own = names_files(given, self.scenario, RebalanceFlags.scenario)
+        name = self.scenario if own else given
+        if is_snapshot(name):
+            raise UsageError(
+                f"--from {given}: a snapshot is searched anew every time (--policy search), and nothing is "
+                "trained for it; windows are tuned for"
+            )
+        scenario = (replace(self, requests=Path(given)) if own else self)._of_windows(name)
+        check_stretches(scenario, _LEAST_STRETCHES)
+        return scenario
 
     def chosen(self, name: str | None = None) -> WindowScenario | SnapshotScenario:
         """Windows or a snapshot, as the flags describe them; `name` in place of --scenario."""

@@ -87,6 +87,10 @@ WORLD = World(
     warm_up=_warm_up,
     datasets={**WINDOW_DATASETS, **SNAPSHOT_DATASETS},
     learners={"es": "proreus.worlds.rebalance.windows.training.learners:ES"},
+    specialist="proreus.worlds.rebalance.windows.training.specialist:SPECIALIST",
+    tunes_from="a table of requests (time,pod,cpu,mem), or the folder that `proreus data clean` wrote, on "
+    "the nodes of --layout or on --nodes equal ones; or windows by name, as windows/huawei-serial. Of "
+    "what was recorded, the first three fifths train and the last quarter judges.",
     trains_on=("windows/serial", "windows/parallel"),
     combine="proreus.worlds.rebalance.windows.training.combining:combine",
     bench="proreus.worlds.rebalance.bench:bench_rebalance",
@@ -97,5 +101,6 @@ WORLD = World(
         "compare": "proreus compare rebalance --scenarios windows/serial,windows/parallel "
         "--policies hotspot,balance,nothing,learned; proreus compare rebalance --scenario snapshot "
         "--policies hotspot,greedy_fragment,search --seeds 5",
+        "tune": "proreus tune rebalance --from requests.csv --nodes 10 --minutes 10",
     },
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from proreus.contract.given import names_files
 from proreus.contract.metavar import metavar
 from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
@@ -13,6 +14,12 @@ from proreus.reading.catalogue import data_dir
 from proreus.worlds.vms.model import DoubleRule, Full, ServerShape
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
 from proreus.worlds.vms.traces.huawei import Split
+
+_RUNS_OF_A_DRAW = 10
+_RUNS_TIMES_SERVERS = 500
+"""Where runs are as long as the cluster is large: so many that a few long waits do not rule a draw."""
+_MACHINES_OF_A_RUN = 5_000
+"""Where machines do not wait: with longer runs, all draws of a trace would be the same machines."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,19 @@ class VmsFlags:
     """The share in use above which they are added."""
     start: Annotated[int | None, metavar("ROW")] = field(default=None, metadata=PLAYING)
     """One run, from this machine of the trace (0 is the first), in place of --starts."""
+
+    def drawing(self, given: str) -> VmScenario:
+        """Work that is another for every seed: runs from other places of a trace in a file or of a dataset,
+        each within its part, or generated machines by the name of a scenario."""
+        own = names_files(given, self.scenario, VmsFlags.scenario)
+        scenario = replace(self, trace=Path(given)).chosen() if own else self.chosen(given)
+        if scenario.load_factor > 1:
+            raise UsageError(f"--from {given}: training is on the load of the trace itself, without x")
+        options, runs = scenario.options, _RUNS_OF_A_DRAW
+        if options.full != "reject":
+            runs = max(runs, _RUNS_TIMES_SERVERS // options.first_servers)
+        limit = 0 if options.full == "wait" else _MACHINES_OF_A_RUN
+        return replace(scenario, starts=runs, limit=limit, lists=(), apart=scenario.file is not None)
 
     def chosen(self, name: str | None = None) -> VmScenario:
         """The scenario that the flags describe; `name` in place of `--scenario`."""

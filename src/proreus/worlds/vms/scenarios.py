@@ -18,7 +18,7 @@ import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.kernels.arrays import I64
-from proreus.model.errors import UsageError, unknown_name
+from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.reading.catalogue import data_dir, files_of, known
 from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace, part_of, superposed
 from proreus.worlds.vms.simulation.columns import Work
@@ -26,7 +26,7 @@ from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_run
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, compile_trace, with_servers
 from proreus.worlds.vms.traces.datasets import DATASETS
 from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import Split, read_starts, read_trace, run_end, split_range
+from proreus.worlds.vms.traces.huawei import Split, fifths, read_starts, read_trace, run_end, split_range
 
 _GENERATED_MACHINES = 40_000
 _MOST_SERVERS = 10_000
@@ -35,6 +35,11 @@ _SEEDS_APART = 1_000_000
 """Generated traces to train or validate on come from seeds this far away from those of the test."""
 _NAME = r"(?:(?P<dataset>[\w-]+)/)?(?P<scenario>[\w-]+)(?:@(?P<servers>\d+))?(?:x(?P<load>\d+))?"
 
+
+_CHANGES = ("starts", "limit", "only", "part", "apart")
+"""What of a scenario its name does not say."""
+_LEAST_MACHINES = 500
+"""Of a trace that is cut in parts: fewer are no sample of anything."""
 
 _DECIDING = {"wait": ("total_wait",), "end": ("placements",), "reject": ("rejected",)}
 _TELLING = {
@@ -78,6 +83,8 @@ class VmScenario:
     """Machines of a run; 0: to the part's end, or SPANE's length where machines wait."""
     only: int | None = None
     """One run from this machine of the trace, in place of all others."""
+    apart: bool = False
+    """Each part of the file, in fifths of it, is a trace by itself that no run leaves."""
 
     def __post_init__(self) -> None:
         if self.starts < 1:
@@ -107,8 +114,9 @@ class VmScenario:
                     f"start {self.only}: the trace has the machines 0 to {work.flavour.size - 1}"
                 )
             starts = np.array([self.only])
-        if self.file is None or self.load_factor > 1:
-            # Generated machines are other ones in every part, and laid over each other are those of one part.
+        if self.file is None or self.load_factor > 1 or self.apart:
+            # Generated machines are other ones in every part, laid over each other are those of one part, and
+            # a part that is a trace by itself ends with it.
             return planned_runs(work, self.options, starts, self.limit)
         ends = np.array([run_end(self.part, start, work.flavour.size) for start in starts.tolist()])
         return planned_runs(work, self.options, starts, self.limit, ends)
@@ -134,7 +142,7 @@ class VmScenario:
             entry["options"] = asdict(self.options)
         if base != self.name:
             entry["trace"] = str(self.file.resolve()) if self.file is not None else None
-        for name in ("starts", "limit", "only", "part"):
+        for name in _CHANGES:
             if getattr(self, name) != getattr(plain, name):
                 entry[name] = getattr(self, name)
         return entry
@@ -146,6 +154,9 @@ class VmScenario:
             return compile_trace(trace, self.options.double), self._drawn(seed, 0, len(trace) // 2)
         if self.load_factor > 1:
             return self._dense(seed)
+        if self.apart:
+            work = compiled_part(self.file, self.part, self.options.double)
+            return work, self._drawn(seed, 0, last_start(work.flavour.size))
         machines = compiled_file(self.file, self.options.double).flavour.size
         return compiled_file(self.file, self.options.double), self.starts_of(seed, machines)
 
@@ -204,6 +215,30 @@ def compiled_file(file: Path, double: DoubleRule) -> Work:
     return compile_trace(trace_of(file), double)
 
 
+@lru_cache(maxsize=4)
+def trace_of_part(file: Path, part: Split) -> VmTrace:
+    """The machines of one part of somebody's own trace, as a trace by itself."""
+    whole = trace_of(file)
+    if len(whole) < _LEAST_MACHINES:
+        raise InputError(
+            f"{len(whole)} machines are too few to learn from one part and judge by another: "
+            f"{_LEAST_MACHINES}",
+            file=file,
+        )
+    return part_of(whole, *fifths(part, len(whole)))
+
+
+@lru_cache(maxsize=8)
+def compiled_part(file: Path, part: Split, double: DoubleRule) -> Work:
+    """The same as columns, made once."""
+    return compile_trace(trace_of_part(file, part), double)
+
+
+def last_start(machines: int) -> int:
+    """Before which machine of a part runs start: those in its last quarter would be over soon."""
+    return machines * 3 // 4
+
+
 def named_options(text: str) -> VmsOptions | None:
     """The cluster that a scenario's name means, whatever machines come to it; None: it means none."""
     named = re.fullmatch(_NAME, text)
@@ -248,9 +283,7 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Vm
         name = str(entry["name"])
         base = name.partition(":")[0]
         scenario = parse_vm_scenario(base, data_dir(data) if "/" in base else None)
-        changes: dict[str, Any] = {
-            key: entry[key] for key in ("starts", "limit", "only", "part") if key in entry
-        }
+        changes: dict[str, Any] = {key: entry[key] for key in _CHANGES if key in entry}
         if entry.get("trace"):
             changes |= {"name": name, "file": Path(entry["trace"])}
         if entry.get("options") is not None:

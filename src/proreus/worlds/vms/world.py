@@ -62,6 +62,10 @@ WORLD = World(
         "ppo": "proreus.worlds.vms.training.torch_learners:PPO",
         "ddqn": "proreus.worlds.vms.training.torch_learners:DDQN",
     },
+    specialist="proreus.worlds.vms.training.specialist:SPECIALIST",
+    tunes_from="a file of events (vmid,cpu,memory,time,type) or of lifetimes (vmid,cpu,mem,at,lt), for the "
+    "cluster that --scenario names (and --servers, --double, --full); or a scenario by name, as "
+    "huawei/waiting@5. Of a trace the first three fifths train and the last fifth judges.",
     combine="proreus.worlds.vms.training.combining:combine",
     trains_on=("waiting",),
     bench="proreus.worlds.vms.bench.claims:bench_vms",
@@ -70,5 +74,6 @@ WORLD = World(
         "simulate": "proreus simulate vms --scenario waiting --policy balance_fit --starts 100",
         "compare": "proreus compare vms --scenarios waiting,recovering@20 "
         "--policies first_fit,balance_fit,learned",
+        "tune": "proreus tune vms --from machines.csv --scenario waiting@20 --minutes 10",
     },
 )

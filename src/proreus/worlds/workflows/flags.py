@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from proreus.contract.given import names_files
 from proreus.contract.metavar import metavar
 from proreus.contract.scenario import Part
 from proreus.contract.world import PLAYING
 from proreus.model.errors import UsageError
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.workflows.model import MachineKind
-from proreus.worlds.workflows.scenarios import WorkflowsScenario, parse_scenario
+from proreus.worlds.workflows.scenarios import WorkflowsScenario, check_parts, parse_scenario
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class WorkflowsFlags:
     """Seconds until a machine that was not rented can work (default: 0)."""
     bandwidth: float | None = None
     """Bytes a second between machines (default: 125e6)."""
+
+    def drawing(self, given: str) -> WorkflowsScenario:
+        """Work that is another for every seed, of files or by the name of a scenario."""
+        own = names_files(given, self.scenario, WorkflowsFlags.scenario)
+        scenario = replace(self, files=Path(given)).chosen() if own else self.chosen(given)
+        check_parts(scenario)
+        return scenario
 
     def chosen(self, name: str | None = None) -> WorkflowsScenario:
         """The scenario that the flags describe; `name` in place of `--scenario`."""

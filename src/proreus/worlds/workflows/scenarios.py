@@ -16,14 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
-from proreus.model.errors import UsageError, unknown_name
+from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.reading.catalogue import data_dir, files_of
 from proreus.worlds.workflows.model import CLUSTER, Arrivals, MachineKind, Terms, Workflow
 from proreus.worlds.workflows.simulation.run import WorkflowsRun
 from proreus.worlds.workflows.state.columns import Work
 from proreus.worlds.workflows.state.compile import compile_arrivals, critical_path
 from proreus.worlds.workflows.traces.datasets import DATASETS
-from proreus.worlds.workflows.traces.files import files_in, of_part, read_workflow
+from proreus.worlds.workflows.traces.files import LEAST_FOR_PARTS, files_in, of_part, read_workflow
 from proreus.worlds.workflows.traces.generate import draw_workflow
 
 _NAME = r"(?:(?P<dataset>[\w-]+)/)?(?P<scenario>[\w-]+)(?:@(?P<count>\d+))?"
@@ -173,6 +173,15 @@ SCENARIOS: dict[str, WorkflowsScenario] = {
     "rush": WorkflowsScenario("rush", load_share=0.5),
     "static": WorkflowsScenario("static", terms=Terms(machines=CLUSTER)),
 }
+
+
+def check_parts(scenario: WorkflowsScenario) -> None:
+    """Refuse files that are too few to learn from some and judge by others."""
+    if scenario.files is not None and (count := len(files_in(scenario.files))) < LEAST_FOR_PARTS:
+        raise InputError(
+            f"{count} workflows are too few to learn from some and judge by others: {LEAST_FOR_PARTS}",
+            file=scenario.files,
+        )
 
 
 def parse_scenario(name: str, data: Path | None) -> WorkflowsScenario:

@@ -51,10 +51,15 @@ WORLD = World(
         "es": "proreus.worlds.workflows.training.learners:ES",
         "ppo": "proreus.worlds.workflows.training.torch_learners:PPO",
     },
+    specialist="proreus.worlds.workflows.training.specialist:SPECIALIST",
+    tunes_from="a folder of workflows (WfFormat .json, Pegasus .xml or .dax), which arrive as --scenario and "
+    "--load say; or a scenario by name, as traces/busy. Of every ten files five train and three "
+    "judge.",
     trains_on=("busy",),
     bench="proreus.worlds.workflows.bench:bench_workflows",
     examples={
         "simulate": "proreus simulate workflows --scenario busy --policy deadline --watch 10",
         "compare": "proreus compare workflows --scenarios calm,busy,rush --policies deadline,greedy,heft",
+        "tune": "proreus tune workflows --from workflows/ --scenario busy --minutes 10",
     },
 )

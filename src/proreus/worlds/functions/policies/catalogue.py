@@ -104,10 +104,13 @@ def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed
         raise InputError(str(error), file=folder / WEIGHTS) from error
 
 
+SHIPPED = Path(__file__).parents[1] / "pretrained" / "functions"
+"""The checkpoint that ships."""
+
 POLICIES = Catalogue(
     world="functions",
     rules={name: Entry(what, _maker(), "histogram, or seconds") for name, (_, what) in KINDS.items()},
     main=("warm_cost", "ensure", "least_utilised", "learned"),
     kinds={"actor": Kind(VERSION, _network)},
-    shipped=Path(__file__).parents[1] / "pretrained" / "functions",
+    shipped=SHIPPED,
 )

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from proreus.contract.scenario import Headings, Part, seed_of
-from proreus.model.errors import UsageError, unknown_name
+from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.reading.catalogue import data_dir, files_of
-from proreus.worlds.rebalance.windows.model import RequestWindows, part_of_windows
+from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
 from proreus.worlds.rebalance.windows.simulation.world import RewardWeights, WindowsOptions, WindowsWorld
 from proreus.worlds.rebalance.windows.traces.datasets import DATASETS
@@ -32,6 +32,8 @@ from proreus.worlds.rebalance.windows.traces.tables import (
     read_requests,
 )
 
+_SHORTEST = 36
+"""Windows of a run over a file, where there are so many."""
 _SEEDS_APART = 1_000_000
 """Generated windows to train or validate on come from seeds this far away from those of the test."""
 
@@ -86,7 +88,7 @@ class WindowScenario:
         first, last = part_of_windows(self.part, world.windows.windows)
         if self.file is None:
             return first, last
-        length = min(288, max((last - first) // 20, 36), last - first)
+        length = min(288, max((last - first) // 20, _SHORTEST), last - first)
         begin = first + (seed * length) % (last - first - length + 1)
         return begin, begin + length
 
@@ -127,6 +129,21 @@ class WindowScenario:
         elif self.config != WindowsConfig():
             entry["config"] = asdict(self.config)
         return entry if self.part == "test" else {**entry, "part": self.part}
+
+
+def check_stretches(scenario: WindowScenario, least: int) -> None:
+    """Refuse recorded windows of which the part to play has fewer stretches beside each other."""
+    if scenario.file is None:
+        return
+    windows = scenario.windows(0).windows
+    first, last = part_of_windows(scenario.part, windows)
+    if last - first < least * _SHORTEST:
+        begin, end = PARTS[scenario.part]
+        raise InputError(
+            f"{windows} windows of five minutes are too few to learn from one part and judge by another: "
+            f"{round(least * _SHORTEST / (end - begin))}",
+            file=scenario.file,
+        )
 
 
 @lru_cache(maxsize=2)

@@ -104,8 +104,7 @@ class VmsGoal:
         if trace.file is not None and config.traces > 1:
             raise UsageError(f"traces: {config.traces} are for generated machines; a recorded trace is one")
         self._config, self._trace, self._pool = config, trace, pool
-        sizes = config.servers or (options.first_servers,)
-        self._sizes = [with_servers(options, count) for count in sizes]
+        self._sizes = [with_servers(options, count) for count in config.servers] or [options]
         if config.stage != "both" and options.full != "reject":
             raise UsageError(f"stage: {config.stage} means something where machines are turned away alone")
         self._stage = config.stage

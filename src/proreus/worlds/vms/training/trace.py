@@ -13,7 +13,7 @@ import numpy as np
 from proreus.kernels.arrays import I64
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.model import DoubleRule, VmTrace
-from proreus.worlds.vms.scenarios import VmScenario, trace_of
+from proreus.worlds.vms.scenarios import VmScenario, last_start, trace_of, trace_of_part
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.world import compile_trace
 from proreus.worlds.vms.traces.generate import generate_vms
@@ -37,10 +37,14 @@ class TrainingTrace:
     seed: int = 1_000_000
     """Far from those of comparisons."""
     density: float = 1.0
+    alone: Split | None = None
+    """Of a file: this part of it, as a trace by itself; None: the whole, and runs may leave their part."""
 
     def trace(self) -> VmTrace:
         """The machines."""
-        return trace_of(self.file) if self.file is not None else _generated(self)
+        if self.file is None:
+            return _generated(self)
+        return trace_of(self.file) if self.alone is None else trace_of_part(self.file, self.alone)
 
     def work(self, double: DoubleRule) -> Work:
         """The machines as columns."""
@@ -48,7 +52,13 @@ class TrainingTrace:
 
     def part(self, part: Split) -> tuple[int, int]:
         """[first, last) machine at which runs of the part start."""
+        if self.alone is not None:
+            return 0, last_start(len(self.trace()))
         return split_range(part, len(self.trace()))
+
+    def within(self, part: Split) -> TrainingTrace:
+        """Where runs of the part are played."""
+        return self if self.alone is None else replace(self, alone=part)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -69,7 +79,7 @@ def training_trace(scenario: VmScenario) -> TrainingTrace:
         raise UsageError(
             f"scenario {scenario.name!r}: training is on the load of the trace itself, without x"
         )
-    return TrainingTrace(scenario.file)
+    return TrainingTrace(scenario.file, alone="train" if scenario.apart else None)
 
 
 def the_one(scenarios: Sequence[VmScenario]) -> VmScenario:
@@ -99,7 +109,8 @@ def training_stretches(
     """What one generation is tried on: the training part of the trace, or so many other traces."""
     offset = float(random.random())
     if traces == 1:
-        return [(trace, evenly(*trace.part("train"), starts, offset))]
+        own = trace.within("train")
+        return [(own, evenly(*own.part("train"), starts, offset))]
     return _spread(trace, 1 + random.integers(0, _CHOSEN - 1, traces), starts, offset)
 
 
@@ -110,6 +121,7 @@ def held_out(trace: TrainingTrace, purpose: Purpose, starts: int, traces: int) -
     if traces > 1:
         first = _CHOSEN if purpose == "choose" else _CONFIRMED
         return _spread(trace, first + np.arange(CONFIRMED_EPISODES), starts, 0.5)
+    trace = trace.within("valid")
     first, last = trace.part("valid")
     if trace.file is None:
         on = trace if purpose == "choose" else replace(trace, seed=trace.seed + 1)

@@ -64,10 +64,13 @@ def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed
     return RulePolicy(name, BIDDING, seed, bidder)
 
 
+SHIPPED = Path(__file__).parents[1] / "pretrained" / "workflows"
+"""The checkpoint that ships."""
+
 POLICIES = Catalogue(
     world="workflows",
     rules={name: Entry(what, _maker(kind)) for name, (kind, what) in KINDS.items()},
     main=("greedy", "deadline", "heft", "learned"),
     kinds={"actor": Kind(VERSION, _network)},
-    shipped=Path(__file__).parents[1] / "pretrained" / "workflows",
+    shipped=SHIPPED,
 )

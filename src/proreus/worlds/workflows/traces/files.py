@@ -17,6 +17,9 @@ _PARTS: tuple[Part, ...] = (
 )  # fmt: skip
 """Of the files in order, again and again: neighbours are of one family, so that each part has all of them."""
 
+LEAST_FOR_PARTS = len(_PARTS)
+"""Files: with fewer, parts are the same."""
+
 
 @lru_cache(maxsize=512)
 def read_workflow(path: Path) -> Workflow:
@@ -40,6 +43,6 @@ def files_in(folder: Path) -> tuple[Path, ...]:
 
 def of_part(files: tuple[Path, ...], part: Part) -> tuple[Path, ...]:
     """Those of a part; parts share no file. Where there are fewer than ten, every part has all of them."""
-    if len(files) < len(_PARTS):
+    if len(files) < LEAST_FOR_PARTS:
         return files
     return tuple(file for at, file in enumerate(files) if _PARTS[at % len(_PARTS)] == part)
