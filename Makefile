@@ -38,10 +38,11 @@ demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML 
 # Python set it) each would compile all sources again, and pytest would rewrite every test at every start.
 test again golden: export PYTHONDONTWRITEBYTECODE =
 
-# Work is stolen, not dealt out: the tests of a file stay together, so what they share is made once. Three workers
-# for two cores: a third of the tests mostly wait, and tests/conftest.py lets one worker begin with these.
+# Work is stolen, not dealt out: the tests of a file stay together, so what they share is made once. Four workers
+# for two cores: a third of the tests mostly wait, for processes that they start and kill, and others compute
+# meanwhile.
 test: $(FULL) ## set up, run the whole test suite (slow golden runs apart)
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m 'not golden' tests
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m 'not golden' tests
 
 again: $(FULL) ## of the last run of the suite, those that failed, one by one; an error where none did
 	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none -m 'not golden' tests

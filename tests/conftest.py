@@ -27,17 +27,6 @@ settings.load_profile("proreus")
 os.environ["XDG_DATA_HOME"] = str(Path(__file__).parent / "no-such-folder")
 
 _HALVES = ("pods", "others")
-_WAITING = (
-    "engine/faults",
-    "engine/containers",
-    "engine/runtimes",
-    "engine/store",
-    "engine",
-    "durable",
-    "cli/cluster",
-    "serving",
-)
-"""Folders whose tests mostly wait, for processes that they start, kill and listen to; the longest first."""
 pytest_plugins = ("tests.inline_pool", "tests.trace_fixtures")
 
 
@@ -61,20 +50,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that mostly wait come first. They are about a third of all, and a parallel run deals its tests
-    out in pieces of equal number: of three workers the first one waits while the two others compute, and
-    whoever is done takes over the end of what is left. None of the long ones is begun last."""
-    items.sort(key=_place)
-
-
-def _place(item: pytest.Item) -> int:
-    """Where its folder stands among those that wait; those that compute follow all of them."""
-    below = item.path.relative_to(Path(__file__).parent)
-    return next((at for at, folder in enumerate(_WAITING) if below.is_relative_to(folder)), len(_WAITING))
 
 
 @pytest.fixture(scope="session", autouse=True)
