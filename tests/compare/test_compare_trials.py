@@ -16,6 +16,9 @@ from proreus.worlds.pods.scenarios import Generated, PodScenario, Source
 from proreus.worlds.pods.simulation.world import PodsOptions
 from tests.compare.compare_cases import Failing, Killed, Tiny
 
+Heard = tuple[int, int, str]
+"""Of progress: how many runs are done, of how many, and which."""
+
 
 def request(*sources: Source, processes: int = 1, seeds: tuple[int, ...] = (0, 1)) -> CompareRequest:
     scenarios = tuple(PodScenario(source) for source in sources)
@@ -27,10 +30,20 @@ def untimed(result: TrialResult) -> tuple[str, str, int, dict[str, float]]:
     return result.scenario, result.policy, result.seed, kept
 
 
+def assert_counted(heard: list[Heard], runs: int) -> None:
+    """That progress counted up to the number of runs, and told of each."""
+    counts = [done for done, _, _ in heard]
+    assert counts == sorted(set(counts)) and counts[-1] == runs
+    assert {total for _, total, _ in heard} == {runs}
+    assert all(text.startswith(("tiny, seed", "small, seed")) for _, _, text in heard)
+
+
 def test_results_do_not_depend_on_the_number_of_processes() -> None:
     wanted = request(Generated("small"), Tiny(), seeds=(4, 0, 1))
     alone = compare(wanted)
-    together = compare(replace(wanted, processes=2))
+    heard: list[Heard] = []
+    together = compare(replace(wanted, processes=2), lambda *progress: heard.append(progress))
+    assert_counted(heard, 12)
     assert [untimed(one) for one in alone.results] == [untimed(one) for one in together.results]
     assert [(one.scenario, one.seed, one.policy) for one in alone.results] == [
         (scenario, seed, policy)
@@ -53,14 +66,11 @@ def test_every_policy_meets_the_same_workload() -> None:
     assert [picture.facts for picture in pictures if picture] == [("6 nodes", "40 pods")] * 2
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_progress_counts_up_to_the_total(processes: int) -> None:
-    heard: list[tuple[int, int, str]] = []
-    compare(request(Tiny(), processes=processes), lambda done, total, text: heard.append((done, total, text)))
-    counts = [done for done, _, _ in heard]
-    assert counts == sorted(set(counts)) and counts[-1] == 4
-    assert {total for _, total, _ in heard} == {4}
-    assert all("tiny, seed" in text for _, _, text in heard)
+def test_progress_counts_up_to_the_total() -> None:
+    """With several processes: above, where there are some."""
+    heard: list[Heard] = []
+    compare(request(Tiny()), lambda *progress: heard.append(progress))
+    assert_counted(heard, 4)
 
 
 def test_a_killed_worker_is_reported() -> None:
