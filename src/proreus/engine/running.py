@@ -39,8 +39,8 @@ from proreus.listening.sockets import listen
 from proreus.model.errors import UsageError
 from proreus.web import page_headers, status_page
 
-# What decides is imported where something is decided: a process that only runs nodes starts in half the time
-# and half the memory without the compiler of its kernels.
+# What decides is imported where something is decided: without the compiler of its kernels, a process that
+# only runs nodes needs half the memory, and less than half the time to start.
 if TYPE_CHECKING:
     from proreus.engine.agents.scheduling.core import SchedulingOptions
     from proreus.engine.agents.scheduling.deciding import Decider
