@@ -8,7 +8,6 @@ from proreus.learning.specialist import Specialist, Starts
 from proreus.policies.catalogue import LEARNED
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
 from proreus.worlds.rebalance.windows.policies.columns import LEARNED as BY_WEIGHTS
-from proreus.worlds.rebalance.windows.policies.columns import NOTHING
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.training.goal import MovesESConfig
@@ -16,11 +15,11 @@ from proreus.worlds.rebalance.windows.training.learners import ES
 
 
 def starts(scenario: WindowScenario) -> Starts:
-    """What ships, and weights that move nothing."""
-    nothing, policy = MovePolicy("nothing", NOTHING).weights, make_move_policy(LEARNED)
+    """What ships, if it is one set of weights."""
+    policy = make_move_policy(LEARNED)
     if isinstance(policy, MovePolicy) and policy.kind == BY_WEIGHTS:
-        return {LEARNED: policy.weights, "nothing": nothing}
-    return {"nothing": nothing}
+        return {LEARNED: policy.weights}
+    return {}
 
 
 _LEARNER = replace(
@@ -43,6 +42,7 @@ SPECIALIST = Specialist(
     learners={"violations": _LEARNER},
     strongest={"violations": "balance"},
     starts=starts,
+    own_start="its rule",
     beside=("migrations", "hit"),
     cautions=(
         "What decides are requests above the threshold; what migrations cost you, only you know. Their "
