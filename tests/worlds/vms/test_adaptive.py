@@ -15,9 +15,10 @@ from proreus.worlds.vms.encoding.figures import CROWDED, FIGURES, Stage, cluster
 from proreus.worlds.vms.encoding.place import FEATURES, VERSION
 from proreus.worlds.vms.model import ServerShape
 from proreus.worlds.vms.play import play_runs
-from proreus.worlds.vms.policies.adaptive import CROWDED_FROM, LOADED_FROM, AdaptiveVmPolicy, Experts, by_load
+from proreus.worlds.vms.policies.adaptive import CROWDED_FROM, LOADED_FROM, AdaptiveVmPolicy, by_load
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.experts import Experts, Scorer
 from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
 from proreus.worlds.vms.policies.rules import FORGETS
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
@@ -28,6 +29,7 @@ from proreus.worlds.vms.training.trace import TrainingTrace
 
 TRACE = TrainingTrace(machines=3_000, seed=11)
 WEIGHTS = np.random.default_rng(5).normal(size=(2, len(FEATURES)))
+SCORERS = tuple(Scorer(LEARNED, weights) for weights in WEIGHTS)
 
 
 def figures(options: VmsOptions) -> np.typing.NDArray[np.float64]:
@@ -37,7 +39,7 @@ def figures(options: VmsOptions) -> np.typing.NDArray[np.float64]:
 def adaptive() -> AdaptiveVmPolicy:
     """An expert for machines that wait, and one for machines that are turned away."""
     stands = np.array([figures(SCENARIOS[name]) for name in ("waiting", "rejecting")])
-    return AdaptiveVmPolicy("both", Experts(("waiting", "rejecting"), stands, WEIGHTS))
+    return AdaptiveVmPolicy("both", Experts(("waiting", "rejecting"), stands, SCORERS))
 
 
 def runs_of(options: VmsOptions) -> VmRuns:
@@ -63,7 +65,7 @@ def test_servers_unlike_all_are_left_to_a_rule(scenario: str, rule: int) -> None
 
 def test_where_machines_are_turned_away_a_crowded_cluster_spreads_and_one_with_room_does_not() -> None:
     experts = adaptive().experts
-    waiting = AdaptiveVmPolicy("one", Experts(experts.names[:1], experts.stands[:1], experts.weights[:1]))
+    waiting = AdaptiveVmPolicy("one", Experts(experts.names[:1], experts.stands[:1], experts.scorers[:1]))
     simulation = VmSimulation(runs_of(with_servers(SCENARIOS["rejecting"], 2)))
     spreads, packs = make_vm_policy("worst_fit"), VmRulePolicy("packs", LEARNED, weights=WEIGHTS[0])
     crowded = {True: 0, False: 0}
@@ -85,7 +87,7 @@ def test_servers_that_were_crowded_lately_have_an_expert_of_their_own() -> None:
     options = with_servers(SCENARIOS["rejecting"], 2)
     capacity = capacity_of(options.shapes)
     stands = np.array([cluster_figures(options.treatment, capacity, stage) for stage in ("calm", "crowded")])
-    policy = AdaptiveVmPolicy("two", Experts(("calm one", "crowded one"), stands, WEIGHTS))
+    policy = AdaptiveVmPolicy("two", Experts(("calm one", "crowded one"), stands, SCORERS))
     runs = planned_runs(TRACE.work(options.double), options, np.array([0]), 2_500)
     simulation, lately = VmSimulation(runs), 0.0
     alone = [VmRulePolicy(name, LEARNED, weights=one) for name, one in zip("ab", WEIGHTS, strict=True)]

@@ -22,6 +22,7 @@ from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.play import briefly, wait_times
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import LEARNED
+from proreus.worlds.vms.policies.experts import Scorer
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
@@ -115,10 +116,10 @@ def test_what_is_trained_for_one_stage_leaves_the_other_to_worst_fit(stage: Stag
     """Two servers are crowded soon, a hundred never: there the candidate is worst fit itself."""
     size = 100 if stage == "crowded" else 2
     options = with_servers(SCENARIOS["rejecting"], size)
-    weights = np.random.default_rng(4).normal(size=len(FEATURES))
+    scorer = Scorer(LEARNED, np.random.default_rng(4).normal(size=len(FEATURES)))
     runs = planned_runs(WORK, options, np.arange(0, 4_000, 800), 2_000)
     plan = (runs.starts, runs.limits)
-    (found, _), (always, _) = (member_runs(TRACE, options, (weights, one), plan) for one in (stage, "both"))
+    (found, _), (always, _) = (member_runs(TRACE, options, (scorer, one), plan) for one in (stage, "both"))
     (worst,) = briefly(runs, [rule_policy("worst_fit")])
     if stage == "crowded":
         assert found.tolist() == worst.tolist()

@@ -1,10 +1,10 @@
 """A policy that knows how its cluster treats machines: experts, of which the nearest decides.
 
-Each expert is a linear scorer (`scorer`) that was trained on one kind of cluster and stands at its figures
-(`encoding.figures`). Where machines wait other choices are good than where they are turned away, so weights
-that are the same everywhere lose somewhere to a rule. A cluster that is farther than `REACH` from every
-expert is unlike anything that was trained on: there the rule decides that is best without training, and the
-policy says so.
+Each expert is a scorer, of places (`scorer`) or of gaps (`gaps`), that was trained on one kind of cluster and
+stands at its figures (`encoding.figures`). Where machines wait other choices are good than where they are
+turned away, so weights that are the same everywhere lose somewhere to a rule. A cluster that is farther than
+`experts.REACH` from every expert is unlike anything that was trained on: there the rule decides that is best
+without training, and the policy says so.
 
 Where machines are turned away three take turns. While there is room for everybody the aim is that of runs
 which end with the first machine that finds none: to keep large gaps. Where the servers were crowded lately,
@@ -14,28 +14,20 @@ is room for most of the large ones too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import assert_never
 
-import numpy as np
-
-from proreus.kernels.arrays import F64, I32
-from proreus.model.errors import InputError
-from proreus.policies.checkpoint import Checkpoint
+from proreus.kernels.arrays import I32
 from proreus.policies.protocol import Explanation
-from proreus.worlds.vms.encoding.figures import FIGURES, WIDTHS, Stage, cluster_figures
-from proreus.worlds.vms.encoding.place import FEATURES
+from proreus.worlds.vms.encoding.figures import Stage, cluster_figures
 from proreus.worlds.vms.model import Full, Treatment
 from proreus.worlds.vms.policies import columns as stages
-from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.columns import FIRST_FIT, WORST_FIT
+from proreus.worlds.vms.policies.experts import Experts
 from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
 from proreus.worlds.vms.state.observation import VmObservation
 
-REACH = 4.0
-"""In WIDTHS: a cluster this far from all experts is unknown."""
 CROWDED_FROM = 0.2
 """Share of cores or of memory in use. On generated machines of the validation part, five servers, 0.15 turns
 fewer away than worst fit alone (by 0.07 points), 0.4 no fewer; on twenty 0.2 to 0.4 are alike."""
@@ -65,24 +57,6 @@ def by_load(crowded: VmRulePolicy, calm: VmRulePolicy) -> VmRulePolicy:
 
 
 @dataclass(frozen=True, eq=False)
-class Experts:
-    """K scorers and where each stands."""
-
-    names: tuple[str, ...]
-    """What each was trained on."""
-    stands: F64
-    """[K, figures]"""
-    weights: F64
-    """[K, features]"""
-
-    def nearest(self, figures: F64) -> int | None:
-        """The expert for a cluster; None where it is unlike all of theirs."""
-        apart = (((self.stands - figures) / WIDTHS) ** 2).sum(axis=1)
-        found = int(apart.argmin())
-        return found if apart[found] <= REACH**2 else None
-
-
-@dataclass(frozen=True, eq=False)
 class AdaptiveVmPolicy:
     """See the module."""
 
@@ -102,7 +76,8 @@ class AdaptiveVmPolicy:
         found = self.experts.nearest(cluster_figures(treatment, capacity, stage))
         if found is None:
             return VmRulePolicy(self.name, untrained(treatment.full)[0], self.seed)
-        return VmRulePolicy(self.name, LEARNED, self.seed, self.experts.weights[found])
+        scorer = self.experts.scorers[found]
+        return VmRulePolicy(self.name, scorer.kind, self.seed, scorer.weights)
 
     def fresh(self, seed: int) -> AdaptiveVmPolicy:
         """The same, for other runs."""
@@ -145,21 +120,3 @@ class AdaptiveVmPolicy:
             rule = untrained(treatment.full)[1]
             return f"The cluster is unlike anything that was trained on: {rule} decides."
         return f"Weights for a cluster like {self.experts.names[found]}."
-
-
-def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
-    """The experts of a checkpoint."""
-    names = _names(checkpoint.card.config, folder)
-    shapes = {"stands": (len(names), len(FIGURES)), "weights": (len(names), len(FEATURES))}
-    for name, shape in shapes.items():
-        tensor = checkpoint.tensors.get(name)
-        if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
-            raise InputError(f"needs finite numbers of shape {shape}", file=folder, field=name)
-    return Experts(names, *(checkpoint.tensors[name].astype(np.float64) for name in shapes))
-
-
-def _names(config: Mapping[str, object], folder: Path) -> tuple[str, ...]:
-    found = config.get("experts")
-    if not isinstance(found, list | tuple) or not found or not all(isinstance(one, str) for one in found):
-        raise InputError("needs a list of names", file=folder, field="config.experts")
-    return tuple(found)

@@ -13,9 +13,10 @@ from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
 from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
+from proreus.worlds.vms.encoding.gaps import GAP_SHAPE, curves_of
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.policies.bidder import SIZES
-from proreus.worlds.vms.policies.columns import CROWDED, VmRule
+from proreus.worlds.vms.policies.columns import CROWDED, GAPS, VmRule
 from proreus.worlds.vms.policies.explaining import explained
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.state.observation import VmObservation
@@ -24,6 +25,8 @@ from proreus.worlds.vms.state.servers import TYPICAL
 VmPolicy: TypeAlias = Policy[VmObservation, int]
 """Decides where a request goes: server * 2 + NUMA node, one where `avail` is set."""
 
+_NO_WEIGHTS, _NO_CURVES = np.zeros(len(FEATURES)), curves_of(np.zeros(GAP_SHAPE))
+
 
 @dataclass(frozen=True, eq=False)
 class Below:
@@ -31,7 +34,7 @@ class Below:
 
     kind: int
     weights: F64
-    """[features] of a learned scorer."""
+    """Of a learned scorer, as its kind has them."""
     share: float
     """Of cores and of memory at most so much is in use."""
 
@@ -44,7 +47,7 @@ class VmRulePolicy:
     kind: int
     seed: int = 0
     weights: F64 = field(default_factory=lambda: np.zeros(len(FEATURES)))
-    """[features] of a learned scorer."""
+    """Of a learned scorer, as its kind has them: [features] of places, or `encoding.gaps.GAP_SHAPE`."""
     bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
     """The network of a policy that bids."""
     roomy: Below | None = None
@@ -65,10 +68,15 @@ class VmRulePolicy:
         """The rule for a kernel, its random choices from the start."""
         never = Below(self.kind, self.weights, 0.0)
         stages = (never, self.roomy or never, self.calm or never)
+        curves = [curves_of(stage.weights) if stage.kind == GAPS else _NO_CURVES for stage in stages]
         return pack(
             VmRule(
                 kind=np.array([stage.kind for stage in stages], dtype=np.int64),
-                weights=np.stack([stage.weights for stage in stages]).astype(np.float64),
+                weights=np.stack(
+                    [_NO_WEIGHTS if stage.kind == GAPS else stage.weights for stage in stages]
+                ).astype(np.float64),
+                worth=np.stack([worth for worth, _ in curves]),
+                by_load=np.stack([by_load for _, by_load in curves]),
                 below=np.array([stage.share for stage in stages]),
                 lately=np.zeros(1),
                 now=np.array([CROWDED], dtype=np.int64),

@@ -17,12 +17,14 @@ from proreus.worlds.vms.policies.columns import (
     CALM,
     CROWDED,
     FIRST_FIT,
+    GAPS,
     MISTAKEN_BEST_FIT,
     RANDOM,
     ROOMY,
     WORST_FIT,
     VmRule,
 )
+from proreus.worlds.vms.policies.gaps import best_gap
 from proreus.worlds.vms.policies.scorer import highest_score
 from proreus.worlds.vms.state.servers import (
     NOWHERE,
@@ -30,6 +32,7 @@ from proreus.worlds.vms.state.servers import (
     Servers,
     first_place,
     left_over,
+    share_in_use,
     tightest_place,
 )
 
@@ -54,37 +57,22 @@ def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, 
         return _random_place(servers, lane, flavour, rule)
     if kind == BIDDING:
         return highest_bid(servers, flavours, lane, flavour, rule.bidder)
+    if kind == GAPS:
+        return best_gap(servers, flavours, lane, flavour, rule)
     return highest_score(servers, flavours, lane, flavour, rule)
 
 
 @compiled
 def _stage(servers: Servers, lane: int, rule: VmRule) -> int:
-    """Which of the rule's stages it is, by the share in use now and lately.
-
-    Servers that are still to be added count as full.
-    """
+    """Which of the rule's stages it is, by the share in use now and lately."""
     if rule.below[ROOMY] <= 0.0 and rule.below[CALM] <= 0.0:
         return CROWDED
-    used = _share_in_use(servers, lane)
+    used = share_in_use(servers, lane)
     # The first machine in an empty cluster: a run begins.
     rule.lately[0] = used if used == 0.0 else rule.lately[0] + FORGETS * (used - rule.lately[0])
     if used <= rule.below[ROOMY]:
         return ROOMY
     return CALM if rule.lately[0] <= rule.below[CALM] else CROWDED
-
-
-@compiled
-def _share_in_use(servers: Servers, lane: int) -> float:
-    """Of cores or of memory, whichever is scarcer."""
-    free, capacity = servers.free, servers.capacity
-    most = 0.0
-    for kind in range(2):
-        left, whole = 0, 0
-        for server in range(capacity.shape[0]):
-            left += free[lane, server, 0, kind] + free[lane, server, 1, kind]
-            whole += capacity[server, 0, kind] + capacity[server, 1, kind]
-        most = max(most, (whole - left) / whole)
-    return most
 
 
 @compiled
