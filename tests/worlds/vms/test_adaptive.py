@@ -20,7 +20,7 @@ from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
 from proreus.worlds.vms.policies.experts import Experts, Scorer
 from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
-from proreus.worlds.vms.policies.rules import FORGETS
+from proreus.worlds.vms.policies.rules import FORGETS, FULL_FROM
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, with_servers
 from proreus.worlds.vms.state.servers import capacity_of
@@ -95,7 +95,7 @@ def test_servers_that_were_crowded_lately_have_an_expert_of_their_own() -> None:
     while (observation := simulation.next_decision()) is not None:
         free = observation.servers.free[0]
         used = float((1.0 - free.sum(axis=(0, 1)) / capacity.sum(axis=(0, 1))).max())
-        lately = used if used == 0.0 else lately + FORGETS * (used - lately)
+        lately = 1.0 if used == 0.0 else lately + FORGETS * ((used > FULL_FROM) - lately)
         note = policy.explain(observation).note
         place = policy.decide(observation)
         if used > CROWDED_FROM:

@@ -14,16 +14,9 @@ from proreus.cli.main import main
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError
 from proreus.policies.checkpoint import Card, Checkpoint, load_checkpoint, save_checkpoint
-from proreus.worlds.vms.encoding.gaps import (
-    GAP_FEATURES,
-    GAP_SHAPE,
-    GAP_VERSION,
-    LEVELS,
-    curves_of,
-    encode_gaps,
-    load_level,
-)
+from proreus.worlds.vms.encoding.gaps import GAP_FEATURES, GAP_VERSION, encode_gaps
 from proreus.worlds.vms.play import play_runs
+from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
 from proreus.worlds.vms.policies.catalogue import make_vm_policy, rule_policy
 from proreus.worlds.vms.policies.columns import GAPS, LEARNED
 from proreus.worlds.vms.policies.experts import ADAPTIVE_VERSIONS
@@ -31,7 +24,7 @@ from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.state.observation import VmObservation
-from proreus.worlds.vms.state.servers import capacity_of, refresh, share_in_use
+from proreus.worlds.vms.state.servers import capacity_of, refresh
 from proreus.worlds.vms.training.goal import start_of
 from proreus.worlds.vms.training.trace import TrainingTrace
 from tests.oracles.vm_gaps import plain_gaps
@@ -40,7 +33,7 @@ from tests.worlds.vms.test_rules import observations
 
 TRACE = TrainingTrace(machines=3_000, seed=11)
 OPTIONS = with_servers(SCENARIOS["rejecting"], 2)
-WEIGHTS = np.random.default_rng(7).normal(size=GAP_SHAPE)
+WEIGHTS = np.random.default_rng(7).normal(size=len(GAP_FEATURES))
 
 
 def scorer(weights: F64) -> VmRulePolicy:
@@ -68,13 +61,11 @@ def test_features_are_those_of_plain_python(case: Case) -> None:
 
 @settings(max_examples=60)
 @given(cases(), st.integers(0, 2**32 - 1))
-def test_the_highest_of_all_places_wins_at_the_load_of_the_cluster(case: Case, seed: int) -> None:
-    weights = np.random.default_rng(seed).normal(size=GAP_SHAPE)
+def test_the_highest_of_all_places_wins(case: Case, seed: int) -> None:
+    weights = np.random.default_rng(seed).normal(size=len(GAP_FEATURES))
     for observation in observations(case)[-1:]:
-        level = load_level(share_in_use(observation.servers, observation.lane))
-        _, by_load = curves_of(weights)
         scores = {
-            place: float(encoded(observation, place) @ by_load[level])
+            place: float(encoded(observation, place) @ weights)
             for place in np.flatnonzero(observation.avail).tolist()
         }
         chosen = scorer(weights).decide(observation)
@@ -88,7 +79,7 @@ def test_the_highest_of_all_places_wins_at_the_load_of_the_cluster(case: Case, s
 @given(cases(), st.integers(0, 2**32 - 1))
 def test_it_follows_servers_that_change_places(case: Case, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    policy = scorer(draw.normal(size=GAP_SHAPE))
+    policy = scorer(draw.normal(size=len(GAP_FEATURES)))
     for observation in observations(case)[-1:]:
         servers = observation.servers
         count = servers.capacity.shape[0]
@@ -109,14 +100,6 @@ def test_a_search_begins_at_worst_fit_or_first_fit() -> None:
         assert play_runs(runs(), start)[0] == play_runs(runs(), rule_policy(rule))[0]
 
 
-def test_weights_shift_with_the_load() -> None:
-    _, by_load = curves_of(WEIGHTS)
-    assert by_load.shape == (LEVELS, len(GAP_FEATURES))
-    np.testing.assert_allclose(by_load[-1], WEIGHTS.sum(axis=0))
-    np.testing.assert_allclose(by_load[load_level(0.75)], WEIGHTS[0])
-    assert [load_level(share) for share in (0.0, 0.06, 0.07, 1.0)] == [0, 0, 1, LEVELS - 1]
-
-
 def saved(folder: Path, **config: object) -> str:
     card = Card(
         world="vms",
@@ -134,8 +117,8 @@ def test_a_checkpoint_of_gaps_plays_and_a_wrong_one_is_refused(tmp_path: Path) -
     alone = saved(tmp_path / "alone")
     assert play_runs(runs(), make_vm_policy(alone))[0] == play_runs(runs(), scorer(WEIGHTS))[0]
     checkpoint = load_checkpoint(tmp_path / "alone", GAP_VERSION)
-    save_checkpoint(tmp_path / "flat", replace(checkpoint, tensors={"weights": WEIGHTS.ravel()}))
-    with pytest.raises(InputError, match=r"weights.*finite numbers of shape \(2, 23\)"):
+    save_checkpoint(tmp_path / "flat", replace(checkpoint, tensors={"weights": WEIGHTS[None]}))
+    with pytest.raises(InputError, match=r"weights.*finite numbers of shape \(23,\)"):
         make_vm_policy(str(tmp_path / "flat"))
 
 
@@ -143,6 +126,7 @@ def test_experts_of_places_and_of_gaps_stand_beside_each_other(tmp_path: Path) -
     both = str(tmp_path / "both")
     assert main(["combine", "vms", "learned", saved(tmp_path / "alone"), "--out", both]) == 0
     policy, shipped = make_vm_policy(both), make_vm_policy("learned")
+    assert isinstance(policy, AdaptiveVmPolicy) and isinstance(shipped, AdaptiveVmPolicy)
     for name, kind in (("waiting", LEARNED), ("fading", LEARNED), ("rejecting", GAPS)):
         options = with_servers(SCENARIOS[name], 3)
         settled, was = (

@@ -5,7 +5,7 @@ for machines on both nodes is the lesser of the two. A machine makes gaps smalle
 is worth something of its own: to break the last large gap of a server, or the last one that four cores fit
 in, is another thing than to take the same room out of the middle. So the worth of gaps is a curve, and a
 place is as good as what it takes off the curve. All is in shares, per share that is asked for: the same
-weights serve servers of any size and any number. With the load of the whole cluster the weights shift evenly.
+weights serve servers of any size and any number.
 """
 
 from __future__ import annotations
@@ -39,32 +39,15 @@ GAP_FEATURES = (
     "cpu and mem difference, growth",
     "difference of the nodes",
 )
-GAP_SHAPE = (2, len(GAP_FEATURES))
-"""Of the weights: at a load of `_MIDDLE`, and what is added to them at a full cluster."""
-LEVELS = 9
-"""Loads from 0 to 1 for which curves are kept."""
-_MIDDLE = 0.75
 KNOTS = 41
 """Of a curve: every begin of a stretch is one of them."""
 _STRETCHES = len(_OF_NODE) + len(_OF_SERVER)
-_NODE, _SERVER = range(2)
 
 
-@compiled_inline
-def load_level(share: float) -> int:
-    """The level of a share in use."""
-    return int(share * (LEVELS - 1) + 0.5)
-
-
-def curves_of(weights: F64) -> tuple[F64, F64]:
-    """(what gaps are worth [levels, 2, knots], the weights [levels, features]) by the load of the cluster."""
-    shift = (np.arange(LEVELS) / (LEVELS - 1) - _MIDDLE) / (1.0 - _MIDDLE)
-    by_load = weights[0] + shift[:, None] * weights[1]
-    worth = np.zeros((LEVELS, 2, KNOTS))
-    for level, now in enumerate(by_load):
-        worth[level, _NODE] = _curve(now[: len(_OF_NODE)], _OF_NODE)
-        worth[level, _SERVER] = _curve(now[len(_OF_NODE) : _STRETCHES], _OF_SERVER)
-    return worth, by_load
+def curves_of(weights: F64) -> F64:
+    """float64[2, knots]: what gaps of a NUMA node and of a server are worth."""
+    nodes = len(_OF_NODE)
+    return np.stack([_curve(weights[:nodes], _OF_NODE), _curve(weights[nodes:_STRETCHES], _OF_SERVER)])
 
 
 def _curve(slopes: F64, begins: tuple[float, ...]) -> F64:
@@ -85,7 +68,7 @@ def _read(curve: F64, gap: float) -> float:
 def weigh_gaps(seen: Seen, flavour: int, place: int, worth: F64, weights: F64) -> float:
     """The weighted sum of the features of a place for a request of that flavour, which fits there.
 
-    worth [2, knots] and weights [features] at the load of the cluster.
+    worth [2, knots]: the curves of the weights [features].
     """
     free, capacity, need = seen.free, seen.capacity, seen.need
     server, here = place // 2, place % 2
@@ -114,20 +97,16 @@ def weigh_gaps(seen: Seen, flavour: int, place: int, worth: F64, weights: F64) -
 
 def encode_gaps(servers: Servers, flavours: Flavours, lane: int, flavour: int, place: int) -> F64:
     """float64[features] for a request of that flavour at that place, where it fits: each weighed alone."""
-    found = [_weighed(servers, flavours, lane, (flavour, place), alone) for alone in _EACH_ALONE]
-    return np.array(found)
+    return np.array([_weighed(servers, flavours, lane, (flavour, place), one) for one in _EACH_ALONE])
 
 
 @compiled
 def _weighed(
-    servers: Servers, flavours: Flavours, lane: int, choice: tuple[int, int], curves: tuple[F64, F64]
+    servers: Servers, flavours: Flavours, lane: int, choice: tuple[int, int], scorer: tuple[F64, F64]
 ) -> float:
     seen = seen_of(servers, flavours, lane, np.zeros(flavours.typical.size, dtype=np.int64))
-    worth, weights = curves
-    return weigh_gaps(seen, choice[0], choice[1], worth[0], weights[0])
+    return weigh_gaps(seen, choice[0], choice[1], scorer[0], scorer[1])
 
 
-_EACH_ALONE = tuple(
-    curves_of(np.stack([alone, np.zeros(len(GAP_FEATURES))])) for alone in np.eye(len(GAP_FEATURES))
-)
-"""The curves of each feature with a weight of 1, whatever the load."""
+_EACH_ALONE = tuple((curves_of(alone), alone) for alone in np.eye(len(GAP_FEATURES)))
+"""The curves of each feature with a weight of 1, and the weights."""

@@ -33,8 +33,8 @@ CROWDED_FROM = 0.2
 fewer away than worst fit alone (by 0.07 points), 0.4 no fewer; on twenty 0.2 to 0.4 are alike."""
 
 
-LOADED_FROM = 0.75
-"""Mean share in use from which on a cluster that turns machines away was crowded lately."""
+LOADED_FROM = 0.3
+"""How often a cluster that turns machines away was full, if it was crowded lately."""
 
 
 _BY_LOAD: tuple[Stage, Stage] = ("crowded", "calm")

@@ -12,7 +12,7 @@ FIRST_FIT, BEST_FIT, WORST_FIT, BALANCE_FIT, RANDOM, MISTAKEN_BEST_FIT, LEARNED,
 
 
 CROWDED, ROOMY, CALM = range(3)
-"""The cluster is full time and again; there is room now; there was room most of the time lately."""
+"""The cluster was full time and again; there is room now; there was room most of the time lately."""
 
 
 @packable
@@ -21,10 +21,12 @@ class VmRule(NamedTuple):
 
     kind: I64  # [3] CROWDED, ROOMY and CALM
     weights: F64  # [3, features] of a learned scorer, likewise
-    worth: F64  # [3, levels, 2, knots] of gaps, by the load, likewise
-    by_load: F64  # [3, levels, features] the weights that make them so, likewise
-    below: F64  # [3] share in use up to which ROOMY decides, and on average CALM; 0: never
-    lately: F64  # [1] the share in use, a mean that forgets
+    gaps: F64  # [3, features of gaps] of one that weighs gaps, likewise
+    worth: F64  # [3, 2, knots] their curves
+    below: (
+        F64  # [3] share in use up to which ROOMY decides, and how often full up to which CALM does; 0: never
+    )
+    lately: F64  # [1] how often the cluster was full, a mean that forgets
     now: I64  # [1] which of the three decides about the machine at hand
     lost: I64  # [typical sizes] room to weigh a place
     rng: U64  # [1]

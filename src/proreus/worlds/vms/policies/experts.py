@@ -12,7 +12,7 @@ from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError
 from proreus.policies.checkpoint import Card, Checkpoint
 from proreus.worlds.vms.encoding.figures import FIGURES, WIDTHS
-from proreus.worlds.vms.encoding.gaps import GAP_SHAPE, GAP_VERSION
+from proreus.worlds.vms.encoding.gaps import GAP_FEATURES, GAP_VERSION
 from proreus.worlds.vms.encoding.place import FEATURES, VERSION
 from proreus.worlds.vms.policies.columns import GAPS, LEARNED
 
@@ -63,7 +63,7 @@ def experts_checkpoint(experts: Experts) -> Checkpoint:
     tensors = {"stands": experts.stands, "weights": np.zeros((len(experts.names), len(FEATURES)))}
     if any(weighs_gaps):
         config["weighs"] = ["gaps" if gaps else "places" for gaps in weighs_gaps]
-        tensors["gaps"] = np.zeros((len(experts.names), *GAP_SHAPE))
+        tensors["gaps"] = np.zeros((len(experts.names), len(GAP_FEATURES)))
     for row, (scorer, gaps) in enumerate(zip(experts.scorers, weighs_gaps, strict=True)):
         tensors["gaps" if gaps else "weights"][row] = scorer.weights
     card = Card(
@@ -80,7 +80,7 @@ def experts_checkpoint(experts: Experts) -> Checkpoint:
 def scorer_of(checkpoint: Checkpoint, folder: Path) -> Scorer:
     """The scorer of a checkpoint that has one alone."""
     if checkpoint.card.kind == "gaps":
-        return Scorer(GAPS, _checked(checkpoint, "weights", GAP_SHAPE, folder))
+        return Scorer(GAPS, _checked(checkpoint, "weights", (len(GAP_FEATURES),), folder))
     return Scorer(LEARNED, _checked(checkpoint, "weights", (len(FEATURES),), folder))
 
 
@@ -88,13 +88,13 @@ def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
     """The experts of a checkpoint."""
     config = checkpoint.card.config
     names = _texts(config, "experts", folder)
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes = {
         "stands": (len(names), len(FIGURES)),
         "weights": (len(names), len(FEATURES)),
     }
     weighs = ("places",) * len(names)
     if checkpoint.card.kind == "adaptive-gaps":
-        shapes["gaps"] = (len(names), *GAP_SHAPE)
+        shapes["gaps"] = (len(names), len(GAP_FEATURES))
         weighs = _texts(config, "weighs", folder)
         if len(weighs) != len(names) or not set(weighs) <= {"places", "gaps"}:
             raise InputError("says of every expert: places or gaps", file=folder, field="config.weighs")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from proreus.kernels.compiled import compiled
-from proreus.worlds.vms.encoding.gaps import load_level, weigh_gaps
+from proreus.worlds.vms.encoding.gaps import weigh_gaps
 from proreus.worlds.vms.encoding.place import seen_of
 from proreus.worlds.vms.policies.columns import VmRule
-from proreus.worlds.vms.state.servers import NOWHERE, Flavours, Servers, share_in_use
+from proreus.worlds.vms.state.servers import NOWHERE, Flavours, Servers
 
 
 @compiled
@@ -14,9 +14,8 @@ def best_gap(servers: Servers, flavours: Flavours, lane: int, flavour: int, rule
     """The place with the highest score, the lowest of equals."""
     best, most = NOWHERE, -1e300
     nodes = 1 if flavours.double[flavour] else 2
-    level = load_level(share_in_use(servers, lane))
     seen, fits = seen_of(servers, flavours, lane, rule.lost), servers.fits[lane, flavour]
-    worth, weights = rule.worth[rule.now[0], level], rule.by_load[rule.now[0], level]
+    worth, weights = rule.worth[rule.now[0]], rule.gaps[rule.now[0]]
     for server in range(servers.capacity.shape[0]):
         for numa in range(nodes):
             place = 2 * server + numa

@@ -13,7 +13,7 @@ from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
 from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
-from proreus.worlds.vms.encoding.gaps import GAP_SHAPE, curves_of
+from proreus.worlds.vms.encoding.gaps import GAP_FEATURES, curves_of
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import CROWDED, GAPS, VmRule
@@ -25,18 +25,18 @@ from proreus.worlds.vms.state.servers import TYPICAL
 VmPolicy: TypeAlias = Policy[VmObservation, int]
 """Decides where a request goes: server * 2 + NUMA node, one where `avail` is set."""
 
-_NO_WEIGHTS, _NO_CURVES = np.zeros(len(FEATURES)), curves_of(np.zeros(GAP_SHAPE))
+_NO_PLACES, _NO_GAPS = np.zeros(len(FEATURES)), np.zeros(len(GAP_FEATURES))
 
 
 @dataclass(frozen=True, eq=False)
 class Below:
-    """What decides up to a share in use."""
+    """What decides up to some load."""
 
     kind: int
     weights: F64
     """Of a learned scorer, as its kind has them."""
     share: float
-    """Of cores and of memory at most so much is in use."""
+    """Of cores and of memory at most so much is in use, or so often they were full lately."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +47,13 @@ class VmRulePolicy:
     kind: int
     seed: int = 0
     weights: F64 = field(default_factory=lambda: np.zeros(len(FEATURES)))
-    """Of a learned scorer, as its kind has them: [features] of places, or `encoding.gaps.GAP_SHAPE`."""
+    """Of a learned scorer, as its kind has them: [features] of places, or of gaps."""
     bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
     """The network of a policy that bids."""
     roomy: Below | None = None
     """Decides while there is room now. None: the same decides whether there is room or not."""
     calm: Below | None = None
-    """Decides while there was room lately, on average."""
+    """Decides while there was room lately, most of the time."""
 
     @cached_property
     def rule(self) -> VmRule:
@@ -68,17 +68,16 @@ class VmRulePolicy:
         """The rule for a kernel, its random choices from the start."""
         never = Below(self.kind, self.weights, 0.0)
         stages = (never, self.roomy or never, self.calm or never)
-        curves = [curves_of(stage.weights) if stage.kind == GAPS else _NO_CURVES for stage in stages]
+        gaps = np.stack([stage.weights if stage.kind == GAPS else _NO_GAPS for stage in stages])
+        places = np.stack([_NO_PLACES if stage.kind == GAPS else stage.weights for stage in stages])
         return pack(
             VmRule(
                 kind=np.array([stage.kind for stage in stages], dtype=np.int64),
-                weights=np.stack(
-                    [_NO_WEIGHTS if stage.kind == GAPS else stage.weights for stage in stages]
-                ).astype(np.float64),
-                worth=np.stack([worth for worth, _ in curves]),
-                by_load=np.stack([by_load for _, by_load in curves]),
+                weights=places.astype(np.float64),
+                gaps=gaps.astype(np.float64),
+                worth=np.stack([curves_of(weights) for weights in gaps]),
                 below=np.array([stage.share for stage in stages]),
-                lately=np.zeros(1),
+                lately=np.ones(1),
                 now=np.array([CROWDED], dtype=np.int64),
                 lost=np.zeros(len(TYPICAL), dtype=np.int64),
                 rng=seeded(self.seed),

@@ -36,8 +36,11 @@ from proreus.worlds.vms.state.servers import (
     tightest_place,
 )
 
-FORGETS = 1.0 / 500.0
-"""What one machine counts for in the mean share in use: hours on twenty servers."""
+FULL_FROM = 0.95
+"""Share in use from which on a cluster is full."""
+FORGETS = 1.0 / 3000.0
+"""What one machine counts for in how often the cluster was full lately: most of a day of the real month.
+So the busy hours of a cluster that is not crowded do not make it so."""
 
 
 @compiled
@@ -64,12 +67,16 @@ def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, 
 
 @compiled
 def _stage(servers: Servers, lane: int, rule: VmRule) -> int:
-    """Which of the rule's stages it is, by the share in use now and lately."""
+    """Which of the rule's stages it is, by the share in use now and how often it was all lately."""
     if rule.below[ROOMY] <= 0.0 and rule.below[CALM] <= 0.0:
         return CROWDED
     used = share_in_use(servers, lane)
-    # The first machine in an empty cluster: a run begins.
-    rule.lately[0] = used if used == 0.0 else rule.lately[0] + FORGETS * (used - rule.lately[0])
+    if used == 0.0:
+        # A run begins. Nobody knows how it will be: what moves in while a crowded cluster is taken for a calm
+        # one may stay for weeks, the other way round little is lost.
+        rule.lately[0] = 1.0
+    else:
+        rule.lately[0] += FORGETS * ((1.0 if used > FULL_FROM else 0.0) - rule.lately[0])
     if used <= rule.below[ROOMY]:
         return ROOMY
     return CALM if rule.lately[0] <= rule.below[CALM] else CROWDED

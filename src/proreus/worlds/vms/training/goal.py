@@ -24,7 +24,7 @@ from proreus.learning.es import check_search
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.encoding.figures import Stage
-from proreus.worlds.vms.encoding.gaps import GAP_FEATURES, GAP_SHAPE
+from proreus.worlds.vms.encoding.gaps import GAP_FEATURES
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.model import Full
 from proreus.worlds.vms.play import brief_runs, briefly
@@ -85,10 +85,10 @@ class VmsESConfig:
     """Machines of a run at most; 0: SPANE's length where machines wait, 25,000 elsewhere."""
     stage: Stage = "both"
     """Where machines are turned away: the policy is for all times, or for when the servers were calm or
-    crowded lately (75 % in use, on average); at other times worst fit decides."""
+    crowded lately (full three times in ten); at other times worst fit decides."""
     weighs: Weighs = "places"
     """What the scorer sees: the server as the machine would leave it, and the places lost for typical sizes;
-    or ("gaps") out of which gaps the machine takes its room, by the load of the cluster."""
+    or ("gaps") out of which gaps the machine takes its room."""
     goal: Scale = "log"
     """What to make better: the logarithm of the deciding measure, or ("trimmed") the measure itself."""
     seed: int = 1
@@ -121,7 +121,7 @@ class VmsGoal:
         self._limit = config.limit or (0 if options.full == "wait" else _USUAL_LIMIT)
         self._validation: list[Planned] = []
         self._best_rule: list[float] = []
-        self.start = start_of(options.full, config.weighs).ravel()
+        self.start = start_of(options.full, config.weighs)
 
     def draw(self, random: np.random.Generator) -> list[Stretch]:
         """Starts in the training part."""
@@ -151,7 +151,7 @@ class VmsGoal:
         """The same for each group of runs on which nothing is chosen."""
         measure = self._aim.measure
         held = self._held_out("confirm", self._config.confirm_starts)
-        (runs,), _ = self._runs([tensors["weights"].ravel()], held)
+        (runs,), _ = self._runs([tensors["weights"]], held)
         gains = {}
         for size, planned, ours in zip(self._sizes, held, runs, strict=True):
             groups = np.array_split(np.arange(len(ours)), min(CONFIRMED_EPISODES, len(ours)))
@@ -171,7 +171,7 @@ class VmsGoal:
             case "places":
                 return Scorer(LEARNED, member)
             case "gaps":
-                return Scorer(GAPS, member.reshape(GAP_SHAPE))
+                return Scorer(GAPS, member)
             case unknown:
                 assert_never(unknown)
 
@@ -229,9 +229,9 @@ def start_of(full: Full, weighs: Weighs = "places") -> F64:
             if full == "reject":
                 weights[FEATURES.index(_SPREADS)] = _STEEP
         case "gaps":
-            weights = np.zeros(GAP_SHAPE)
+            weights = np.zeros(len(GAP_FEATURES))
             if full == "reject":
-                weights[0, GAP_FEATURES.index(_SPREADS)] = _STEEP_GAPS
+                weights[GAP_FEATURES.index(_SPREADS)] = _STEEP_GAPS
         case unknown:
             assert_never(unknown)
     return weights
