@@ -12,7 +12,7 @@ FIRST_FIT, BEST_FIT, WORST_FIT, BALANCE_FIT, RANDOM, MISTAKEN_BEST_FIT, LEARNED,
 
 
 CROWDED, ROOMY, CALM = range(3)
-"""The cluster was full time and again; there is room now; there was room most of the time lately."""
+"""The cluster was full time and again lately; it hardly ever was, and there is room now; anything else."""
 
 
 @packable

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from proreus.kernels.arrays import F64
 from proreus.kernels.compiled import compiled
 from proreus.worlds.vms.encoding.gaps import weigh_gaps
 from proreus.worlds.vms.encoding.place import seen_of
@@ -24,3 +27,15 @@ def best_gap(servers: Servers, flavours: Flavours, lane: int, flavour: int, rule
                 if score > most:
                     best, most = place, score
     return best
+
+
+@compiled
+def all_gap_scores(servers: Servers, flavours: Flavours, lane: int, flavour: int, rule: VmRule) -> F64:
+    """The score of every place, minus infinity where the request does not fit."""
+    scores = np.full(2 * servers.capacity.shape[0], -np.inf)
+    seen = seen_of(servers, flavours, lane, rule.lost)
+    worth, weights = rule.worth[rule.now[0]], rule.gaps[rule.now[0]]
+    for place in range(scores.size):
+        if servers.fits[lane, flavour, place]:
+            scores[place] = weigh_gaps(seen, flavour, place, worth, weights)
+    return scores

@@ -18,7 +18,7 @@ from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import CROWDED, GAPS, VmRule
 from proreus.worlds.vms.policies.explaining import explained
-from proreus.worlds.vms.policies.rules import choose_place
+from proreus.worlds.vms.policies.rules import AT_FIRST, choose_place
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import TYPICAL
 
@@ -51,9 +51,9 @@ class VmRulePolicy:
     bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
     """The network of a policy that bids."""
     roomy: Below | None = None
-    """Decides while there is room now. None: the same decides whether there is room or not."""
+    """Decides where `calm` would, while there is room now and hardly ever was none."""
     calm: Below | None = None
-    """Decides while there was room lately, most of the time."""
+    """Decides while there was room lately, most of the time. None: the same decides at all times."""
 
     @cached_property
     def rule(self) -> VmRule:
@@ -77,7 +77,7 @@ class VmRulePolicy:
                 gaps=gaps.astype(np.float64),
                 worth=np.stack([curves_of(weights) for weights in gaps]),
                 below=np.array([stage.share for stage in stages]),
-                lately=np.ones(1),
+                lately=np.array([AT_FIRST]),
                 now=np.array([CROWDED], dtype=np.int64),
                 lost=np.zeros(len(TYPICAL), dtype=np.int64),
                 rng=seeded(self.seed),

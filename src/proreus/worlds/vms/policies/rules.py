@@ -41,6 +41,11 @@ FULL_FROM = 0.95
 FORGETS = 1.0 / 3000.0
 """What one machine counts for in how often the cluster was full lately: most of a day of the real month.
 So the busy hours of a cluster that is not crowded do not make it so."""
+RARELY = 0.05
+"""A cluster that was full so often, at most, hardly ever was."""
+AT_FIRST = 0.7
+"""How often a cluster that begins empty is taken to have been full. What moves in while a crowded one is
+taken for a calm one may stay for weeks; the other way round little is lost."""
 
 
 @compiled
@@ -67,19 +72,17 @@ def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, 
 
 @compiled
 def _stage(servers: Servers, lane: int, rule: VmRule) -> int:
-    """Which of the rule's stages it is, by the share in use now and how often it was all lately."""
-    if rule.below[ROOMY] <= 0.0 and rule.below[CALM] <= 0.0:
+    """Which of the rule's stages it is, by how often the cluster was full lately and the share in use."""
+    if rule.below[CALM] <= 0.0:
         return CROWDED
     used = share_in_use(servers, lane)
     if used == 0.0:
-        # A run begins. Nobody knows how it will be: what moves in while a crowded cluster is taken for a calm
-        # one may stay for weeks, the other way round little is lost.
-        rule.lately[0] = 1.0
+        rule.lately[0] = AT_FIRST
     else:
         rule.lately[0] += FORGETS * ((1.0 if used > FULL_FROM else 0.0) - rule.lately[0])
-    if used <= rule.below[ROOMY]:
-        return ROOMY
-    return CALM if rule.lately[0] <= rule.below[CALM] else CROWDED
+    if rule.lately[0] > rule.below[CALM]:
+        return CROWDED
+    return ROOMY if used <= rule.below[ROOMY] and rule.lately[0] <= RARELY else CALM
 
 
 @compiled
