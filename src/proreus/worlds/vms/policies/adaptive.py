@@ -6,10 +6,10 @@ turned away, so weights that are the same everywhere lose somewhere to a rule. A
 `experts.REACH` from every expert is unlike anything that was trained on: there the rule decides that is best
 without training, and the policy says so.
 
-Where machines are turned away three take turns. Where the servers were crowded lately, those who find no room
-are best the large ones, in whose place many small ones fit. Where they hardly ever were full and there is room
-for everybody, the aim is that of runs which end with the first machine that finds none: to keep large gaps. In
-between an expert of its own decides, for servers that are full at busy hours.
+Where machines are turned away three take turns. Where the servers were crowded lately, those who find no
+room are best the large ones, in whose place many small ones fit. Where they hardly ever were full and there
+is room for everybody, the aim is that of runs which end with the first machine that finds none: to keep large
+gaps. In between an expert of its own decides, for servers that are full at busy hours.
 """
 
 from __future__ import annotations

@@ -43,9 +43,9 @@ FORGETS = 1.0 / 3000.0
 So the busy hours of a cluster that is not crowded do not make it so."""
 RARELY = 0.05
 """A cluster that was full so often, at most, hardly ever was."""
-AT_FIRST = 0.7
-"""How often a cluster that begins empty is taken to have been full. What moves in while a crowded one is
-taken for a calm one may stay for weeks; the other way round little is lost."""
+AT_FIRST = 1.0
+"""How often a cluster that begins empty is taken to have been full: always. What moves in while a crowded one
+is taken for a calm one may stay for weeks; the other way round little is lost."""
 
 
 @compiled
