@@ -15,11 +15,12 @@ from proreus.worlds.vms.encoding.figures import CROWDED, FIGURES, Stage, cluster
 from proreus.worlds.vms.encoding.place import FEATURES, VERSION
 from proreus.worlds.vms.model import ServerShape
 from proreus.worlds.vms.play import play_runs
-from proreus.worlds.vms.policies.adaptive import CROWDED_FROM, LOADED_FROM, AdaptiveVmPolicy, Experts, by_load
+from proreus.worlds.vms.policies.adaptive import LOADED_FROM, ROOMY_UP_TO, AdaptiveVmPolicy, by_load
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.experts import Experts, Scorer
 from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
-from proreus.worlds.vms.policies.rules import FORGETS
+from proreus.worlds.vms.policies.rules import AT_FIRST, FORGETS, FULL_FROM, RARELY
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, with_servers
 from proreus.worlds.vms.state.servers import capacity_of
@@ -28,6 +29,7 @@ from proreus.worlds.vms.training.trace import TrainingTrace
 
 TRACE = TrainingTrace(machines=3_000, seed=11)
 WEIGHTS = np.random.default_rng(5).normal(size=(2, len(FEATURES)))
+SCORERS = tuple(Scorer(LEARNED, weights) for weights in WEIGHTS)
 
 
 def figures(options: VmsOptions) -> np.typing.NDArray[np.float64]:
@@ -37,7 +39,7 @@ def figures(options: VmsOptions) -> np.typing.NDArray[np.float64]:
 def adaptive() -> AdaptiveVmPolicy:
     """An expert for machines that wait, and one for machines that are turned away."""
     stands = np.array([figures(SCENARIOS[name]) for name in ("waiting", "rejecting")])
-    return AdaptiveVmPolicy("both", Experts(("waiting", "rejecting"), stands, WEIGHTS))
+    return AdaptiveVmPolicy("both", Experts(("waiting", "rejecting"), stands, SCORERS))
 
 
 def runs_of(options: VmsOptions) -> VmRuns:
@@ -61,49 +63,45 @@ def test_servers_unlike_all_are_left_to_a_rule(scenario: str, rule: int) -> None
     assert adaptive().under(options.treatment, capacity_of(options.shapes)).kind == rule
 
 
-def test_where_machines_are_turned_away_a_crowded_cluster_spreads_and_one_with_room_does_not() -> None:
-    experts = adaptive().experts
-    waiting = AdaptiveVmPolicy("one", Experts(experts.names[:1], experts.stands[:1], experts.weights[:1]))
-    simulation = VmSimulation(runs_of(with_servers(SCENARIOS["rejecting"], 2)))
-    spreads, packs = make_vm_policy("worst_fit"), VmRulePolicy("packs", LEARNED, weights=WEIGHTS[0])
-    crowded = {True: 0, False: 0}
-    while (observation := simulation.next_decision()) is not None:
-        free, capacity = observation.servers.free[0], observation.servers.capacity
-        used = 1.0 - free.sum(axis=(0, 1)) / capacity.sum(axis=(0, 1))
-        full = bool((used > CROWDED_FROM).any())
-        crowded[full] += 1
-        place = waiting.decide(observation)
-        assert place == (spreads if full else packs).decide(observation)
-        note = waiting.explain(observation).note
-        assert ("worst fit decides" in note) == full and ("There is room." in note) != full
-        assert ("lately" in note) == full
-        simulation.apply(place)
-    assert min(crowded.values()) > 10
-
-
-def test_servers_that_were_crowded_lately_have_an_expert_of_their_own() -> None:
+def test_where_machines_are_turned_away_three_take_turns() -> None:
     options = with_servers(SCENARIOS["rejecting"], 2)
     capacity = capacity_of(options.shapes)
-    stands = np.array([cluster_figures(options.treatment, capacity, stage) for stage in ("calm", "crowded")])
-    policy = AdaptiveVmPolicy("two", Experts(("calm one", "crowded one"), stands, WEIGHTS))
-    runs = planned_runs(TRACE.work(options.double), options, np.array([0]), 2_500)
-    simulation, lately = VmSimulation(runs), 0.0
-    alone = [VmRulePolicy(name, LEARNED, weights=one) for name, one in zip("ab", WEIGHTS, strict=True)]
-    told = {"calm one": 0, "crowded one": 0}
+    weights = np.random.default_rng(6).normal(size=(3, len(FEATURES)))
+    names = ("crowded one", "roomy one", "calm one")
+    stands = np.array(
+        [
+            cluster_figures(options.treatment, capacity, "crowded"),
+            figures(SCENARIOS["recovering"]),
+            cluster_figures(options.treatment, capacity, "calm"),
+        ]
+    )
+    policy = AdaptiveVmPolicy("three", Experts(names, stands, tuple(Scorer(LEARNED, one) for one in weights)))
+    alone = [VmRulePolicy(name, LEARNED, weights=one) for name, one in zip(names, weights, strict=True)]
+    simulation, draw = VmSimulation(runs_of(options)), np.random.default_rng(1)
+    settled, lately, told = None, AT_FIRST, dict.fromkeys(names, 0)
     while (observation := simulation.next_decision()) is not None:
-        free = observation.servers.free[0]
-        used = float((1.0 - free.sum(axis=(0, 1)) / capacity.sum(axis=(0, 1))).max())
-        lately = used if used == 0.0 else lately + FORGETS * (used - lately)
-        note = policy.explain(observation).note
+        if settled is not None:
+            lately = float(draw.random()) ** 3
+            settled.rule.lately[0] = lately
+        used = float((1.0 - observation.servers.free[0].sum(axis=(0, 1)) / capacity.sum(axis=(0, 1))).max())
+        lately = AT_FIRST if used == 0.0 else lately + FORGETS * ((used > FULL_FROM) - lately)
+        expected = 0 if lately > LOADED_FROM else 1 if used <= ROOMY_UP_TO and lately <= RARELY else 2
+        assert names[expected] in policy.explain(observation).note
         place = policy.decide(observation)
-        if used > CROWDED_FROM:
-            expected = int(lately > LOADED_FROM)
-            assert place == alone[expected].decide(observation)
-            name = list(told)[expected]
-            assert name in note
-            told[name] += 1
+        settled = policy.settled(observation)
+        assert settled.rule.lately[0] == pytest.approx(lately)
+        assert place == alone[expected].decide(observation)
+        told[names[expected]] += 1
         simulation.apply(place)
     assert min(told.values()) > 10
+
+
+def test_without_an_expert_worst_fit_decides_unless_there_is_room() -> None:
+    one = AdaptiveVmPolicy("one", Experts(("waiting",), figures(SCENARIOS["waiting"])[None], SCORERS[:1]))
+    options = with_servers(SCENARIOS["rejecting"], 2)
+    settled = one.under(options.treatment, capacity_of(options.shapes))
+    assert settled.kind == WORST_FIT and settled.calm is not None and settled.roomy is not None
+    assert settled.calm.kind == WORST_FIT and settled.roomy.kind == LEARNED
 
 
 @pytest.mark.parametrize("stage", ["calm", "crowded"])
@@ -168,7 +166,7 @@ def test_combined_checkpoints_play_as_each_alone(tmp_path: Path, capsys: pytest.
         runs = runs_of(with_servers(SCENARIOS[scenario], 2))
         alone = VmRulePolicy("alone", LEARNED, weights=weights)
         if scenario == "rejecting":
-            alone = replace(by_load(alone, alone), roomy=Below(LEARNED, WEIGHTS[0], CROWDED_FROM))
+            alone = replace(by_load(alone, alone), roomy=Below(LEARNED, WEIGHTS[0], ROOMY_UP_TO))
         assert play_runs(runs, make_vm_policy(both))[0] == play_runs(runs, alone)[0]
     # A later expert for the same clusters takes the place of the one before.
     assert combine([both, saved(tmp_path / "n", WEIGHTS[0], "rejecting@5")]).card.config["experts"] == [

@@ -21,12 +21,13 @@ from proreus.worlds.vms.encoding.figures import Stage
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.play import briefly, wait_times
 from proreus.worlds.vms.policies.catalogue import rule_policy
-from proreus.worlds.vms.policies.columns import LEARNED
+from proreus.worlds.vms.policies.columns import GAPS, LEARNED
+from proreus.worlds.vms.policies.experts import Scorer
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.training.aim import Aim
-from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal, member_runs
+from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal, Weighs, member_runs
 from proreus.worlds.vms.training.trace import TrainingTrace, evenly, held_out, training_stretches
 from tests.inline_pool import InlinePool
 
@@ -64,12 +65,13 @@ def test_the_search_learns_to_wait_less_than_it_started_with(pool: Executor) -> 
     assert np.log1p(new).mean() < np.log1p(old).mean() - 0.1
 
 
-def test_where_machines_are_turned_away_fewer_of_them_are(pool: Executor) -> None:
+@pytest.mark.parametrize(("weighs", "kind"), [("places", LEARNED), ("gaps", GAPS)])
+def test_where_machines_are_turned_away_fewer_of_them_are(weighs: Weighs, kind: int, pool: Executor) -> None:
     options = with_servers(SCENARIOS["rejecting"], 2)
-    config = replace(SMALL, starts=6, validation_starts=6, limit=800)
+    config = replace(SMALL, starts=6, validation_starts=6, limit=800, weighs=weighs)
     generations = list(evolve(config, VmsGoal(config, TRACE, options, pool)))
     runs = planned_runs(WORK, options, evenly(0, 2_700, 20, 0.3), 800)
-    learned = VmRulePolicy("learned", LEARNED, weights=generations[-1].mean)
+    learned = VmRulePolicy("learned", kind, weights=generations[-1].mean)
     aim = Aim("reject", "log")
     new, old = (aim.measure(rows) for rows in briefly(runs, [learned, rule_policy("first_fit")]))
     assert 0 < new < old
@@ -112,18 +114,20 @@ def test_many_traces_are_other_ones_every_time_and_none_is_judged_on() -> None:
 
 @pytest.mark.parametrize("stage", ["calm", "crowded"])
 def test_what_is_trained_for_one_stage_leaves_the_other_to_worst_fit(stage: Stage) -> None:
-    """Two servers are crowded soon, a hundred never: there the candidate is worst fit itself."""
-    size = 100 if stage == "crowded" else 2
-    options = with_servers(SCENARIOS["rejecting"], size)
-    weights = np.random.default_rng(4).normal(size=len(FEATURES))
-    runs = planned_runs(WORK, options, np.arange(0, 4_000, 800), 2_000)
-    plan = (runs.starts, runs.limits)
-    (found, _), (always, _) = (member_runs(TRACE, options, (weights, one), plan) for one in (stage, "both"))
-    (worst,) = briefly(runs, [rule_policy("worst_fit")])
-    if stage == "crowded":
-        assert found.tolist() == worst.tolist()
-    else:
-        assert found.tolist() not in (worst.tolist(), always.tolist())
+    """Two servers are full all the time; twelve are taken to be, until they have been seen for a while."""
+    scorer = Scorer(LEARNED, np.random.default_rng(4).normal(size=len(FEATURES)))
+    for size in (2, 12):
+        options = with_servers(SCENARIOS["rejecting"], size)
+        runs = planned_runs(WORK, options, np.array([0]), 6_000)
+        plan = (runs.starts, runs.limits)
+        (found, _), (always, _) = (
+            member_runs(TRACE, options, (scorer, one), plan) for one in (stage, "both")
+        )
+        (worst,) = briefly(runs, [rule_policy("worst_fit")])
+        if size == 2:
+            assert found.tolist() == (always if stage == "crowded" else worst).tolist()
+        else:
+            assert found.tolist() not in (worst.tolist(), always.tolist())
 
 
 def test_a_search_on_many_traces_resumes_to_the_same_result() -> None:
@@ -158,3 +162,24 @@ def test_a_run_is_kept_resumed_and_played(tmp_path: Path, capsys: pytest.Capture
     (run / "settings.json").write_text(json.dumps({**settings, "world": "pods"}))
     assert main(("train", "vms", "--resume", str(run))) == 2
     assert "a run of the world 'pods', not of 'vms'" in capsys.readouterr().err
+
+
+def test_a_run_that_weighs_gaps_says_so(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = (
+        "train",
+        "vms",
+        "--scenario",
+        "rejecting@2",
+        "--weighs",
+        "gaps",
+        "--population",
+        "4",
+        "--limit",
+        "900",
+    )
+    few = ("--starts", "2", "--validation-starts", "2", "--confirm-starts", "2", "--generations", "1")
+    assert main((*words, *few, "--processes", "1", "--out", str(run))) == 0
+    card = json.loads((run / "best" / "card.json").read_text())
+    assert (card["kind"], card["encoding"]) == ("gaps", "gaps-1")
+    assert main(("simulate", "vms", "--scenario", "rejecting@2", "--limit", "60", "--policy", str(run))) == 0

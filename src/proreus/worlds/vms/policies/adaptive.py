@@ -1,45 +1,38 @@
 """A policy that knows how its cluster treats machines: experts, of which the nearest decides.
 
-Each expert is a linear scorer (`scorer`) that was trained on one kind of cluster and stands at its figures
-(`encoding.figures`). Where machines wait other choices are good than where they are turned away, so weights
-that are the same everywhere lose somewhere to a rule. A cluster that is farther than `REACH` from every
-expert is unlike anything that was trained on: there the rule decides that is best without training, and the
-policy says so.
+Each expert is a scorer, of places (`scorer`) or of gaps (`gaps`), that was trained on one kind of cluster and
+stands at its figures (`encoding.figures`). Where machines wait other choices are good than where they are
+turned away, so weights that are the same everywhere lose somewhere to a rule. A cluster that is farther than
+`experts.REACH` from every expert is unlike anything that was trained on: there the rule decides that is best
+without training, and the policy says so.
 
-Where machines are turned away three take turns. While there is room for everybody the aim is that of runs
-which end with the first machine that finds none: to keep large gaps. Where the servers were crowded lately,
-those who find no room are best the large ones, in whose place many small ones fit; where they were not, there
-is room for most of the large ones too.
+Where machines are turned away three take turns. Where the servers were crowded lately, those who find no
+room are best the large ones, in whose place many small ones fit. Where they hardly ever were full and there
+is room for everybody, the aim is that of runs which end with the first machine that finds none: to keep large
+gaps. In between an expert of its own decides, for servers that are full at busy hours.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import assert_never
 
-from proreus.kernels.arrays import F64, I32
-from proreus.policies.checkpoint import Checkpoint
-from proreus.policies.experts import finite_tensor, names_in
+from proreus.kernels.arrays import I32
 from proreus.policies.protocol import Explanation
-from proreus.worlds.vms.encoding.figures import FIGURES, WIDTHS, Stage, cluster_figures
-from proreus.worlds.vms.encoding.place import FEATURES
+from proreus.worlds.vms.encoding.figures import Stage, cluster_figures
 from proreus.worlds.vms.model import Full, Treatment
 from proreus.worlds.vms.policies import columns as stages
-from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.columns import FIRST_FIT, WORST_FIT
+from proreus.worlds.vms.policies.experts import Experts
 from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
 from proreus.worlds.vms.state.observation import VmObservation
 
-REACH = 4.0
-"""In WIDTHS: a cluster this far from all experts is unknown."""
-CROWDED_FROM = 0.2
-"""Share of cores or of memory in use. On generated machines of the validation part, five servers, 0.15 turns
-fewer away than worst fit alone (by 0.07 points), 0.4 no fewer; on twenty 0.2 to 0.4 are alike."""
-
-
-LOADED_FROM = 0.75
-"""Mean share in use from which on a cluster that turns machines away was crowded lately."""
+LOADED_FROM = 0.3
+"""How often a cluster that turns machines away was full, if it was crowded lately."""
+ROOMY_UP_TO = 0.6
+"""Share of cores or of memory in use, in a cluster that hardly ever was full. The later the packing ends, the
+fewer are turned away on thirty and forty servers, and the more on twenty."""
 
 
 _BY_LOAD: tuple[Stage, Stage] = ("crowded", "calm")
@@ -62,24 +55,6 @@ def by_load(crowded: VmRulePolicy, calm: VmRulePolicy) -> VmRulePolicy:
 
 
 @dataclass(frozen=True, eq=False)
-class Experts:
-    """K scorers and where each stands."""
-
-    names: tuple[str, ...]
-    """What each was trained on."""
-    stands: F64
-    """[K, figures]"""
-    weights: F64
-    """[K, features]"""
-
-    def nearest(self, figures: F64) -> int | None:
-        """The expert for a cluster; None where it is unlike all of theirs."""
-        apart = (((self.stands - figures) / WIDTHS) ** 2).sum(axis=1)
-        found = int(apart.argmin())
-        return found if apart[found] <= REACH**2 else None
-
-
-@dataclass(frozen=True, eq=False)
 class AdaptiveVmPolicy:
     """See the module."""
 
@@ -93,13 +68,14 @@ class AdaptiveVmPolicy:
             return self._nearest(treatment, capacity)
         crowded, calm = (self._nearest(treatment, capacity, stage) for stage in _BY_LOAD)
         roomy = self._nearest(replace(treatment, full="end"), capacity)
-        return replace(by_load(crowded, calm), roomy=Below(roomy.kind, roomy.weights, CROWDED_FROM))
+        return replace(by_load(crowded, calm), roomy=Below(roomy.kind, roomy.weights, ROOMY_UP_TO))
 
     def _nearest(self, treatment: Treatment, capacity: I32, stage: Stage = "both") -> VmRulePolicy:
         found = self.experts.nearest(cluster_figures(treatment, capacity, stage))
         if found is None:
             return VmRulePolicy(self.name, untrained(treatment.full)[0], self.seed)
-        return VmRulePolicy(self.name, LEARNED, self.seed, self.experts.weights[found])
+        scorer = self.experts.scorers[found]
+        return VmRulePolicy(self.name, scorer.kind, self.seed, scorer.weights)
 
     def fresh(self, seed: int) -> AdaptiveVmPolicy:
         """The same, for other runs."""
@@ -107,16 +83,16 @@ class AdaptiveVmPolicy:
 
     def decide(self, observation: VmObservation) -> int:
         """The choice of the expert that is nearest."""
-        return self._at(observation).decide(observation)
+        return self.settled(observation).decide(observation)
 
     def explain(self, observation: VmObservation) -> Explanation:
         """The same with what every place was worth, and who decided."""
-        settled, treatment = self._at(observation), observation.treatment
-        found = settled.explain(observation)
+        rule, treatment = self.settled(observation), observation.treatment
+        found = rule.explain(observation)
         if treatment.full != "reject":
             told = self._told(treatment, observation)
         else:
-            match int(settled.rule.now[0]):
+            match int(rule.rule.now[0]):
                 case stages.ROOMY:
                     told = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
                 case stages.CALM:
@@ -129,7 +105,8 @@ class AdaptiveVmPolicy:
     def _known(self) -> dict[tuple[Treatment, bytes], VmRulePolicy]:
         return {}
 
-    def _at(self, observation: VmObservation) -> VmRulePolicy:
+    def settled(self, observation: VmObservation) -> VmRulePolicy:
+        """The rule that decides in the cluster of a request, with what it remembers of it."""
         treatment, capacity = observation.treatment, observation.servers.capacity
         cluster = (treatment, capacity.tobytes())
         if cluster not in self._known:
@@ -142,10 +119,3 @@ class AdaptiveVmPolicy:
             rule = untrained(treatment.full)[1]
             return f"The cluster is unlike anything that was trained on: {rule} decides."
         return f"Weights for a cluster like {self.experts.names[found]}."
-
-
-def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
-    """The experts of a checkpoint."""
-    names = names_in(checkpoint.card.config, "experts", folder)
-    stands = finite_tensor(checkpoint, "stands", (len(names), len(FIGURES)), folder)
-    return Experts(names, stands, finite_tensor(checkpoint, "weights", (len(names), len(FEATURES)), folder))

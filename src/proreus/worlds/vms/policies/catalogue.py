@@ -5,27 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import BIDDERS, bidder_of
 from proreus.policies.planning import Effort
-from proreus.worlds.vms.encoding import place as vms
 from proreus.worlds.vms.encoding import rows as servers
-from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy, read_experts
+from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import (
     BALANCE_FIT,
     BEST_FIT,
     BIDDING,
     FIRST_FIT,
-    LEARNED,
     MISTAKEN_BEST_FIT,
     RANDOM,
     WORST_FIT,
+)
+from proreus.worlds.vms.policies.experts import (
+    ADAPTIVE_VERSIONS,
+    SCORER_VERSIONS,
+    read_experts,
+    scorer_of,
 )
 from proreus.worlds.vms.policies.planner.policy import VmPlanner
 from proreus.worlds.vms.policies.policy import VmPolicy, VmRulePolicy
@@ -54,8 +55,11 @@ def _rule(what: str, kind: int) -> Rule:
     return Rule(what, lambda name, options, seed: VmRulePolicy(name, kind, seed))
 
 
-def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: VmPolicyOptions, seed: int) -> VmPolicy:
-    return VmRulePolicy(name, LEARNED, seed, scorer_weights(checkpoint, folder))
+def _scoring(
+    name: str, checkpoint: Checkpoint, folder: Path, options: VmPolicyOptions, seed: int
+) -> VmPolicy:
+    scorer = scorer_of(checkpoint, folder)
+    return VmRulePolicy(name, scorer.kind, seed, scorer.weights)
 
 
 def _adaptive(
@@ -84,14 +88,6 @@ def _planner(name: str, options: VmPolicyOptions, seed: int) -> VmPolicy:
     return VmPlanner(name, base, options.effort, seed)
 
 
-def scorer_weights(checkpoint: Checkpoint, folder: Path) -> F64:
-    """[features] of a scorer."""
-    weights = checkpoint.tensors.get("weights")
-    if weights is None or weights.shape != (len(vms.FEATURES),) or not np.isfinite(weights).all():
-        raise InputError(f"needs {len(vms.FEATURES)} finite numbers", file=folder, field="weights")
-    return weights.astype(np.float64)
-
-
 _PLANS_WITH = "learned"
 """The policy that plays a planner's futures, where none is named."""
 _BY_LOT = "random"
@@ -115,8 +111,8 @@ VM_POLICIES = Catalogue(
     },
     main=("first_fit", "best_fit", "balance_fit", "learned"),
     kinds={
-        "linear": Kind(vms.VERSION, _linear),
-        "adaptive": Kind(vms.VERSION, _adaptive),
+        **{kind: Kind(encoding, _scoring) for kind, encoding in SCORER_VERSIONS.items()},
+        **{kind: Kind(encoding, _adaptive) for kind, encoding in ADAPTIVE_VERSIONS.items()},
         **{kind: Kind(servers.VERSION, _bidding) for kind in BIDDERS},
     },
     shipped=Path(__file__).resolve().parents[1] / "pretrained" / "vms",

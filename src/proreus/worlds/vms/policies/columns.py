@@ -8,11 +8,11 @@ from proreus.kernels.arrays import F64, I64, U64
 from proreus.kernels.packed import packable
 from proreus.policies.networks.bidder import Bidder
 
-FIRST_FIT, BEST_FIT, WORST_FIT, BALANCE_FIT, RANDOM, MISTAKEN_BEST_FIT, LEARNED, BIDDING = range(8)
+FIRST_FIT, BEST_FIT, WORST_FIT, BALANCE_FIT, RANDOM, MISTAKEN_BEST_FIT, LEARNED, BIDDING, GAPS = range(9)
 
 
 CROWDED, ROOMY, CALM = range(3)
-"""The cluster is full time and again; there is room now; there was room most of the time lately."""
+"""The cluster was full time and again lately; it hardly ever was, and there is room now; anything else."""
 
 
 @packable
@@ -21,8 +21,12 @@ class VmRule(NamedTuple):
 
     kind: I64  # [3] CROWDED, ROOMY and CALM
     weights: F64  # [3, features] of a learned scorer, likewise
-    below: F64  # [3] share in use up to which ROOMY decides, and on average CALM; 0: never
-    lately: F64  # [1] the share in use, a mean that forgets
+    gaps: F64  # [3, features of gaps] of one that weighs gaps, likewise
+    worth: F64  # [3, 2, knots] their curves
+    below: (
+        F64  # [3] share in use up to which ROOMY decides, and how often full up to which CALM does; 0: never
+    )
+    lately: F64  # [1] how often the cluster was full, a mean that forgets
     now: I64  # [1] which of the three decides about the machine at hand
     lost: I64  # [typical sizes] room to weigh a place
     rng: U64  # [1]

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from proreus.policies.protocol import Explanation, Verdict
+from proreus.worlds.vms.encoding.gaps import GAP_FEATURES, encode_gaps
 from proreus.worlds.vms.encoding.place import FEATURES, encode_place
-from proreus.worlds.vms.policies.columns import BALANCE_FIT, BEST_FIT, LEARNED, WORST_FIT, VmRule
+from proreus.worlds.vms.policies.columns import BALANCE_FIT, BEST_FIT, GAPS, LEARNED, WORST_FIT, VmRule
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import left_over
 
@@ -66,6 +67,9 @@ def _scores(rule: VmRule, observation: VmObservation, place: int) -> dict[str, f
         features = encode_place(servers, flavours, lane, flavour, place)
         parts = (rule.weights[now] * features).tolist()
         return {feature: part for feature, part in zip(FEATURES, parts, strict=True) if part}
+    if kind == GAPS:
+        parts = (rule.gaps[now] * encode_gaps(servers, flavours, lane, flavour, place)).tolist()
+        return {feature: part for feature, part in zip(GAP_FEATURES, parts, strict=True) if part}
     if kind in (BEST_FIT, WORST_FIT):
         rest = float(left_over(servers, flavours, lane, place, flavour))
         return {"share left over": rest if kind == WORST_FIT else -rest}

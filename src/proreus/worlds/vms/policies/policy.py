@@ -13,27 +13,30 @@ from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
 from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
+from proreus.worlds.vms.encoding.gaps import GAP_FEATURES, curves_of
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.policies.bidder import SIZES
-from proreus.worlds.vms.policies.columns import CROWDED, VmRule
+from proreus.worlds.vms.policies.columns import CROWDED, GAPS, VmRule
 from proreus.worlds.vms.policies.explaining import explained
-from proreus.worlds.vms.policies.rules import choose_place
+from proreus.worlds.vms.policies.rules import AT_FIRST, choose_place
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import TYPICAL
 
 VmPolicy: TypeAlias = Policy[VmObservation, int]
 """Decides where a request goes: server * 2 + NUMA node, one where `avail` is set."""
 
+_NO_PLACES, _NO_GAPS = np.zeros(len(FEATURES)), np.zeros(len(GAP_FEATURES))
+
 
 @dataclass(frozen=True, eq=False)
 class Below:
-    """What decides up to a share in use."""
+    """What decides up to some load."""
 
     kind: int
     weights: F64
-    """[features] of a learned scorer."""
+    """Of a learned scorer, as its kind has them."""
     share: float
-    """Of cores and of memory at most so much is in use."""
+    """Of cores and of memory at most so much is in use, or so often they were full lately."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +47,13 @@ class VmRulePolicy:
     kind: int
     seed: int = 0
     weights: F64 = field(default_factory=lambda: np.zeros(len(FEATURES)))
-    """[features] of a learned scorer."""
+    """Of a learned scorer, as its kind has them: [features] of places, or of gaps."""
     bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
     """The network of a policy that bids."""
     roomy: Below | None = None
-    """Decides while there is room now. None: the same decides whether there is room or not."""
+    """Decides where `calm` would, while there is room now and hardly ever was none."""
     calm: Below | None = None
-    """Decides while there was room lately, on average."""
+    """Decides while there was room lately, most of the time. None: the same decides at all times."""
 
     @cached_property
     def rule(self) -> VmRule:
@@ -65,12 +68,16 @@ class VmRulePolicy:
         """The rule for a kernel, its random choices from the start."""
         never = Below(self.kind, self.weights, 0.0)
         stages = (never, self.roomy or never, self.calm or never)
+        gaps = np.stack([stage.weights if stage.kind == GAPS else _NO_GAPS for stage in stages])
+        places = np.stack([_NO_PLACES if stage.kind == GAPS else stage.weights for stage in stages])
         return pack(
             VmRule(
                 kind=np.array([stage.kind for stage in stages], dtype=np.int64),
-                weights=np.stack([stage.weights for stage in stages]).astype(np.float64),
+                weights=places.astype(np.float64),
+                gaps=gaps.astype(np.float64),
+                worth=np.stack([curves_of(weights) for weights in gaps]),
                 below=np.array([stage.share for stage in stages]),
-                lately=np.zeros(1),
+                lately=np.array([AT_FIRST]),
                 now=np.array([CROWDED], dtype=np.int64),
                 lost=np.zeros(len(TYPICAL), dtype=np.int64),
                 rng=seeded(self.seed),

@@ -17,12 +17,14 @@ from proreus.worlds.vms.policies.columns import (
     CALM,
     CROWDED,
     FIRST_FIT,
+    GAPS,
     MISTAKEN_BEST_FIT,
     RANDOM,
     ROOMY,
     WORST_FIT,
     VmRule,
 )
+from proreus.worlds.vms.policies.gaps import best_gap
 from proreus.worlds.vms.policies.scorer import highest_score
 from proreus.worlds.vms.state.servers import (
     NOWHERE,
@@ -30,11 +32,20 @@ from proreus.worlds.vms.state.servers import (
     Servers,
     first_place,
     left_over,
+    share_in_use,
     tightest_place,
 )
 
-FORGETS = 1.0 / 500.0
-"""What one machine counts for in the mean share in use: hours on twenty servers."""
+FULL_FROM = 0.95
+"""Share in use from which on a cluster is full."""
+FORGETS = 1.0 / 3000.0
+"""What one machine counts for in how often the cluster was full lately: most of a day of the real month.
+So the busy hours of a cluster that is not crowded do not make it so."""
+RARELY = 0.05
+"""A cluster that was full so often, at most, hardly ever was."""
+AT_FIRST = 1.0
+"""How often a cluster that begins empty is taken to have been full: always. What moves in while a crowded one
+is taken for a calm one may stay for weeks; the other way round little is lost."""
 
 
 @compiled
@@ -54,37 +65,24 @@ def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, 
         return _random_place(servers, lane, flavour, rule)
     if kind == BIDDING:
         return highest_bid(servers, flavours, lane, flavour, rule.bidder)
+    if kind == GAPS:
+        return best_gap(servers, flavours, lane, flavour, rule)
     return highest_score(servers, flavours, lane, flavour, rule)
 
 
 @compiled
 def _stage(servers: Servers, lane: int, rule: VmRule) -> int:
-    """Which of the rule's stages it is, by the share in use now and lately.
-
-    Servers that are still to be added count as full.
-    """
-    if rule.below[ROOMY] <= 0.0 and rule.below[CALM] <= 0.0:
+    """Which of the rule's stages it is, by how often the cluster was full lately and the share in use."""
+    if rule.below[CALM] <= 0.0:
         return CROWDED
-    used = _share_in_use(servers, lane)
-    # The first machine in an empty cluster: a run begins.
-    rule.lately[0] = used if used == 0.0 else rule.lately[0] + FORGETS * (used - rule.lately[0])
-    if used <= rule.below[ROOMY]:
-        return ROOMY
-    return CALM if rule.lately[0] <= rule.below[CALM] else CROWDED
-
-
-@compiled
-def _share_in_use(servers: Servers, lane: int) -> float:
-    """Of cores or of memory, whichever is scarcer."""
-    free, capacity = servers.free, servers.capacity
-    most = 0.0
-    for kind in range(2):
-        left, whole = 0, 0
-        for server in range(capacity.shape[0]):
-            left += free[lane, server, 0, kind] + free[lane, server, 1, kind]
-            whole += capacity[server, 0, kind] + capacity[server, 1, kind]
-        most = max(most, (whole - left) / whole)
-    return most
+    used = share_in_use(servers, lane)
+    if used == 0.0:
+        rule.lately[0] = AT_FIRST
+    else:
+        rule.lately[0] += FORGETS * ((1.0 if used > FULL_FROM else 0.0) - rule.lately[0])
+    if rule.lately[0] > rule.below[CALM]:
+        return CROWDED
+    return ROOMY if used <= rule.below[ROOMY] and rule.lately[0] <= RARELY else CALM
 
 
 @compiled

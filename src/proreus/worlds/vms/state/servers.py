@@ -264,3 +264,17 @@ def tightest_place(servers: Servers, flavours: Flavours, lane: int, flavour: int
                 if rest < least:
                     best, least = place, rest
     return best
+
+
+@compiled
+def share_in_use(servers: Servers, lane: int) -> float:
+    """Of cores or of memory, whichever is scarcer. Servers that are still to be added count as full."""
+    free, capacity = servers.free, servers.capacity
+    most = 0.0
+    for kind in range(2):
+        left, whole = 0, 0
+        for server in range(capacity.shape[0]):
+            left += free[lane, server, 0, kind] + free[lane, server, 1, kind]
+            whole += capacity[server, 0, kind] + capacity[server, 1, kind]
+        most = max(most, (whole - left) / whole)
+    return most

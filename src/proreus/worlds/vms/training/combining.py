@@ -14,17 +14,24 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.learning.runs import SETTINGS, read_settings, scenarios_of
 from proreus.model.errors import InputError, UsageError
-from proreus.policies.checkpoint import Card, Checkpoint, load_checkpoint
+from proreus.policies.checkpoint import CARD, Card, Checkpoint, load_checkpoint, read_card
 from proreus.worlds.vms.encoding.figures import CROWDED, Stage, cluster_figures
-from proreus.worlds.vms.encoding.place import VERSION
-from proreus.worlds.vms.policies.adaptive import read_experts
-from proreus.worlds.vms.policies.catalogue import VM_POLICIES, scorer_weights
+from proreus.worlds.vms.policies.catalogue import VM_POLICIES
+from proreus.worlds.vms.policies.experts import (
+    ADAPTIVE_VERSIONS,
+    SCORER_VERSIONS,
+    Experts,
+    Scorer,
+    experts_checkpoint,
+    read_experts,
+    scorer_of,
+)
 from proreus.worlds.vms.scenarios import named_options, scenario_from_json
 from proreus.worlds.vms.simulation.world import VmsOptions
 from proreus.worlds.vms.state.servers import capacity_of
 
-_Found = dict[bytes, tuple[str, F64, F64]]
-"""By its figures: what an expert was trained on, where it stands, its weights."""
+_Found = dict[bytes, tuple[str, F64, Scorer]]
+"""By its figures: what an expert was trained on, where it stands, what it decides by."""
 
 
 def combine(sources: Sequence[str], data: Path | None = None) -> Checkpoint:
@@ -37,38 +44,26 @@ def combine(sources: Sequence[str], data: Path | None = None) -> Checkpoint:
         folder = VM_POLICIES.folder_of(source)
         if folder is None:
             raise UsageError(f"{source!r}: there is neither a checkpoint nor a training run")
-        checkpoint = load_checkpoint(folder, VERSION)
-        match checkpoint.card.kind:
-            case "adaptive":
-                experts = read_experts(checkpoint, folder)
-                for one in zip(experts.names, experts.stands, experts.weights, strict=True):
-                    _add(found, *one)
-            case "linear":
-                weights = scorer_weights(checkpoint, folder)
-                stage = _stage(checkpoint.card, folder)
-                stands = _stands(Path(source), checkpoint.card, stage)
-                name = "+".join(checkpoint.card.trained_on) + ("" if stage == "both" else f", {stage}")
-                _add(found, name, stands, weights)
-            case other:
-                raise UsageError(f"{source}: a policy of kind {other!r} is no expert; runs of es are")
-    names = [name for name, _, _ in found.values()]
-    card = Card(
-        world="vms",
-        kind="adaptive",
-        algorithm="experts",
-        encoding=VERSION,
-        config={"experts": names, "objectives": ["the measure that decides"]},
-        trained_on=tuple(names),
-    )
-    tensors = {
-        "stands": np.array([stands for _, stands, _ in found.values()]),
-        "weights": np.array([weights for _, _, weights in found.values()]),
-    }
-    return Checkpoint(card, tensors)
+        kind = read_card(folder / CARD).kind
+        encoding = {**SCORER_VERSIONS, **ADAPTIVE_VERSIONS}.get(kind)
+        if encoding is None:
+            raise UsageError(f"{source}: a policy of kind {kind!r} is no expert; runs of es are")
+        checkpoint = load_checkpoint(folder, encoding)
+        if kind in ADAPTIVE_VERSIONS:
+            experts = read_experts(checkpoint, folder)
+            for one in zip(experts.names, experts.stands, experts.scorers, strict=True):
+                _add(found, *one)
+        else:
+            stage = _stage(checkpoint.card, folder)
+            stands = _stands(Path(source), checkpoint.card, stage)
+            name = "+".join(checkpoint.card.trained_on) + ("" if stage == "both" else f", {stage}")
+            _add(found, name, stands, scorer_of(checkpoint, folder))
+    names, stood, scorers = zip(*found.values(), strict=True)
+    return experts_checkpoint(Experts(names, np.array(stood), scorers))
 
 
-def _add(found: _Found, name: str, stands: F64, weights: F64) -> None:
-    found[stands.tobytes()] = (name, stands, weights)
+def _add(found: _Found, name: str, stands: F64, scorer: Scorer) -> None:
+    found[stands.tobytes()] = (name, stands, scorer)
 
 
 def _stage(card: Card, folder: Path) -> Stage:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Literal, assert_never
 
 import numpy as np
 
@@ -24,12 +24,14 @@ from proreus.learning.es import check_search
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.encoding.figures import Stage
+from proreus.worlds.vms.encoding.gaps import GAP_FEATURES
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.model import Full
 from proreus.worlds.vms.play import brief_runs, briefly
 from proreus.worlds.vms.policies.adaptive import by_load
 from proreus.worlds.vms.policies.catalogue import rule_policy
-from proreus.worlds.vms.policies.columns import LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.columns import GAPS, LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.experts import Scorer
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.columns import VmLanes
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
@@ -46,10 +48,13 @@ from proreus.worlds.vms.training.trace import (
 )
 
 _USUAL_LIMIT = 25_000
-_STEEP = 10.0
+_SPREADS = "scarcer free here"
+"""The feature that, alone, is worst fit."""
+_STEEP, _STEEP_GAPS = 10.0, 3.0
 """Of a rule that a search begins with: the first population's other weights, of width `sigma`, bend it."""
 
 
+Weighs = Literal["places", "gaps"]
 Planned = list[tuple[TrainingTrace, VmRuns]]
 """Runs on one size of cluster, by trace."""
 
@@ -80,7 +85,10 @@ class VmsESConfig:
     """Machines of a run at most; 0: SPANE's length where machines wait, 25,000 elsewhere."""
     stage: Stage = "both"
     """Where machines are turned away: the policy is for all times, or for when the servers were calm or
-    crowded lately (75 % in use, on average); at other times worst fit decides."""
+    crowded lately (full three times in ten); at other times worst fit decides."""
+    weighs: Weighs = "places"
+    """What the scorer sees: the server as the machine would leave it, and the places lost for typical sizes;
+    or ("gaps") out of which gaps the machine takes its room."""
     goal: Scale = "log"
     """What to make better: the logarithm of the deciding measure, or ("trimmed") the measure itself."""
     seed: int = 1
@@ -112,7 +120,7 @@ class VmsGoal:
         self._limit = config.limit or (0 if options.full == "wait" else _USUAL_LIMIT)
         self._validation: list[Planned] = []
         self._best_rule: list[float] = []
-        self.start = start_of(options.full)
+        self.start = start_of(options.full, config.weighs)
 
     def draw(self, random: np.random.Generator) -> list[Stretch]:
         """Starts in the training part."""
@@ -155,7 +163,16 @@ class VmsGoal:
 
     def tensors(self, mean: F64) -> Arrays:
         """The weights."""
-        return {"weights": mean}
+        return {"weights": self._scorer(mean).weights}
+
+    def _scorer(self, member: F64) -> Scorer:
+        match self._config.weighs:
+            case "places":
+                return Scorer(LEARNED, member)
+            case "gaps":
+                return Scorer(GAPS, member)
+            case unknown:
+                assert_never(unknown)
 
     def _held_out(self, purpose: Purpose, starts: int) -> list[Planned]:
         return self._planned(held_out(self._trace, purpose, starts, self._config.traces))
@@ -176,7 +193,11 @@ class VmsGoal:
             [
                 [
                     self._pool.submit(
-                        member_runs, trace, runs.options, (member, self._stage), (runs.starts, runs.limits)
+                        member_runs,
+                        trace,
+                        runs.options,
+                        (self._scorer(member), self._stage),
+                        (runs.starts, runs.limits),
                     )
                     for trace, runs in of_size
                 ]
@@ -195,15 +216,23 @@ def _ruled(planned: Planned) -> list[F64]:
     return [np.concatenate(of_rule) for of_rule in zip(*by_trace, strict=True)]
 
 
-def start_of(full: Full) -> F64:
+def start_of(full: Full, weighs: Weighs = "places") -> F64:
     """The weights that a search begins with, those of a strong rule.
 
-    All zero they are first fit. Where machines are turned away it is nearly worst fit, the strongest rule
-    there (not quite: of two NUMA nodes that give the same it looks at the fuller one alone).
+    All zero they are first fit. Where machines are turned away it is worst fit, the strongest rule there (not
+    quite with places: of two NUMA nodes that give the same it looks at the fuller one alone).
     """
-    weights = np.zeros(len(FEATURES))
-    if full == "reject":
-        weights[FEATURES.index("scarcer free here")] = _STEEP
+    match weighs:
+        case "places":
+            weights = np.zeros(len(FEATURES))
+            if full == "reject":
+                weights[FEATURES.index(_SPREADS)] = _STEEP
+        case "gaps":
+            weights = np.zeros(len(GAP_FEATURES))
+            if full == "reject":
+                weights[GAP_FEATURES.index(_SPREADS)] = _STEEP_GAPS
+        case unknown:
+            assert_never(unknown)
     return weights
 
 
@@ -213,9 +242,10 @@ _MOST_LANES = 8
 """Kept by a thread: many traces come and go."""
 
 
-def _candidate(weights: F64, stage: Stage) -> VmRulePolicy:
+def _candidate(scorer: Scorer, stage: Stage) -> VmRulePolicy:
     """Decides when it is trained to; else worst fit does."""
-    own, other = VmRulePolicy("candidate", LEARNED, weights=weights), VmRulePolicy("other", WORST_FIT)
+    own = VmRulePolicy("candidate", scorer.kind, weights=scorer.weights)
+    other = VmRulePolicy("other", WORST_FIT)
     match stage:
         case "both":
             return own
@@ -228,13 +258,12 @@ def _candidate(weights: F64, stage: Stage) -> VmRulePolicy:
 
 
 def member_runs(
-    trace: TrainingTrace, options: VmsOptions, member: tuple[F64, Stage], plan: tuple[I64, I64]
+    trace: TrainingTrace, options: VmsOptions, member: tuple[Scorer, Stage], plan: tuple[I64, I64]
 ) -> tuple[F64, int]:
     """(what each run came to, decisions made) of one member, wherever it is played."""
     # What comes through Ray is read-only; kernels are compiled for arrays that may be written.
     starts, limits = (array.copy() for array in plan)
-    weights, stage = member
-    rule = _candidate(weights.copy(), stage).new_rule()
+    rule = _candidate(*member).new_rule()
     found = np.zeros((starts.size, 3))
     lanes = _own_lanes(trace, options)
     decisions = brief_runs(trace.work(options.double), lanes, rule, (starts, limits), found)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from proreus.learning.learner import Configs, EvolutionLearner
 from proreus.learning.runs import Identity, WrittenScenario
 from proreus.worlds.vms.encoding.place import VERSION
+from proreus.worlds.vms.policies.experts import SCORER_VERSIONS
 from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal
 from proreus.worlds.vms.training.trace import the_one, training_trace
@@ -21,11 +22,14 @@ def _goal(scenarios: Sequence[VmScenario], config: VmsESConfig, pool: Executor) 
 
 @dataclass(frozen=True, kw_only=True)
 class _VmsEvolution(EvolutionLearner):
-    """What its held-out scores are called depends on what becomes of machines that fit nowhere."""
+    """What its held-out scores are called depends on what becomes of machines that fit nowhere, the kind of
+    its checkpoint on what its scorer weighs."""
 
     def identity(self, scenarios: Sequence[WrittenScenario], configs: Configs) -> Identity:
         """What a run of it is."""
-        found = super().identity(scenarios, configs)
+        found, (config,) = super().identity(scenarios, configs), configs
+        if config.weighs == "gaps":
+            found = replace(found, kind="gaps", encoding=SCORER_VERSIONS["gaps"])
         waits = all(isinstance(one, VmScenario) and one.options.full == "wait" for one in scenarios)
         return found if waits else replace(found, gain="% better than the best rule")
 

@@ -10,10 +10,12 @@ from proreus.worlds.vms.policies.columns import (
     BALANCE_FIT,
     BEST_FIT,
     FIRST_FIT,
+    GAPS,
     LEARNED,
     WORST_FIT,
     VmRule,
 )
+from proreus.worlds.vms.policies.gaps import all_gap_scores
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.policies.scorer import all_scores
 from proreus.worlds.vms.state.observation import VmObservation
@@ -33,9 +35,10 @@ _SIMPLE = tuple(
 def candidates(observation: VmObservation, rule: VmRule, choice: int) -> list[int]:
     """The rule's own choice first; of places that the machine would leave alike only one."""
     wanted = [choice]
-    if rule.kind[rule.now[0]] == LEARNED:
+    if rule.kind[rule.now[0]] in (LEARNED, GAPS):
         servers, flavours = observation.servers, observation.flavours
-        scores = all_scores(servers, flavours, observation.lane, observation.flavour, rule)
+        scored = all_scores if rule.kind[rule.now[0]] == LEARNED else all_gap_scores
+        scores = scored(servers, flavours, observation.lane, observation.flavour, rule)
         found = np.argsort(-scores, kind="stable")
         known: dict[tuple[bytes, ...], int] = {}
         for place in found[np.isfinite(scores[found])].tolist():

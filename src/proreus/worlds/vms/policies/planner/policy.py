@@ -17,7 +17,7 @@ from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.explaining import place_name, told
 from proreus.worlds.vms.policies.planner.candidates import candidates
 from proreus.worlds.vms.policies.planner.demand import LEAST_SEEN, Demand
-from proreus.worlds.vms.policies.planner.futures import Board, new_board, play_future
+from proreus.worlds.vms.policies.planner.futures import Board, Future, new_board, play_future
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import Servers
@@ -132,14 +132,17 @@ class VmPlanner:
             future = outlook.future(HORIZON, random)
             if future.flavour.size > table.board.place.size:
                 table.board = new_board(observation.servers, observation.flavours, 2 * future.flavour.size)
-            found.append(
-                [play_future(table.board, observation.servers, table.rule, future, place) for place in places]
-            )
+            found.append([self._played(table, observation, future, place) for place in places])
             if len(found) == self.effort.futures:
                 break
             if len(found) == _FIRST_LOOK and all(len(set(row)) == 1 for row in found):
                 break
         return np.array(found).reshape(len(found), len(places)).T
+
+    def _played(self, table: _Table, observation: VmObservation, future: Future, place: int) -> float:
+        """What comes of a place; every future begins with what the base remembers of the cluster."""
+        table.rule.lately[:] = table.settled.rule.lately
+        return float(play_future(table.board, observation.servers, table.rule, future, place))
 
     def _at(self, observation: VmObservation) -> _Table:
         """For the cluster at hand; another one has servers of its own."""
