@@ -56,7 +56,7 @@ class Bowl:
         return {"weights": mean}
 
 
-def found(goal: Bowl, starts: dict[str, F64], until: float, own_start: str = "learned") -> list[Trained]:
+def found(goal: Bowl, starts: dict[str, F64], until: float) -> list[Trained]:
     """A search by a clock that ticks whenever it is looked at."""
     learner = EvolutionLearner(
         world="bowl",
@@ -71,7 +71,7 @@ def found(goal: Bowl, starts: dict[str, F64], until: float, own_start: str = "le
         threads=True,
     )
     ticks = count()
-    search = Search(learner, NamedScenario("bowl"), Config(), starts, own_start)
+    search = Search(learner, NamedScenario("bowl"), Config(), starts)
     return list(specialise(search, InlinePool(), until, lambda: float(next(ticks))))
 
 
@@ -82,10 +82,9 @@ def test_the_start_that_is_best_on_the_validation_part_is_taken() -> None:
     assert np.array_equal(trained[0].checkpoint.tensors["weights"], near)
 
 
-def test_without_starts_it_is_the_goals_own_which_has_a_name() -> None:
+def test_without_starts_it_is_the_goals_own_which_is_what_ships() -> None:
     trained = found(Bowl(), {}, until=0.0)
     assert (trained[0].line, trained[0].start) == ("start: held out -14.00", "learned")
-    assert found(Bowl(), {}, until=0.0, own_start="its rule")[-1].start == "its rule"
 
 
 def test_one_generation_is_tried_however_short_the_time_is() -> None:

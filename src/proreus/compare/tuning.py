@@ -81,8 +81,7 @@ def _tune(world: World, wish: Wish, say: Callable[[str], None]) -> tuple[Judged,
         took = time.monotonic() - begin
         until = begin + 60 * wish.minutes - _LAST_JUDGEMENT * took / len(judged.means)
         config = replace(learner.configs[0], seed=wish.seed)
-        starts = specialist.starts(wish.scenario)
-        search = Search(learner, wish.scenario, config, starts, specialist.own_start)
+        search = Search(learner, wish.scenario, config, specialist.starts(wish.scenario))
         judged = _with_training(world, wish, judged, _train(search, wish.workers, until, say))
     measured = judged.results[0].measures
     about = About(

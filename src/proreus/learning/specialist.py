@@ -43,9 +43,7 @@ class Specialist:
     """Measure that decides ("": any other) -> the rule that is known to be the strongest there."""
     starts: Callable[[Any], Starts] = _as_the_goal_says
     """Scenario -> where a search may begin: the best of them on the validation part is taken. Without any it
-    is the goal's own start."""
-    own_start: str = LEARNED
-    """The policy that the goal's own start is."""
+    is the goal's own start, which is `learned`."""
     beside: tuple[str, ...] = ()
     """Measures that are told beside the one that decides: what a policy may pay for it."""
     cautions: tuple[str, ...] = ()
@@ -64,7 +62,6 @@ class Search:
     scenario: Any
     config: Any
     starts: Starts = field(default_factory=dict)
-    own_start: str = LEARNED
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ def specialise(
         scores = {f"{identity.gain}, {scenario.name}": gain}
         return Checkpoint(identity.card(scores, generations, clock() - begin), tensors)
 
-    starts = search.starts or {search.own_start: goal.start}
+    starts = search.starts or {LEARNED: goal.start}
     gains = {name: mean_gain(goal.validate(vector)) for name, vector in starts.items()}
     name = max(gains, key=lambda one: gains[one])  # the first of equals
     best = gains[name]

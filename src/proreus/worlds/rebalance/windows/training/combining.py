@@ -79,11 +79,11 @@ def _add(experts: dict[str, _Expert], run: Path, weights: F64, data: Path | None
     scenarios = scenarios_of(settings, run, read)
     name = "+".join(scenario.name for scenario in scenarios)
     if name not in experts:
-        experts[name] = _Expert(np.mean([_stands(scenario) for scenario in scenarios], axis=0))
+        experts[name] = _Expert(np.mean([mean_figures(scenario) for scenario in scenarios], axis=0))
     experts[name].weights[price] = weights
 
 
-def _stands(scenario: WindowScenario) -> F64:
+def mean_figures(scenario: WindowScenario) -> F64:
     """The mean figures of the training part."""
     found = []
     for seed in range(1 if scenario.file is not None else DEPLOYMENTS):
