@@ -1,10 +1,10 @@
 """Several nodes named for one task, to a client that asks once for every node.
 
 The k8s simulator's plugin asks once for each node that a task may go to, with the same vector, in the order
-of the nodes, sixteen questions at a time; and it scores the node of a question by the answer to that question:
-100 where it is named for the task, 50 where it is named for a preemption, which is not carried out. So
-different answers to the questions about one state name several nodes: first choices, and others that stand by
-for the case that all of them refuse. Among equals the simulator takes the node with most to spare.
+of the nodes, sixteen questions at a time; and it scores the node of a question by the answer to that one: 100
+where it is named for the task, 50 where it is named for a preemption, which is not carried out. So different
+answers to the questions about one state name several nodes: first choices, and others that stand by for the
+case that all of them refuse. Among equals the simulator takes the node with most to spare.
 
 Which question is about which node is not told. But how many questions there are for such a task is known from
 the one before, and nodes that refuse it are not asked about: that gives the place of each node among the
