@@ -10,11 +10,12 @@ Which question is about which node is not told. But how many questions there are
 the one before, and nodes that refuse it are not asked about: that gives the place of each node among the
 questions, closely enough for answers that are `_APART` questions apart.
 
-Who asks once per task gets one answer, and so does everybody until a named node has refused. From then on
-nodes that took tasks stand by. If the model's choices are refused about as often as nodes drawn blindly would
-be, it does not know these nodes: then the first choices are nodes without a task, so many that all of them
-hardly refuse. If tasks go to nodes that nobody named, the questions come in another order, and there is one
-answer again. Where nothing runs any more all of this is forgotten: two runs over one cluster are the same.
+Who asks once per task gets one answer, and so does everybody until a named node has refused. Then two nodes
+that took tasks are named, one of them around its place alone: if it gets the task, twice, the questions come
+in the order of the nodes; if not, there is one answer again, as where tasks go to nodes that nobody named.
+From then on nodes that took tasks stand by. If the model's choices are refused about as often as nodes drawn
+blindly would be, it does not know these nodes: then the first choices are nodes without a task, so many that
+all of them hardly refuse. Where nothing runs any more all of this is forgotten: two runs are the same.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _FEWEST = 8
 """Who asks less often about a state asks for a task, and not for its nodes."""
 _APART, _FAR_APART = 32, 96
 """Questions between two named nodes, at least; more while the model is trusted."""
-_BLIND = 4.0
+_BLIND = 3.0
 """Where the model is so likely (a logarithm of odds) to name nodes blindly, they are chosen otherwise."""
 _SURE = -3.0
 _KNOWING = 3.0
@@ -41,6 +42,8 @@ _KNOWING = 3.0
 _HARDLY = 0.1
 """The chance that all first choices refuse."""
 _MOST_FIRST, _BEST_STANDING_BY, _STANDING_BY = 6, 2, 6
+_TRIALS = 2
+"""So many trials show that the questions come in the order of the nodes, or that they do not."""
 _KINDS = 64
 """Kinds of tasks whose number of questions is remembered."""
 
@@ -48,11 +51,13 @@ _KINDS = 64
 class Named(NamedTuple):
     """Which answer belongs to which questions about one state."""
 
-    nodes: I64  # in their order
+    nodes: I64  # in the order of their questions
     ends: I64  # the first question that is not the node's any more; none for the last
     first: frozenset[int]
     """Those that are named for the task; the others stand by."""
     cluster: int
+    trial: bool = False
+    """Whether this is to find out if the questions come in the order of the nodes."""
 
     def answer(self, number: int) -> int:
         """The action for the question of this number, counted from 0."""
@@ -79,6 +84,7 @@ class Outcomes:
         self._best = np.zeros(self._nodes, dtype=np.bool_)  # got a task that others could have had
         self._blind = 0.0
         self._tried = self._missed = 0
+        self._trials = [0, 0]  # failed, passed
         self._refusing: list[int] = []
 
     def ask(self, state: F64) -> int:
@@ -116,7 +122,7 @@ class Outcomes:
 
     @property
     def _in_another_order(self) -> bool:
-        return self._missed >= 3 and 5 * self._missed > self._tried
+        return self._trials[0] >= _TRIALS or (self._missed >= 3 and 5 * self._missed > self._tried)
 
     def _notice(self, state: F64) -> None:
         shares = 2 * self._nodes
@@ -148,6 +154,9 @@ class Outcomes:
             if self._own >= 0:
                 self._doubt(refused=where != self._own)
                 self._best[where] |= where != self._own  # of all nodes it had most to spare
+            return
+        if named.trial:
+            self._trials[int(where in named.first)] += 1
             return
         self._tried += 1
         if where not in named.nodes:
@@ -191,6 +200,9 @@ class Outcomes:
         questions = self._questions_of.get(tuple(self._state[2 * nodes :].tolist()), 0) or self._usual
         takes = min(1.0, max(0.0, (questions - int(took.sum())) / int(unknown.sum())))
         place = np.cumsum(np.where(took, 1.0, np.where(unknown, takes, 0.0)))
+        if self._trials[1] < _TRIALS:
+            self._named = self._trial(self._ordered(took, self._tasks), place)
+            return self._named
         blind = self._blind > _BLIND
         first = self._first_choices(unknown, bids) if blind else np.array([own % nodes])
         guard = self._ordered(took & self._best & (self._tasks < 2), self._tasks)[:1]
@@ -209,6 +221,16 @@ class Outcomes:
             self._own = -1
         self._named = Named(chosen, ends, frozenset(groups[0] + groups[1]), nodes)
         return self._named
+
+    def _trial(self, took: I64, place: F64) -> Named | None:
+        """A node that surely takes the task, named around its place alone; another stands by."""
+        one = took[0]
+        others = took[np.abs(place[took] - place[one]) >= _FAR_APART]
+        if not len(others):
+            return None
+        ends = np.array([place[one] - _APART, place[one] + _APART]).astype(np.int64)
+        nodes = np.array([others[0], one, others[0]])
+        return Named(nodes, ends, frozenset((int(one),)), self._nodes, trial=True)
 
     def _first_choices(self, unknown: Bool, bids: F64) -> I64:
         """Nodes without a task: who lost least, then by the model's bids."""
