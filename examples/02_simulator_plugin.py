@@ -3,12 +3,14 @@
     pip install -c constraints.txt -e '.[serve]'
     python examples/02_simulator_plugin.py                       # a generated cluster of 50 nodes
     python examples/02_simulator_plugin.py --data DIR --model vector-k8ssim --deterministic
+    python examples/02_simulator_plugin.py --data DIR --scenario k8ssim-variant/reordered --every-pair
     python examples/02_simulator_plugin.py --rest http://127.0.0.1:5000 --grpc 127.0.0.1:50051 --nodes 7
 
 Without --rest and --grpc it starts a service of its own (`proreus serve all`), for a cluster as large as
 the case. For every task the plugin sends the k8s simulator's vector and gets an action; the action becomes a
 score per node (100, 50, -10, -100), and the simulator places the task by the scores. Both doors must lead
-to the same run, task by task; beside it stands the rule `binpack`. With --report the plugin also reports
+to the same run, task by task; beside it stands the rule `binpack`. With --every-pair it asks once for every
+task and node, as the original does, some hundred times as often. With --report the plugin also reports
 what came of its decisions, as the original does at the end of a session, and the service learns from it.
 """
 
@@ -33,7 +35,7 @@ from proreus.kernels.arrays import F64
 from proreus.model.workload import Workload
 from proreus.policies.catalogue import AnyPolicy
 from proreus.serving.client import GrpcClient, RestClient
-from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
+from proreus.worlds.pods.policies.vector.plugin import EveryPair, VolcanoPlugin
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.traces.volcano import volcano_nodes, volcano_workload
 
@@ -56,6 +58,11 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, help="folder that holds k8ssim/; without it a case is generated")
+    parser.add_argument("--scenario", default="k8ssim/large", help="of that folder")
+    parser.add_argument("--every-pair", action="store_true", help="one question for every task and node")
+    parser.add_argument(
+        "--askers", type=int, default=16, help="questions under way at once, with --every-pair"
+    )
     parser.add_argument("--nodes", type=int, default=50, help="of a generated cluster")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="", help="of a service that is started here; see proreus serve")
@@ -85,9 +92,10 @@ def main() -> int:
             seen.append((state.copy(), action))
             return action
 
+        pairs = EveryPair(arguments.askers) if arguments.every_pair else None
         outcomes = {
-            "plugin over REST": _timed(case, seed, VolcanoPlugin("rest", over_rest)),
-            "plugin over gRPC": _timed(case, seed, VolcanoPlugin("grpc", over_grpc)),
+            "plugin over REST": _timed(case, seed, VolcanoPlugin("rest", over_rest, every_pair=pairs)),
+            "plugin over gRPC": _timed(case, seed, VolcanoPlugin("grpc", over_grpc, every_pair=pairs)),
             "binpack": _timed(case, seed, "binpack"),
         }
         print(f"answered by version {rest.health().model_version}")
@@ -100,7 +108,7 @@ def main() -> int:
 
 def _case(arguments: argparse.Namespace) -> Scenario:
     if arguments.data is not None:
-        return proreus.make_scenario("pods", "k8ssim/large", data=arguments.data)
+        return proreus.make_scenario("pods", arguments.scenario, data=arguments.data)
     return PodScenario(GeneratedCase(arguments.nodes))
 
 

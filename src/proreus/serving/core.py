@@ -3,7 +3,7 @@
 The live model is one immutable pair of version and model. A request reads it once, so its answer belongs to
 exactly one version however often versions change meanwhile. Sampling needs no random state: the draw is a
 hash of seed, version and state, so the same state gets the same action over either door, but for nodes that
-have refused the client that asks.
+have refused the client that asks, and for clients that ask once for every node and are named several.
 
 Whoever decides, the model or (when it fails or is too slow) the rule, the answer says so.
 """
@@ -24,8 +24,9 @@ from proreus.serving.checks import Dimensions, check_block, check_state, check_t
 from proreus.serving.metrics import Measurements
 from proreus.serving.recent import Decided, RecentDecisions
 from proreus.serving.values import Choice, DecidedBy, Health, PredictAnswer, invalid
+from proreus.worlds.pods.policies.vector.answering import Answer, Answering
 from proreus.worlds.pods.policies.vector.model import VectorModel, draw_of, draws_of
-from proreus.worlds.pods.policies.vector.refusals import Refusals, warm_up_refusals
+from proreus.worlds.pods.policies.vector.refusals import warm_up_refusals
 from proreus.worlds.pods.policies.vector.rule import fullest_with_room
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class ServiceOptions:
     remembered: int = 65_536
     """Decisions whose probability is remembered until their outcome is reported."""
     mind_refusals: bool = True
-    """Do not name nodes that refused such a task; see `policies.vector.refusals`."""
+    """Do not name nodes that refused such a task; see `policies.vector.answering`."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,30 @@ class Live:
     guard: Guard = field(default_factory=Guard)
 
 
+@dataclass(frozen=True, eq=False)
+class _Deciding:
+    """One version about to decide on one state."""
+
+    service: DecisionService
+    live: Live
+    state: F64
+    draw: float
+    seconds: float
+
+    @property
+    def key(self) -> object:
+        """The version, and the draw: see `answering.Decider`."""
+        return self.live, self.draw
+
+    def decide(self, mask: Bool | None) -> Answer:
+        """See `answering.Decider`."""
+        return self.service.decided(self, mask)
+
+    def bids(self, mask: Bool | None) -> F64 | None:
+        """See `answering.Decider`."""
+        return self.service.bids(self, mask)
+
+
 class DecisionService:
     """Decides, remembers what it decided, and counts."""
 
@@ -113,7 +138,7 @@ class DecisionService:
         most = _REMEMBERED_BYTES // (options.dimensions.actions + 256)
         self.recent = RecentDecisions(min(options.remembered, most))
         self.draining = False
-        self._refusals = Refusals(options.dimensions.nodes) if options.mind_refusals else None
+        self._answering = Answering(options.dimensions.nodes) if options.mind_refusals else None
         self._clock = clock
         self._began = clock()
         self._everything = np.ones(options.dimensions.actions, dtype=np.bool_)
@@ -163,29 +188,52 @@ class DecisionService:
             check_top_k(question.top_k, options.dimensions)
         deterministic = options.deterministic if question.deterministic is None else question.deterministic
         draw = -1.0 if deterministic else draw_of(options.seed, live.version, state)
-        if question.mask is None and self._refusals is not None:  # a mask comes from who knows better
-            question = replace(question, mask=self._refusals.welcome(question.client, state))
+        seconds = min(options.deadline_seconds, _SHARE_OF_WAIT * question.seconds_left)
+        deciding = _Deciding(self, live, state, draw, seconds)
         begin = self._clock()
-        decided_by: DecidedBy = "model"
-        try:
-            action, log_prob = live.guard.run(
-                lambda: live.model.decide(state, options.dimensions.actions, question.mask, draw),
-                min(options.deadline_seconds, _SHARE_OF_WAIT * question.seconds_left),
-            )
-            self._check_sound(action, log_prob, question.mask)
-        except Exception as error:  # noqa: BLE001 - whatever a model does, there is an answer
-            self._fell_back(error, live)
-            action, log_prob, decided_by = self._by_rule(state, question.mask), 0.0, "rule"
+        if question.mask is None and self._answering is not None:
+            answer = self._answering.answer(question.client, state, deciding)
+            question = replace(question, mask=answer.mask)
+        else:
+            answer = deciding.decide(question.mask)  # a mask comes from who knows better
+            if self._answering is not None:
+                self._answering.told(question.client, state, answer.action)
         self.measurements.took(door, "model", self._clock() - begin)
-        drawn = decided_by == "model" and not deterministic
+        action, log_prob = answer.action, answer.log_prob
+        decided_by: DecidedBy = "model" if answer.by_model else "rule"
+        drawn = answer.by_model and answer.own and not deterministic
         decided = Decided(log_prob, live.version, drawn, question.mask)
         self.recent.add(state, action, decided, question.client)
-        if self._refusals is not None:
-            self._refusals.answered(question.client, state, action)
         top = None
         if question.top_k is not None:
             top = self._top(live, question, action, decided_by)
         return PredictAnswer(action, live.version, log_prob, decided_by, deterministic, top)
+
+    def decided(self, deciding: _Deciding, mask: Bool | None) -> Answer:
+        """What the model says, or the rule where it fails or is too slow."""
+        live, state = deciding.live, deciding.state
+        actions = self.options.dimensions.actions
+        try:
+            action, log_prob = live.guard.run(
+                lambda: live.model.decide(state, actions, mask, deciding.draw), deciding.seconds
+            )
+            self._check_sound(action, log_prob, mask)
+        except Exception as error:  # noqa: BLE001 - whatever a model does, there is an answer
+            self._fell_back(error, live)
+            return Answer(self._by_rule(state, mask), 0.0, by_model=False, own=True, mask=mask)
+        return Answer(action, log_prob, by_model=True, own=True, mask=mask)
+
+    def bids(self, deciding: _Deciding, mask: Bool | None) -> F64 | None:
+        """How likely the model is to take each action; None where it fails or is too slow."""
+        live, actions = deciding.live, self.options.dimensions.actions
+        try:
+            found: F64 = live.guard.run(
+                lambda: live.model.chances(deciding.state, actions, mask), deciding.seconds
+            )
+        except Exception as error:  # noqa: BLE001 - then the model's own choice is all there is
+            self._fell_back(error, live)
+            return None
+        return found
 
     def predict_batch(self, batch: Batch, door: str) -> BatchDecided:
         """Decide on many states. They are not remembered: the answer has their log-probabilities."""

@@ -12,7 +12,7 @@ from proreus.model.pod import GPU_WHOLE, GpuRequest, Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
 from proreus.worlds.pods.play import simulate
-from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin, plugin_scores
+from proreus.worlds.pods.policies.vector.plugin import EveryPair, VolcanoPlugin, plugin_scores
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.compile import compile_workload
 from proreus.worlds.pods.traces.volcano import volcano_nodes, volcano_workload
@@ -86,7 +86,7 @@ def test_the_plugin_sends_the_vector_and_asks_once_or_for_every_legal_node() -> 
         asked.append(state)
         return 3
 
-    for every_pair, calls in ((False, 1), (True, 3)):
+    for every_pair, calls in ((None, 1), (EveryPair(), 3)):
         asked.clear()
         observation = a_world().next_decision()
         assert observation is not None
@@ -94,6 +94,34 @@ def test_the_plugin_sends_the_vector_and_asks_once_or_for_every_legal_node() -> 
         assert len(asked) == calls
         assert asked[0].dtype == np.float64
         assert asked[0].tolist() == [0.0] * 10 + [500 / 100_000, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("answers", "node"),
+    [
+        ((1, 1, 1), 1),
+        ((3, 1, 1), 3),  # neither is named to the question about it
+        ((1, 4, 4), 4),  # "small" and "twin" are level, and "twin" has more to spare
+        ((6, 4, 3), 1),  # "small" stands by, and the others miss their questions
+        ((6, 3, 3), 3),  # it stands by, and is not needed
+        ((11, 11, 4), 4),
+    ],
+)
+def test_each_node_is_scored_by_the_answer_to_its_own_question(answers: tuple[int, ...], node: int) -> None:
+    observation = a_world().next_decision()
+    assert observation is not None
+    given = iter(answers)
+    plugin = VolcanoPlugin("p", lambda state: next(given), every_pair=EveryPair())
+    assert plugin.decide(observation) == Place(node)
+
+
+@pytest.mark.parametrize("askers", [1, 16, 400])
+def test_questions_arrive_in_order_nearly_or_in_any(askers: int) -> None:
+    arrived = EveryPair(askers).arrivals(400, np.random.default_rng(1))
+    assert sorted(arrived) == list(range(400))
+    early = max(question - number for number, question in enumerate(arrived))
+    assert early < askers
+    assert (arrived == list(range(400))) == (askers == 1)
 
 
 def test_a_task_that_may_go_nowhere_is_delayed_without_asking() -> None:

@@ -13,14 +13,15 @@ if no node is named, least-requested decides alone, as of the start of the sessi
 session everything then goes to the same node until it is full. Equal scores go to the node with most CPU,
 then to the first in order.
 
-The simulator's own plugin asks once per (task, node) pair. The answer is a function of the vector and the
-model's version, and the vector is the same for all nodes of a task: this plugin asks once, unless told to ask
-for every pair.
+The simulator's own plugin asks once per (task, node) pair, with the same vector for all nodes that the task
+may go to, in their order, by sixteen workers at once; and it scores each node by the answer to its own
+question. This plugin asks once per task, unless told to ask for every pair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,13 +42,38 @@ _HOOKS = 3.0
 _FULL = 100.0
 
 
+@dataclass(frozen=True)
+class EveryPair:
+    """One question for each node that a task may go to."""
+
+    askers: int = 1
+    """So many questions are on their way at once, and any of them may be the next to arrive. With 1 they come
+    in the order of the nodes, with as many as there are nodes in any order."""
+    seed: int = 0
+    """Of that order."""
+
+    def arrivals(self, questions: int, random: np.random.Generator) -> list[int]:
+        """The questions, numbered by the order of their nodes, as they arrive."""
+        on_their_way = list(range(min(self.askers, questions)))
+        arrived = []
+        for sent in range(len(on_their_way), len(on_their_way) + questions):
+            next_one = int(random.integers(len(on_their_way))) if len(on_their_way) > 1 else 0
+            arrived.append(on_their_way[next_one])
+            if sent < questions:
+                on_their_way[next_one] = sent
+            else:
+                on_their_way.pop(next_one)
+        return arrived
+
+
 class VolcanoPlugin:
     """A policy whose decisions are somebody else's predictions."""
 
-    def __init__(self, name: str, predict: Predict, *, every_pair: bool = False) -> None:
+    def __init__(self, name: str, predict: Predict, *, every_pair: EveryPair | None = None) -> None:
         self.name = name
         self._predict = predict
         self._every_pair = every_pair
+        self._random = np.random.default_rng(0 if every_pair is None else every_pair.seed)
         self._session: tuple[int, float] | None = None
         self._in_use = np.zeros((0, 3))
 
@@ -60,23 +86,25 @@ class VolcanoPlugin:
         legal = observation.refusals() == 0
         if not legal.any():
             return Delay()
-        state = simulator_vector(observation)
-        action = self._predict(state)
-        if self._every_pair:
-            for _ in range(int(legal.sum()) - 1):
-                action = self._predict(state)
-        return self.choose(observation, legal, action)
+        return self.choose(observation, legal, self._scores(simulator_vector(observation), legal))
 
-    def choose(self, observation: PodObservation, legal: Bool, action: int) -> Place:
-        """The node that the simulator takes after this answer; legal: bool[N], at least one of them."""
-        totals = np.where(legal, self._totals(observation, action), -np.inf)
+    def _scores(self, state: F64, legal: Bool) -> F64:
+        """float64[N]: what the answers give to each node."""
+        nodes = len(legal)
+        if self._every_pair is None:
+            return plugin_scores(self._predict(state), nodes)
+        scores = np.zeros(nodes)
+        candidates = np.flatnonzero(legal).tolist()
+        for k in self._every_pair.arrivals(len(candidates), self._random):
+            scores[candidates[k]] = plugin_scores(self._predict(state), nodes)[candidates[k]]
+        return scores
+
+    def choose(self, observation: PodObservation, legal: Bool, scores: F64) -> Place:
+        """The node that the simulator takes after such scores; legal: bool[N], at least one of them."""
+        totals = np.where(legal, _HOOKS * scores + self._least_requested(observation), -np.inf)
         best = np.flatnonzero(totals == totals.max())
         cpu = observation.cluster.nodes.allocatable[best, COL_CPU]
         return Place(int(best[np.argmax(cpu)]))
-
-    def _totals(self, observation: PodObservation, action: int) -> F64:
-        nodes = len(observation.cluster.nodes.gpu_count)
-        return _HOOKS * plugin_scores(action, nodes) + self._least_requested(observation)
 
     def _least_requested(self, observation: PodObservation) -> F64:
         """float64[N], 0 to 100: what is not asked for of CPU, memory and GPUs, with the task on the node."""
@@ -98,7 +126,8 @@ class VolcanoPlugin:
         """The scores behind the decision."""
         decision = self.decide(observation)
         action = self._predict(simulator_vector(observation))
-        totals = self._totals(observation, action)
+        nodes = len(observation.cluster.nodes.gpu_count)
+        totals = _HOOKS * plugin_scores(action, nodes) + self._least_requested(observation)
         allowed = np.flatnonzero(observation.refusals() == 0).tolist()
         scores = {n: {"total": float(totals[n])} for n in allowed}
         note = (

@@ -158,6 +158,13 @@ class Refusals:
             notice(seen, state)
             return mask if fill_welcome(seen, state, mask) else None
 
+    def refuses(self, client: str, node: int) -> None:
+        """That this node refused the task that was answered last."""
+        with self._lock:
+            seen = self._clients.get(client)
+            if seen is not None:
+                _note_refusal(seen, node)
+
     def answered(self, client: str, state: F64, action: int) -> None:
         """Remember the answer, to see what becomes of it."""
         with self._lock:

@@ -6,11 +6,13 @@ the whole cluster.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from proreus.kernels.arrays import F64
+from proreus.kernels.arrays import F64, Bool
 from proreus.model.decision import Decision, action_count
 from proreus.policies.protocol import Explanation
+from proreus.worlds.pods.policies.vector.answering import Answer, Answering
 from proreus.worlds.pods.policies.vector.model import (
     SHIPPED,
     VectorModel,
@@ -19,7 +21,6 @@ from proreus.worlds.pods.policies.vector.model import (
     shipped_for,
 )
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
-from proreus.worlds.pods.policies.vector.refusals import Refusals
 from proreus.worlds.pods.state.observation import PodObservation
 
 _SEED, _VERSION = 0, 1  # of a service that has just been started
@@ -51,19 +52,36 @@ class ServedVector:
         if self._bound is None or self._bound[0] != nodes:
             chosen = self._model or shipped_for(nodes)
             model = load_vector_model(SHIPPED.get(chosen, Path(chosen)))
-            self._bound = (nodes, VolcanoPlugin(self.name, _Answers(model, nodes)))
+            self._bound = (nodes, VolcanoPlugin(self.name, InMemory(model, nodes)))
         return self._bound[1]
 
 
-class _Answers:
-    """As `serving.core` answers one client."""
+class InMemory:
+    """Answers as `serving.core` gives them to one client."""
 
     def __init__(self, model: VectorModel, nodes: int) -> None:
-        self._model, self._actions = model, action_count(nodes)
-        self._refusals = Refusals(nodes)
+        self._model, self._nodes = model, nodes
+        self._answering = Answering(nodes)
 
     def __call__(self, state: F64) -> int:
-        draw = draw_of(_SEED, _VERSION, state)
-        action, _ = self._model.decide(state, self._actions, self._refusals.welcome("", state), draw)
-        self._refusals.answered("", state, action)
-        return action
+        return self._answering.answer(
+            "", state, _Drawing(self._model, state, action_count(self._nodes))
+        ).action
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """A model that draws, unguarded."""
+
+    model: VectorModel
+    state: F64
+    actions: int
+    key: object = None
+
+    def decide(self, mask: Bool | None) -> Answer:
+        draw = draw_of(_SEED, _VERSION, self.state)
+        action, log_prob = self.model.decide(self.state, self.actions, mask, draw)
+        return Answer(action, log_prob, by_model=True, own=True, mask=mask)
+
+    def bids(self, mask: Bool | None) -> F64:
+        return self.model.chances(self.state, self.actions, mask)

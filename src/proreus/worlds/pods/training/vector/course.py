@@ -26,7 +26,7 @@ from proreus.worlds.pods.encoding.decision import simulator_vector
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import VectorModel, draw_of
-from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
+from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin, plugin_scores
 from proreus.worlds.pods.policies.vector.refusals import Refusals
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsWorld
@@ -96,7 +96,7 @@ def play(
         mask = placements(legal) if masked else refusals.welcome("", state)
         action, log_prob = model.decide(state, actions, mask, float(draws.random()))
         refusals.answered("", state, action)
-        decision = plugin.choose(observation, legal, action)
+        decision = plugin.choose(observation, legal, plugin_scores(action, len(legal)))
         states.append(state)
         chosen.append((action, log_prob))
         pods.append(observation.pod)
