@@ -13,6 +13,7 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.contract.scenario import PARTS
 from proreus.model.errors import InputError
+from proreus.worlds.vms.encoding.gaps import GAP_FEATURES
 from proreus.worlds.vms.flags import VmsFlags
 from proreus.worlds.vms.scenarios import VmScenario, scenario_from_json, trace_of_part
 from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal
@@ -88,3 +89,11 @@ def test_what_ships_is_a_start_where_it_is_weights_in_this_cluster(file: Path) -
     waiting, rejecting = starts(drawn(file)), starts(drawn(file, "rejecting@20"))
     assert next(iter(waiting)) == "learned" and {"first_fit", "worst_fit"} < set(waiting)
     assert not waiting["first_fit"].any() and rejecting["worst_fit"].any()
+
+
+def test_where_machines_are_turned_away_gaps_are_weighed(file: Path) -> None:
+    rejecting = starts(drawn(file, "rejecting@20"))
+    assert {"learned, crowded", "learned, calm", "first_fit", "worst_fit"} <= set(rejecting)
+    assert {weights.shape for weights in rejecting.values()} == {(len(GAP_FEATURES),)}
+    (config,) = SPECIALIST.learners["rejected"].configs
+    assert SPECIALIST.learners["rejected"].identity((drawn(file),), (config,)).kind == "gaps"

@@ -10,11 +10,12 @@ from proreus.learning.specialist import Specialist, Starts
 from proreus.policies.catalogue import LEARNED
 from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
+from proreus.worlds.vms.policies.columns import GAPS as BY_GAPS
 from proreus.worlds.vms.policies.columns import LEARNED as BY_WEIGHTS
 from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
 from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.state.servers import capacity_of
-from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal, start_of
+from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal, Weighs, start_of
 from proreus.worlds.vms.training.learners import ES
 from proreus.worlds.vms.training.trace import the_one, training_trace
 
@@ -43,9 +44,13 @@ def _runs(count: int, scenario: VmScenario) -> int:
 def starts(scenario: VmScenario) -> Starts:
     """What ships, as it is in this cluster, and the rules that weights can be.
 
-    Where machines are turned away, several sets of weights take turns in what ships; each may be a start.
+    Where machines are turned away gaps are weighed, and several sets of weights take turns in what ships.
+    Each of them may be a start.
     """
-    rules = {"first_fit": start_of("wait"), "worst_fit": start_of("reject")}
+    rejecting = scenario.options.full == "reject"
+    kind = BY_GAPS if rejecting else BY_WEIGHTS
+    weighs: Weighs = "gaps" if rejecting else "places"
+    rules = {"first_fit": start_of("wait", weighs), "worst_fit": start_of("reject", weighs)}
     policy = make_vm_policy(LEARNED)
     if isinstance(policy, AdaptiveVmPolicy):
         policy = policy.under(scenario.options.treatment, capacity_of(scenario.options.shapes))
@@ -57,29 +62,23 @@ def starts(scenario: VmScenario) -> Starts:
         f"{LEARNED}, calm": policy.calm,
         f"{LEARNED}, roomy": policy.roomy,
     }
-    shipped = {
-        name: turn.weights for name, turn in turns.items() if turn is not None and turn.kind == BY_WEIGHTS
-    }
+    shipped = {name: turn.weights for name, turn in turns.items() if turn is not None and turn.kind == kind}
     return {**shipped, **rules}
 
 
-_LEARNER = replace(
-    ES,
-    goal=_goal,
-    configs=(
-        VmsESConfig(
-            generations=100_000,
-            population=16,
-            sigma=0.3,
-            starts=48,
-            validation_starts=240,
-            evaluate_every=2,
-        ),
-    ),
+_CONFIG = VmsESConfig(
+    generations=100_000,
+    population=16,
+    sigma=0.3,
+    starts=48,
+    validation_starts=240,
+    evaluate_every=2,
 )
+_LEARNER = replace(ES, goal=_goal, configs=(_CONFIG,))
+_OF_GAPS = replace(_LEARNER, configs=(replace(_CONFIG, weighs="gaps", sigma=0.5),))
 
 SPECIALIST = Specialist(
-    learners=dict.fromkeys(("total_wait", "placements", "rejected"), _LEARNER),
+    learners={"total_wait": _LEARNER, "placements": _LEARNER, "rejected": _OF_GAPS},
     strongest={"total_wait": "first_fit", "placements": "first_fit", "rejected": "worst_fit"},
     starts=starts,
     cautions=(
