@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import json
 import math
+import signal
 import subprocess
 import sys
 import tempfile
@@ -149,6 +150,7 @@ def _service(nodes: int, model: str) -> Iterator[tuple[str, str]]:
         words += ["--state_dim", str(2 * nodes), "--action_dim", str(2 * nodes + 2), "--json", str(ready)]
         words += ["--model", model] if model else []
         process = subprocess.Popen([sys.executable, "-m", "proreus", *words])
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the service ends with who started it
         try:
             while not ready.exists():
                 if process.poll() is not None:

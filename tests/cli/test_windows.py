@@ -228,6 +228,7 @@ def test_policies_weigh_what_is_told_in_other_processes_too(proreus: Proreus) ->
     [
         (("--objective", "wait=1"), "--objective wait: the policy was trained for violations, migrations"),
         (("--objective", "violations=-1"), "a weight is a number from 0 on"),
+        (("--objective", "violations", "--policy", "balance"), "--objective: no policy weighs any (balance)"),
         (("--scenario", "snapshot-small", "--objective", "violations"), "no policy over snapshots reads it"),
         (("--scenario", "snapshot-small", "--seconds", "0"), "a number of seconds above 0"),
     ],
@@ -235,6 +236,6 @@ def test_policies_weigh_what_is_told_in_other_processes_too(proreus: Proreus) ->
 def test_wishes_that_mean_nothing_end_with_one_line(
     words: tuple[str, ...], told: str, proreus: Proreus
 ) -> None:
-    policy = () if "--scenario" in words else ("--policy", "learned")
+    policy = () if "--scenario" in words or "--policy" in words else ("--policy", "learned")
     ended = proreus("simulate", "rebalance", *policy, *words)
     assert ended.code == 2 and told in ended.err and ended.err.count("\n") == 1

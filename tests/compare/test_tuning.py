@@ -106,7 +106,10 @@ def test_what_stands_beside_the_measure_and_what_to_watch_are_the_worlds() -> No
 
 def test_a_start_that_is_a_rule_is_called_so() -> None:
     found = replace(judged({"fgd": 90.0, "learned": 92.0}), training=Training.START_STAYED, start="fgd")
-    assert "Training found nothing better than its start, `fgd`: nothing to hand out." in told(found)
+    assert (
+        "Training found nothing better than its start, `fgd`, in 0 generations: nothing to hand out."
+        in told(found)
+    )
 
 
 def test_a_start_that_no_generation_beat_is_not_handed_out() -> None:

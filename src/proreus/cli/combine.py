@@ -34,8 +34,8 @@ class CombineArguments:
     """Flags of `proreus combine`."""
 
     sources: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Folders of training runs (es), `learned`, or checkpoints that adapt already; POLICY=SCENARIO,SCENARIO
-    makes a rule or any checkpoint of es the expert for those."""
+    """Folders of training runs (es), `learned`, or checkpoints that adapt already; of pods also
+    POLICY=SCENARIO,SCENARIO: a rule or any checkpoint of es as the expert for those."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/adaptive")
     """The checkpoint to write."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None

@@ -21,7 +21,7 @@ from rich.progress import (
 
 from proreus.cli.arguments import Common, prepare
 from proreus.cli.output import Output, new_console, waiting, write_json_bytes
-from proreus.cli.worlds import parse_in_world, tuning_for, world_in
+from proreus.cli.worlds import check_objective, parse_in_world, tuning_for, world_in
 from proreus.compare.comparison import CompareRequest, compare
 from proreus.compare.exports import rows_json
 from proreus.compare.outputs import Outputs, write_outputs
@@ -85,13 +85,15 @@ def compare_request(world: World, arguments: Any) -> CompareRequest:
         raise UsageError(f"--scenarios: {both} have policies of their own: compare one kind at a time")
     # Nothing given is the default; a list without a name in it is refused with the request.
     policies = split_names(arguments.policies) if arguments.policies else world.policies(scenarios[0]).main
+    tuning = tuning_for(world, scenarios[0], arguments)
+    check_objective(world.policies(scenarios[0]), tuning, policies)
     return CompareRequest(
         processes=process_count(arguments.processes),
         ray=arguments.ray,
         seeds=seeds_from(arguments.common.seed, arguments.seeds),
         scenarios=scenarios,
         policies=tuple(policies),
-        options=tuning_for(world, scenarios[0], arguments),
+        options=tuning,
     )
 
 

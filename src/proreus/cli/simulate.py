@@ -19,7 +19,7 @@ from proreus.cli.arguments import Common, prepare
 from proreus.cli.explain import explanation_tables
 from proreus.cli.output import new_console, waiting, write_json
 from proreus.cli.watching import screen
-from proreus.cli.worlds import parse_in_world, tuning_for, world_in
+from proreus.cli.worlds import check_objective, parse_in_world, tuning_for, world_in
 from proreus.compare.results import Simulated, measures_table
 from proreus.contract.own import scenario_named
 from proreus.contract.play import AnySimulation, step
@@ -59,6 +59,7 @@ def run(words: Sequence[str]) -> int:
     scenario = scenario_named(world, arguments.workload, None)
     tuning, catalogue = tuning_for(world, scenario, arguments), world.policies(scenario)
     chosen = arguments.policy or catalogue.main[0]
+    check_objective(catalogue, tuning, (chosen,))
     policy = catalogue.make(chosen, tuning, common.seed)
     if arguments.explain and not isinstance(policy, Explains):
         raise UsageError(f"--explain: policy {chosen!r} gives no reasons")

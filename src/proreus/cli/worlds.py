@@ -12,7 +12,7 @@ from proreus.cli.arguments import parse_named
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import World
 from proreus.model.errors import UsageError
-from proreus.policies.catalogue import Catalogue
+from proreus.policies.catalogue import PLANNER, Catalogue
 from proreus.worlds import registered
 from proreus.worlds import world as world_of
 
@@ -84,6 +84,17 @@ def tuning_for(world: World, scenario: Scenario, arguments: Any) -> Any:
         return None
     # Of the kind's own class: the one for all kinds is made here, and other processes do not know it.
     return read(**{name: getattr(tuning, name) for name in known})
+
+
+def check_objective(catalogue: Catalogue, tuning: Any, policies: Sequence[str]) -> None:
+    """Refuse wishes that none of the policies would hear."""
+    if not getattr(tuning, "objective", ""):
+        return
+    # A planner plays with another policy, which may weigh objectives.
+    if not any(catalogue.weighs(name) or name.partition("@")[0] == PLANNER for name in policies):
+        raise UsageError(
+            f"--objective: no policy weighs any ({', '.join(policies)}); those that adapt do, such as learned"
+        )
 
 
 def describe(world: World, verb: str) -> str:

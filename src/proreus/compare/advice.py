@@ -37,6 +37,8 @@ class Judged:
     """The rule known to be the strongest for this kind of work; "": none is known."""
     start: str = LEARNED
     """The policy that training began as."""
+    tried: int = 0
+    """Generations of the search."""
 
     @property
     def means(self) -> dict[str, Estimate]:

@@ -19,7 +19,7 @@ from proreus.learning.learner import learner_at
 from proreus.learning.specialist import Search, Specialist, Trained, specialise
 from proreus.model.errors import UsageError
 from proreus.model.files import write_atomically
-from proreus.policies.catalogue import LEARNED
+from proreus.policies.catalogue import LEARNED, PLANNER
 from proreus.policies.checkpoint import save_checkpoint
 from proreus.workers.processes import Workers, pool_of
 from proreus.worlds import registered
@@ -29,8 +29,6 @@ _UNFINISHED = "unfinished"
 """Where what was trained waits to be judged."""
 LEAST_DRAWS = 5
 """With fewer an interval is so wide that hardly anything can be told apart."""
-_PLANS = "planner"
-"""No rule: it plays futures with one, and would take all the time there is."""
 _LAST_JUDGEMENT = 2.0
 """How much longer than a rule, on average, the candidate may take to be judged."""
 
@@ -99,7 +97,8 @@ def _tune(world: World, wish: Wish, say: Callable[[str], None]) -> tuple[Judged,
 def _without_training(world: World, specialist: Specialist, wish: Wish, say: Callable[[str], None]) -> Judged:
     """Every rule and what ships."""
     catalogue = world.policies(wish.scenario)
-    rules = tuple(name for name in catalogue.rules if name != _PLANS)
+    # A planner would take all the time there is.
+    rules = (*(name for name in catalogue.rules if name != PLANNER), *specialist.rivals)
     shipped = (*rules, LEARNED) if catalogue.shipped is not None else rules
     say(f"judging {len(shipped)} policies on {wish.seeds} draws of the held-out part of {wish.scenario.name}")
     results = _judge(world, wish, shipped)
@@ -113,7 +112,7 @@ def _without_training(world: World, specialist: Specialist, wish: Wish, say: Cal
 
 def _with_training(world: World, wish: Wish, judged: Judged, trained: Trained) -> Judged:
     """The same with what was trained, unless that is the start."""
-    judged = replace(judged, start=trained.start)
+    judged = replace(judged, start=trained.start, tried=trained.tried)
     if trained.generations == 0:
         return replace(judged, training=Training.START_STAYED)
     # Under a name that says so, until it is judged: whoever is killed here hands nothing out.
@@ -167,7 +166,7 @@ def _train(search: Search, workers: Workers, until: float, say: Callable[[str], 
             if trained.line:
                 say(trained.line)
     if trained.generations:
-        say(f"the best is of generation {trained.generations}")
+        say(f"the best is generation {trained.generations} of {trained.tried}")
     else:
-        say(f"no generation was better than the start, {trained.start}")
+        say(f"of {trained.tried} generations none was better than the start, {trained.start}")
     return trained

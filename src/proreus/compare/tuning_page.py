@@ -82,7 +82,8 @@ def findings(judged: Judged) -> list[str]:
     elif judged.training is Training.START_STAYED:
         ships = ", which ships" if judged.start == LEARNED else ""
         lines.append(
-            f"Training found nothing better than its start, `{judged.start}`{ships}: nothing to hand out."
+            f"Training found nothing better than its start, `{judged.start}`{ships}, in {judged.tried} "
+            "generations: nothing to hand out."
         )
     if LEARNED in judged.means:
         lines.append(_against_rule(judged, LEARNED))

@@ -44,6 +44,8 @@ class Specialist:
     starts: Callable[[Any], Starts] = _as_the_goal_says
     """Scenario -> where a search may begin: the best of them on the validation part is taken. Without any it
     is the goal's own start, which is `learned`."""
+    rivals: tuple[str, ...] = ()
+    """Rules with what may follow an @ in their names, that are judged beside the plain ones."""
     beside: tuple[str, ...] = ()
     """Measures that are told beside the one that decides: what a policy may pay for it."""
     cautions: tuple[str, ...] = ()
@@ -74,6 +76,8 @@ class Trained:
     """How it goes, for a terminal."""
     start: str = LEARNED
     """The policy that the search began as."""
+    tried: int = 0
+    """How many generations there were, the best one or not."""
 
 
 def specialise(
@@ -98,6 +102,7 @@ def specialise(
     told = f"start: held out {best:+.2f}" + (f" ({name})" if search.starts else "")
     found = Trained(kept(goal.tensors(starts[name]), best, 0), 0, told, name)
     yield found
+    done = 0
     for generation in evolve(config, goal, start=starts[name]):
         done = generation.number + 1
         if generation.validation is not None:
@@ -109,4 +114,4 @@ def specialise(
                 yield found
         if clock() + generation.seconds >= until:
             break
-    yield Trained(found.checkpoint, found.generations, "", name)
+    yield Trained(found.checkpoint, found.generations, "", name, done)

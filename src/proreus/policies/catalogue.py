@@ -19,6 +19,8 @@ from proreus.policies.foreign import find_policy
 from proreus.policies.protocol import Policy
 
 LEARNED = "learned"
+PLANNER = "planner"
+"""Plays futures with another policy, whose name may follow an @."""
 AnyPolicy = Policy[Any, Any]
 
 
@@ -82,6 +84,12 @@ class Catalogue:
         """Whether that is a rule or a checkpoint, and not code from elsewhere."""
         return name.partition("@")[0] in self.rules or self.folder_of(name) is not None
 
+    def weighs(self, name: str) -> bool:
+        """Whether that is a checkpoint whose kind reads wishes, and none are told behind an @."""
+        folder = self._place_of(name)
+        kind = self.kinds.get(read_card(folder / CARD).kind) if folder is not None else None
+        return kind is not None and kind.told is not None
+
     def make(self, name: str, options: Any = None, seed: int = 0) -> AnyPolicy:
         """The policy of that name; a UsageError names the nearest one known."""
         chosen = options if options is not None or self.options is None else self.options()
@@ -130,8 +138,10 @@ class Catalogue:
                 file=folder / CARD,
                 field="kind" if card.world == self.world else "world",
             )
-        told = "" if self._place_of(name) is not None else name.rpartition("@")[2]
-        if told:
+        if self._place_of(name) is None:
+            told = name.rpartition("@")[2]
+            if not told:
+                raise UsageError(f"policy {name!r}: nothing follows the @")
             if kind.told is None:
                 raise UsageError(f"policy {name!r}: a {card.kind!r} policy takes nothing behind an @")
             options = kind.told(options, told)

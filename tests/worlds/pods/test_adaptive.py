@@ -150,6 +150,8 @@ def test_objectives_may_stand_in_the_name_of_a_policy(gpu_work: Compiled, tmp_pa
     assert by_name.name == f"{folder}@gpu_allocation=3+pods_placed"
     with pytest.raises(UsageError, match="--objective speed: the policy was trained for gpu_allocation"):
         make_policy(f"{folder}@speed")
+    with pytest.raises(UsageError, match="'learned@': nothing follows the @"):
+        make_policy("learned@")
     with pytest.raises(UsageError, match="'linear' policy takes nothing behind an @"):
         make_policy("learned-linear@speed")
 

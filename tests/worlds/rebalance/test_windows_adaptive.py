@@ -127,11 +127,11 @@ def test_what_ships_moves_less_the_more_a_migration_costs() -> None:
     assert found == sorted(found, reverse=True) and found[-1] < 0.5 * found[0]
 
 
-def _run(folder: Path, price: float, scenario: str = "windows/serial") -> str:
+def _run(folder: Path, price: float, scenario: str = "windows/serial", *more: str) -> str:
     words = ["train", "rebalance", "--scenarios", scenario, "--generations", "1", "--population", "4"]
     words += ["--deployments", "1", "--train-seeds", "1", "--validation-seeds", "1", "--confirm-seeds", "1"]
     words += ["--stretch", "12", "--price", str(price), "--processes", "1", "--quiet", "--out", str(folder)]
-    assert main(words) == 0
+    assert main([*words, *more]) == 0
     return str(folder)
 
 
@@ -152,6 +152,31 @@ def test_runs_become_experts_and_one_without_a_price_that_others_have_is_named(t
             combine([source], None)
     with pytest.raises(UsageError, match="a run with --price above 0 is an expert"):
         combine([_run(tmp_path / "free", 0.0)], None)
+
+
+def test_runs_with_other_rules_of_the_game_are_experts_of_their_own(tmp_path: Path) -> None:
+    usual = _run(tmp_path / "usual", 0.1)
+    fuller = _run(tmp_path / "fuller", 0.1, "windows/serial", "--threshold", "0.6")
+    checkpoint = combine([usual, fuller], None)
+    experts = read_experts(checkpoint, tmp_path)
+    assert experts.names == ("windows/serial", "windows/serial, threshold 0.6")
+    assert (experts.stands[0] != experts.stands[1]).any()
+
+
+def test_a_search_may_start_as_what_ships_is_for_its_demand(tmp_path: Path) -> None:
+    run = _run(tmp_path / "on", 0.1, "windows/serial", "--start", "learned", "--sigma", "1e-9")
+    shipped, made = MOVE_POLICIES.make("learned"), MOVE_POLICIES.make(run)
+    assert isinstance(shipped, MovePolicy) and shipped.experts is not None and isinstance(made, MovePolicy)
+    expert = shipped.experts.names.index("windows/serial")
+    assert made.weights == pytest.approx(shipped.experts.weights[expert], abs=1e-6)
+
+
+def test_a_name_may_say_what_counts() -> None:
+    told = MOVE_POLICIES.make("learned@violations=2+migrations=1")
+    weighed = MOVE_POLICIES.make("learned", MovePolicyOptions("violations=2,migrations=1"))
+    assert isinstance(told, MovePolicy) and isinstance(weighed, MovePolicy)
+    assert told.experts is not None and weighed.experts is not None
+    assert (told.experts.weights == weighed.experts.weights).all()
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_population_improves_and_weights_change() -> None:
     found = list(evolve(CONFIG, WindowsGoal(CONFIG, [SMALL], InlinePool())))
     assert [generation.number for generation in found] == list(range(6))
     assert np.mean(found[-1].fitness) > np.mean(found[0].fitness)
-    assert (found[-1].mean != starting_weights(CONFIG)[FIRST_SIZE:]).any()
+    assert (found[-1].mean != starting_weights(CONFIG, SMALL)[FIRST_SIZE:]).any()
     judged = [generation.validation for generation in found if generation.validation is not None]
     assert [set(gains) for gains in judged] == [{"windows/serial"}] * 2
 

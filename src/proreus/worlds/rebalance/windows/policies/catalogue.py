@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +65,10 @@ def _adaptive(
     return MovePolicy(name, ADAPTIVE, seed, experts=read_experts(checkpoint, folder).at(price))
 
 
+def _weighed(options: MovePolicyOptions, told: str) -> MovePolicyOptions:
+    return replace(options, objective=told)
+
+
 def _learned(
     name: str, checkpoint: Checkpoint, folder: Path, options: MovePolicyOptions, seed: int
 ) -> WindowPolicy:
@@ -96,7 +100,7 @@ MOVE_POLICIES = Catalogue(
         "balance": _rule("the move that lowers the variance of loads most", BALANCE),
     },
     main=("hotspot", "balance", "nothing", "learned"),
-    kinds={KIND: Kind(VERSION, _learned), ADAPTS: Kind(VERSION, _adaptive)},
+    kinds={KIND: Kind(VERSION, _learned), ADAPTS: Kind(VERSION, _adaptive, told=_weighed)},
     options=MovePolicyOptions,
     shipped=_PRETRAINED / "adaptive",
     earlier={"learned-linear": _PRETRAINED / "moves"},

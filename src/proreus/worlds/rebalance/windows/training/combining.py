@@ -7,7 +7,7 @@ since a user's wish lies between two of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,12 @@ from proreus.kernels.arrays import F64
 from proreus.learning.runs import SETTINGS, read_settings, scenarios_of
 from proreus.model.errors import UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, load_checkpoint
-from proreus.worlds.rebalance.windows.encoding.figures import hosting_figures
 from proreus.worlds.rebalance.windows.encoding.moves import VERSION
-from proreus.worlds.rebalance.windows.model import part_of_windows
 from proreus.worlds.rebalance.windows.policies.adaptive import OBJECTIVES, read_experts
 from proreus.worlds.rebalance.windows.policies.catalogue import ADAPTS, KIND, MOVE_POLICIES, move_weights
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario, window_scenario_from_json
-
-LOOKS, DEPLOYMENTS = 24, 4
-"""Windows of the training part at which a deployment's figures are taken, and generated deployments."""
+from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions
+from proreus.worlds.rebalance.windows.training.demand import mean_figures
 
 
 @dataclass
@@ -77,22 +74,21 @@ def _add(experts: dict[str, _Expert], run: Path, weights: F64, data: Path | None
             raise ValueError(f"not a scenario: {error}") from error
 
     scenarios = scenarios_of(settings, run, read)
-    name = "+".join(scenario.name for scenario in scenarios)
+    name = "+".join(_demand(scenario) for scenario in scenarios)
     if name not in experts:
         experts[name] = _Expert(np.mean([mean_figures(scenario) for scenario in scenarios], axis=0))
     experts[name].weights[price] = weights
 
 
-def mean_figures(scenario: WindowScenario) -> F64:
-    """The mean figures of the training part."""
-    found = []
-    for seed in range(1 if scenario.file is not None else DEPLOYMENTS):
-        world = scenario.of_part("train").load(seed)
-        first, last = part_of_windows("train", world.windows.windows)
-        for window in np.linspace(first + 1, last - 1, LOOKS).astype(int).tolist():
-            world.begin(window, window + 1)
-            found.append(hosting_figures(world.hosting))
-    return np.mean(found, axis=0)
+def _demand(scenario: WindowScenario) -> str:
+    """The name of a demand: that of the scenario, and what a user changed about it."""
+    entry = scenario.to_json()
+    usual = asdict(WindowsOptions(service=scenario.options.service))
+    options = entry.get("options", usual)
+    changed = [f"{name} {value}" for name, value in options.items() if value != usual[name]]
+    if scenario.file is not None and "requests" in entry:
+        changed.insert(0, str(entry["requests"]))
+    return ", ".join((scenario.name, *changed))
 
 
 def _together(experts: dict[str, _Expert]) -> Checkpoint:

@@ -35,6 +35,7 @@ from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, all_wei
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import HIT, MOVES, OUTCOMES, OVER_REQUESTS, REQUESTS
 from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
+from proreus.worlds.rebalance.windows.training.demand import expert_weights
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class MovesESConfig:
     views: bool = True
     """Weigh also how likely nodes are to be too full; without them the weights are those of older runs."""
     start: str = "rule"
-    """Where the search starts: from the balance rule, or from a run or a checkpoint."""
+    """Where the search starts: from the balance rule, `learned` (as it is for the first scenario), or from a
+    run or a checkpoint."""
     seed: int = 0
     """Of the search; the same seed gives the same result."""
 
@@ -84,13 +86,16 @@ class MovesESConfig:
             raise UsageError("neither a price nor the allowance is negative")
 
 
-def starting_weights(config: MovesESConfig) -> F64:
-    """float64[features] from which the search starts."""
+def starting_weights(config: MovesESConfig, scenario: WindowScenario) -> F64:
+    """float64[features] from which the search starts; of a policy that adapts, those for the scenario."""
     if config.start != "rule":
         policy = make_move_policy(config.start)
-        if not isinstance(policy, MovePolicy) or policy.kind != LEARNED:
+        found = None
+        if isinstance(policy, MovePolicy):
+            found = policy.weights if policy.kind == LEARNED else expert_weights(policy, scenario)
+        if found is None:
             raise UsageError(f"--start {config.start}: it has no weights to start from")
-        return policy.weights
+        return found
     return balance_weights() if config.views else all_weights(_relieving_weights())
 
 
@@ -116,7 +121,7 @@ class WindowsGoal:
         self._valid = [scenario.of_part("valid") for scenario in scenarios]
         # Runs from before there were views go on as they began, against hotspot alone.
         self._rules = RIVALS if config.views else (_HOTSPOT,)
-        self._whole = starting_weights(config)
+        self._whole = starting_weights(config, scenarios[0])
         # Views say what forecasts do, and are quicker to find: what the start makes of forecasts stays.
         self._searched = slice(FIRST_SIZE, None) if config.views else slice(0, BASIC)
         self.start = self._whole[self._searched].copy()
