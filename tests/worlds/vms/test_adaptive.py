@@ -15,12 +15,19 @@ from proreus.worlds.vms.encoding.figures import CROWDED, FIGURES, Stage, cluster
 from proreus.worlds.vms.encoding.place import FEATURES, VERSION
 from proreus.worlds.vms.model import ServerShape
 from proreus.worlds.vms.play import play_runs
-from proreus.worlds.vms.policies.adaptive import LOADED_FROM, ROOMY_UP_TO, AdaptiveVmPolicy, by_load
+from proreus.worlds.vms.policies.adaptive import (
+    EASY_AFTER_A_THOUSAND,
+    LOADED_FROM,
+    ROOMY_UP_TO,
+    AdaptiveVmPolicy,
+    by_load,
+    first_fit_while_easy,
+)
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
-from proreus.worlds.vms.policies.columns import FIRST_FIT, LEARNED, WORST_FIT
+from proreus.worlds.vms.policies.columns import EASY, FIRST_FIT, LEARNED, SO_FAR_FULL, WORST_FIT
 from proreus.worlds.vms.policies.experts import Experts, Scorer
 from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
-from proreus.worlds.vms.policies.rules import AT_FIRST, FORGETS, FULL_FROM, RARELY
+from proreus.worlds.vms.policies.rules import AT_FIRST, EASY_FULL_UP_TO, FORGETS, FULL_FROM, RARELY
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, with_servers
 from proreus.worlds.vms.state.servers import capacity_of
@@ -96,6 +103,63 @@ def test_where_machines_are_turned_away_three_take_turns() -> None:
     assert min(told.values()) > 10
 
 
+@pytest.mark.parametrize("servers", [2, 60])
+def test_first_fit_decides_for_as_long_as_an_empty_cluster_fills_slowly(servers: int) -> None:
+    options = with_servers(SCENARIOS["rejecting"], servers)
+    capacity = capacity_of(options.shapes)
+    base = adaptive()
+    policy = replace(base, experts=replace(base.experts, packs_while_easy=True))
+    simulation, first_fit = VmSimulation(runs_of(options)), VmRulePolicy("first fit", FIRST_FIT)
+    placed, full, easy, told = 0, 0.0, False, {True: 0, False: 0}
+    while (observation := simulation.next_decision()) is not None:
+        used = float((1.0 - observation.servers.free[0].sum(axis=(0, 1)) / capacity.sum(axis=(0, 1))).max())
+        if used == 0.0:
+            placed, full, easy = 0, 0.0, True
+        else:
+            placed, full = placed + 1, full + FORGETS * ((used > FULL_FROM) - full)
+            slowly = used <= EASY_AFTER_A_THOUSAND * (placed / 1000.0) ** 0.5
+            easy = easy and slowly and full <= EASY_FULL_UP_TO
+        assert ("first fit decides" in policy.explain(observation).note) == easy
+        place = policy.decide(observation)
+        if easy:
+            assert place == first_fit.decide(observation)
+        told[easy] += 1
+        simulation.apply(place)
+    assert told[servers == 60] > 500, "two servers are crowded soon, sixty never"
+    assert told[True] > 0
+
+
+def test_a_cluster_that_was_not_seen_from_its_beginning_is_not_easy() -> None:
+    easy = replace(
+        by_load(VmRulePolicy("a", WORST_FIT), VmRulePolicy("b", WORST_FIT)), easy=first_fit_while_easy()
+    )
+    simulation = VmSimulation(runs_of(with_servers(SCENARIOS["rejecting"], 60)))
+    seen = []
+    for _ in range(3):
+        observation = simulation.next_decision()
+        assert observation is not None
+        late = easy.fresh(0)
+        late.decide(observation)
+        seen.append(int(late.rule.now[0]) == EASY)
+        simulation.apply(easy.decide(observation))
+    assert seen == [True, False, False]
+
+
+def test_a_cluster_that_was_full_time_and_again_is_not_easy() -> None:
+    rule = VmRulePolicy("a", WORST_FIT)
+    easy = replace(by_load(rule, rule), easy=replace(first_fit_while_easy(), share=1e9))
+    simulation = VmSimulation(runs_of(with_servers(SCENARIOS["rejecting"], 60)))
+    told = []
+    for full in (0.0, EASY_FULL_UP_TO / 2, 2 * EASY_FULL_UP_TO, 0.0):
+        observation = simulation.next_decision()
+        assert observation is not None
+        easy.rule.lately[SO_FAR_FULL] = full
+        place = easy.decide(observation)
+        told.append(int(easy.rule.now[0]) == EASY)
+        simulation.apply(place)
+    assert told == [True, True, False, False], "what is over does not come back"
+
+
 def test_without_an_expert_worst_fit_decides_unless_there_is_room() -> None:
     one = AdaptiveVmPolicy("one", Experts(("waiting",), figures(SCENARIOS["waiting"])[None], SCORERS[:1]))
     options = with_servers(SCENARIOS["rejecting"], 2)
@@ -166,7 +230,8 @@ def test_combined_checkpoints_play_as_each_alone(tmp_path: Path, capsys: pytest.
         runs = runs_of(with_servers(SCENARIOS[scenario], 2))
         alone = VmRulePolicy("alone", LEARNED, weights=weights)
         if scenario == "rejecting":
-            alone = replace(by_load(alone, alone), roomy=Below(LEARNED, WEIGHTS[0], ROOMY_UP_TO))
+            roomy = Below(LEARNED, WEIGHTS[0], ROOMY_UP_TO)
+            alone = replace(by_load(alone, alone), roomy=roomy, easy=first_fit_while_easy())
         assert play_runs(runs, make_vm_policy(both))[0] == play_runs(runs, alone)[0]
     # A later expert for the same clusters takes the place of the one before.
     assert combine([both, saved(tmp_path / "n", WEIGHTS[0], "rejecting@5")]).card.config["experts"] == [
@@ -192,3 +257,8 @@ def test_what_is_no_expert_is_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "short", Checkpoint(named, {"weights": WEIGHTS}))
     with pytest.raises(InputError, match="finite numbers"):
         make_vm_policy(str(tmp_path / "short"))
+    odd = replace(named, config={"experts": ["waiting"], "packs_while_easy": "yes"})
+    tensors = {"stands": figures(SCENARIOS["waiting"])[None], "weights": WEIGHTS[:1]}
+    save_checkpoint(tmp_path / "odd", Checkpoint(odd, tensors))
+    with pytest.raises(InputError, match="true or false"):
+        make_vm_policy(str(tmp_path / "odd"))

@@ -9,7 +9,8 @@ without training, and the policy says so.
 Where machines are turned away three take turns. Where the servers were crowded lately, those who find no
 room are best the large ones, in whose place many small ones fit. Where they hardly ever were full and there
 is room for everybody, the aim is that of runs which end with the first machine that finds none: to keep large
-gaps. In between an expert of its own decides, for servers that are full at busy hours.
+gaps. In between an expert of its own decides, for servers that are full at busy hours. And from
+an empty cluster on first fit decides for as long as it fills so slowly that there will be room for all.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import assert_never
 
+import numpy as np
+
 from proreus.kernels.arrays import I32
 from proreus.policies.protocol import Explanation
 from proreus.worlds.vms.encoding.figures import Stage, cluster_figures
+from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.model import Full, Treatment
 from proreus.worlds.vms.policies import columns as stages
 from proreus.worlds.vms.policies.columns import FIRST_FIT, WORST_FIT
@@ -33,7 +37,8 @@ LOADED_FROM = 0.3
 ROOMY_UP_TO = 0.6
 """Share of cores or of memory in use, in a cluster that hardly ever was full. The later the packing ends, the
 fewer are turned away on thirty and forty servers, and the more on twenty."""
-
+EASY_AFTER_A_THOUSAND = 0.35
+"""Share of cores or of memory in use after a thousand machines, at most, where there will be room for all."""
 
 _BY_LOAD: tuple[Stage, Stage] = ("crowded", "calm")
 
@@ -54,6 +59,11 @@ def by_load(crowded: VmRulePolicy, calm: VmRulePolicy) -> VmRulePolicy:
     return replace(crowded, calm=Below(calm.kind, calm.weights, LOADED_FROM))
 
 
+def first_fit_while_easy() -> Below:
+    """What decides where there will be room for all."""
+    return Below(FIRST_FIT, np.zeros(len(FEATURES)), EASY_AFTER_A_THOUSAND)
+
+
 @dataclass(frozen=True, eq=False)
 class AdaptiveVmPolicy:
     """See the module."""
@@ -68,7 +78,8 @@ class AdaptiveVmPolicy:
             return self._nearest(treatment, capacity)
         crowded, calm = (self._nearest(treatment, capacity, stage) for stage in _BY_LOAD)
         roomy = self._nearest(replace(treatment, full="end"), capacity)
-        return replace(by_load(crowded, calm), roomy=Below(roomy.kind, roomy.weights, ROOMY_UP_TO))
+        by_turns = replace(by_load(crowded, calm), roomy=Below(roomy.kind, roomy.weights, ROOMY_UP_TO))
+        return replace(by_turns, easy=first_fit_while_easy()) if self.experts.packs_while_easy else by_turns
 
     def _nearest(self, treatment: Treatment, capacity: I32, stage: Stage = "both") -> VmRulePolicy:
         found = self.experts.nearest(cluster_figures(treatment, capacity, stage))
@@ -93,6 +104,8 @@ class AdaptiveVmPolicy:
             told = self._told(treatment, observation)
         else:
             match int(rule.rule.now[0]):
+                case stages.EASY:
+                    told = "The servers fill slowly, there is room for all: first fit decides."
                 case stages.ROOMY:
                     told = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
                 case stages.CALM:

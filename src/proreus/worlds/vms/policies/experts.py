@@ -38,6 +38,9 @@ class Experts:
     stands: F64
     """[K, figures]"""
     scorers: tuple[Scorer, ...]
+    packs_while_easy: bool = False
+    """Where machines are turned away first fit decides while there will be room for all. Older
+    checkpoints do not say so, and play as they did."""
 
     def nearest(self, figures: F64) -> int | None:
         """The expert for a cluster; None where it is unlike all of theirs."""
@@ -59,6 +62,7 @@ def experts_checkpoint(experts: Experts) -> Checkpoint:
     config: dict[str, object] = {
         "experts": list(experts.names),
         "objectives": ["the measure that decides"],
+        "packs_while_easy": experts.packs_while_easy,
     }
     tensors = {"stands": experts.stands, "weights": np.zeros((len(experts.names), len(FEATURES)))}
     if any(weighs_gaps):
@@ -103,4 +107,7 @@ def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
         Scorer(GAPS, found["gaps"][row]) if what == "gaps" else Scorer(LEARNED, found["weights"][row])
         for row, what in enumerate(weighs)
     )
-    return Experts(names, found["stands"], scorers)
+    packs = config.get("packs_while_easy", False)
+    if not isinstance(packs, bool):
+        raise InputError("is true or false", file=folder, field="config.packs_while_easy")
+    return Experts(names, found["stands"], scorers, packs)

@@ -36,7 +36,8 @@ class Below:
     weights: F64
     """Of a learned scorer, as its kind has them."""
     share: float
-    """Of cores and of memory at most so much is in use, or so often they were full lately."""
+    """Of cores and of memory at most so much is in use (now, or after a thousand machines), or so often they
+    were full lately."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,8 @@ class VmRulePolicy:
     """Decides where `calm` would, while there is room now and hardly ever was none."""
     calm: Below | None = None
     """Decides while there was room lately, most of the time. None: the same decides at all times."""
+    easy: Below | None = None
+    """Decides, where `calm` is there too, from an empty cluster on and for as long as it fills slowly."""
 
     @cached_property
     def rule(self) -> VmRule:
@@ -67,7 +70,7 @@ class VmRulePolicy:
     def new_rule(self) -> VmRule:
         """The rule for a kernel, its random choices from the start."""
         never = Below(self.kind, self.weights, 0.0)
-        stages = (never, self.roomy or never, self.calm or never)
+        stages = (never, self.roomy or never, self.calm or never, self.easy or never)
         gaps = np.stack([stage.weights if stage.kind == GAPS else _NO_GAPS for stage in stages])
         places = np.stack([_NO_PLACES if stage.kind == GAPS else stage.weights for stage in stages])
         return pack(
@@ -77,7 +80,7 @@ class VmRulePolicy:
                 gaps=gaps.astype(np.float64),
                 worth=np.stack([curves_of(weights) for weights in gaps]),
                 below=np.array([stage.share for stage in stages]),
-                lately=np.array([AT_FIRST]),
+                lately=np.array([AT_FIRST, 0.0, 0.0, 0.0]),
                 now=np.array([CROWDED], dtype=np.int64),
                 lost=np.zeros(len(TYPICAL), dtype=np.int64),
                 rng=seeded(self.seed),

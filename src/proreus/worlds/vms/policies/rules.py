@@ -7,6 +7,8 @@ MISTAKEN_BEST_FIT, to reproduce the figures published with it.
 
 from __future__ import annotations
 
+import math
+
 from proreus.kernels.compiled import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.vms.policies.bidder import highest_bid
@@ -16,11 +18,16 @@ from proreus.worlds.vms.policies.columns import (
     BIDDING,
     CALM,
     CROWDED,
+    EASY,
     FIRST_FIT,
     GAPS,
     MISTAKEN_BEST_FIT,
+    OFTEN_FULL,
     RANDOM,
     ROOMY,
+    SO_FAR_EASY,
+    SO_FAR_FULL,
+    SO_FAR_PLACED,
     WORST_FIT,
     VmRule,
 )
@@ -46,6 +53,8 @@ RARELY = 0.05
 AT_FIRST = 1.0
 """How often a cluster that begins empty is taken to have been full: always. What moves in while a crowded one
 is taken for a calm one may stay for weeks; the other way round little is lost."""
+EASY_FULL_UP_TO = 0.1
+"""How often an EASY cluster may have been full since it was empty."""
 
 
 @compiled
@@ -76,13 +85,34 @@ def _stage(servers: Servers, lane: int, rule: VmRule) -> int:
     if rule.below[CALM] <= 0.0:
         return CROWDED
     used = share_in_use(servers, lane)
-    if used == 0.0:
-        rule.lately[0] = AT_FIRST
-    else:
-        rule.lately[0] += FORGETS * ((1.0 if used > FULL_FROM else 0.0) - rule.lately[0])
-    if rule.lately[0] > rule.below[CALM]:
+    _remember(used, rule)
+    if rule.lately[SO_FAR_EASY] > 0.0:
+        return EASY
+    if rule.lately[OFTEN_FULL] > rule.below[CALM]:
         return CROWDED
-    return ROOMY if used <= rule.below[ROOMY] and rule.lately[0] <= RARELY else CALM
+    return ROOMY if used <= rule.below[ROOMY] and rule.lately[OFTEN_FULL] <= RARELY else CALM
+
+
+@compiled
+def _remember(used: float, rule: VmRule) -> None:
+    """Take in the share in use that a machine finds.
+
+    A cluster that begins empty fills with those who stay long, the faster the more is asked of it, and slower
+    and slower: a share in use beyond the root of the machines placed says that it will be full one day. That
+    is not taken back, for to spread machines keeps large ones out, and less is in use then.
+    """
+    lately = rule.lately
+    if used == 0.0:
+        lately[OFTEN_FULL], lately[SO_FAR_PLACED], lately[SO_FAR_FULL] = AT_FIRST, 0.0, 0.0
+        lately[SO_FAR_EASY] = 1.0 if rule.below[EASY] > 0.0 else 0.0
+        return
+    full = 1.0 if used > FULL_FROM else 0.0
+    lately[OFTEN_FULL] += FORGETS * (full - lately[OFTEN_FULL])
+    lately[SO_FAR_PLACED] += 1.0
+    lately[SO_FAR_FULL] += FORGETS * (full - lately[SO_FAR_FULL])
+    limit = rule.below[EASY] * math.sqrt(lately[SO_FAR_PLACED] / 1000.0)
+    if used > limit or lately[SO_FAR_FULL] > EASY_FULL_UP_TO:
+        lately[SO_FAR_EASY] = 0.0
 
 
 @compiled

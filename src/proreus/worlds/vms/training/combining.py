@@ -59,7 +59,7 @@ def combine(sources: Sequence[str], data: Path | None = None) -> Checkpoint:
             name = "+".join(checkpoint.card.trained_on) + ("" if stage == "both" else f", {stage}")
             _add(found, name, stands, scorer_of(checkpoint, folder))
     names, stood, scorers = zip(*found.values(), strict=True)
-    return experts_checkpoint(Experts(names, np.array(stood), scorers))
+    return experts_checkpoint(Experts(names, np.array(stood), scorers, packs_while_easy=True))
 
 
 def _add(found: _Found, name: str, stands: F64, scorer: Scorer) -> None:
