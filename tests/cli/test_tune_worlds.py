@@ -42,7 +42,10 @@ def quick(specialist: Specialist, config: Any) -> Specialist:
 def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proreus.compare.tuning.pool_of", lambda *given, **named: InlinePool())
     machines = VmsESConfig(generations=2, population=4, starts=2, validation_starts=2, evaluate_every=1)
-    monkeypatch.setattr("proreus.worlds.vms.training.specialist.SPECIALIST", quick(SCORER, machines))
+    scorers = quick(SCORER, machines)
+    gaps = replace(scorers.learners["rejected"], configs=(replace(machines, weighs="gaps"),))
+    scorers = replace(scorers, learners={**scorers.learners, "rejected": gaps})
+    monkeypatch.setattr("proreus.worlds.vms.training.specialist.SPECIALIST", scorers)
     moves = MovesESConfig(generations=2, population=4, deployments=1, validation_seeds=1, evaluate_every=1)
     where = "proreus.worlds.rebalance.windows.training.specialist.SPECIALIST"
     monkeypatch.setattr(where, quick(MOVES, moves))
