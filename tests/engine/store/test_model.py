@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -23,6 +25,7 @@ from proreus.engine.store.protocol import (
     Store,
     Unchanged,
 )
+from tests.engine.store.etcd_servers import Cluster, etcd_cluster
 from tests.engine.store.stores import Opener, Places, changes
 
 KEYS = st.sampled_from(["a", "a/1", "a/2", "a/é", "b", "b/1"])
@@ -174,6 +177,13 @@ class Story(RuleBasedStateMachine):
 
 def _place(change: Change) -> tuple[int, str]:
     return change.revision, change.key
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[Cluster]:
+    """A member of its own: in one that tests share, leases of others run out and count a revision."""
+    with etcd_cluster(tmp_path) as cluster:
+        yield cluster
 
 
 def test_every_store_does_what_the_model_does(places: Places) -> None:
