@@ -24,12 +24,12 @@ from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.state.observation import VmObservation
-from proreus.worlds.vms.state.servers import capacity_of, refresh
+from proreus.worlds.vms.state.servers import capacity_of
 from proreus.worlds.vms.training.goal import start_of
 from proreus.worlds.vms.training.trace import TrainingTrace
 from tests.oracles.vm_gaps import plain_gaps
 from tests.worlds.vms.strategies import Case, cases
-from tests.worlds.vms.test_rules import observations
+from tests.worlds.vms.test_rules import check_it_follows_servers, observations
 
 TRACE = TrainingTrace(machines=3_000, seed=11)
 OPTIONS = with_servers(SCENARIOS["rejecting"], 2)
@@ -79,19 +79,7 @@ def test_the_highest_of_all_places_wins(case: Case, seed: int) -> None:
 @given(cases(), st.integers(0, 2**32 - 1))
 def test_it_follows_servers_that_change_places(case: Case, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    policy = scorer(draw.normal(size=len(GAP_FEATURES)))
-    for observation in observations(case)[-1:]:
-        servers = observation.servers
-        count = servers.capacity.shape[0]
-        chosen = policy.decide(observation)
-        state = (servers.capacity[chosen // 2].tolist(), servers.free[0, chosen // 2].tolist())
-        order = draw.permutation(count)
-        servers.capacity[:] = servers.capacity[order]
-        servers.free[0] = servers.free[0, order]
-        for server in range(count):
-            refresh(servers, observation.flavours, 0, server)
-        again = policy.decide(observation) // 2
-        assert (servers.capacity[again].tolist(), servers.free[0, again].tolist()) == state
+    check_it_follows_servers(scorer(draw.normal(size=len(GAP_FEATURES))), case, draw)
 
 
 def test_a_search_begins_at_worst_fit_or_first_fit() -> None:
