@@ -1,6 +1,6 @@
 """A map of the code: every package and module with the first sentence of its docstring.
 
-    python -m tests.code_map [PACKAGE]      # `make map`
+python -m tests.code_map [PACKAGE]      # `make map`
 """
 
 from __future__ import annotations
