@@ -6,7 +6,7 @@ BASE := $(VENV)/.base-installed
 FULL := $(VENV)/.full-installed
 ENGINE := $(VENV)/.engine-installed
 
-.PHONY: help demo test again up check golden bench protos clean
+.PHONY: help demo test again up check golden bench map tables protos clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -58,6 +58,12 @@ check: $(FULL) ## lint, types, import contracts
 
 bench: $(FULL) ## print the speed claims beside their peers
 	$(BIN)/proreus bench pods
+
+map: $(BASE) ## every module with the first sentence of its docstring
+	@$(BIN)/python -m tests.code_map
+
+tables: $(BASE) ## write the tables of the docs anew from docs/results/*.json
+	$(BIN)/python -m tests.docs.tables
 
 protos: $(FULL) ## generate the gRPC message types from their .proto files
 	cd src && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. proreus/serving/protos/*.proto proreus/engine/runtimes/machine/cri/*.proto

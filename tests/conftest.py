@@ -7,11 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import parts
 
 # The same examples every time and no clock: what fails here fails everywhere, busy machine or not.
 settings.register_profile(
@@ -27,6 +31,7 @@ settings.load_profile("proreus")
 os.environ["XDG_DATA_HOME"] = str(Path(__file__).parent / "no-such-folder")
 
 _HALVES = ("pods", "others")
+_Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 pytest_plugins = ("tests.inline_pool", "tests.trace_fixtures")
 
 
@@ -63,3 +68,31 @@ def interrupts_are_heard() -> None:
 def sb3_logs_here(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Stable-Baselines3 makes a folder for its logs at every start; pytest tidies these up."""
     os.environ["SB3_LOGDIR"] = str(tmp_path_factory.mktemp("sb3"))
+
+
+def _kept_promise(report: _Report) -> _Report:
+    """Where CI promises every part, a test that misses one has failed."""
+    if parts.everything_is_promised() and report.skipped and not hasattr(report, "wasxfail"):
+        reason = parts.reason_of(report.longrepr)
+        if not parts.may_be_left_out(reason):
+            report.outcome = "failed"
+            report.longrepr = f"skipped, where every part is promised (tests/parts.py): {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _kept_promise((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _kept_promise((yield))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line at the end: what this machine could not test."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    line = parts.left_out(Counter(parts.reason_of(report.longrepr) for report in skipped))
+    if line:
+        terminalreporter.write_line(line, yellow=True)

@@ -1,0 +1,84 @@
+"""Tables of the documentation, made of kept results.
+
+A page says `<!-- table: NAME -->`, a table, `<!-- end -->`; what stands between is written anew by
+
+    python -m tests.docs.tables      # `make tables`
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.docs.kept import ROOT, Figure, figure
+
+_PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One measure of a comparison: a row for each policy, a column for each scenario."""
+
+    kept: str
+    measure: str
+    scenarios: Sequence[str]
+    policies: Sequence[str]
+    digits: int = 2
+
+    def markdown(self) -> str:
+        """As it stands in a page."""
+        lines = ["| policy | " + " | ".join(name.split("/")[-1] for name in self.scenarios) + " |"]
+        lines.append("|---|" + "---|" * len(self.scenarios))
+        for policy in self.policies:
+            figures = [figure(self.kept, scenario, policy, self.measure) for scenario in self.scenarios]
+            lines.append(f"| `{policy}` | " + " | ".join(self._cell(value) for value in figures) + " |")
+        return "\n".join(lines) + "\n"
+
+    def _cell(self, value: Figure) -> str:
+        text = f"{value.mean:,.{self.digits}f}"
+        return text if value.high is None else f"{text} ± {value.high - value.mean:,.{self.digits}f}"
+
+
+_OPENB = [
+    f"openb/{name}" for name in ("default", "cpu050", "cpu100", "gpushare40", "gpuspec10", "multigpu20")
+]
+_WINDOWS = [f"windows/{name}" for name in ("serial", "parallel", "huawei-serial", "huawei-parallel")]
+_ARRIVALS = ["traces/calm", "traces/busy", "traces/rush"]
+_LOADS = ["calm", "busy", "rush"]
+_DAYS = ["servegen", "azure"]
+_SCALERS = ["plan", "predictive", "chiron", "oracle"]
+
+TABLES = {
+    "openb": Table("pods-openb", "gpu_allocation_peak", _OPENB, ["learned", "fgd"]),
+    "machines": Table("vms-huawei", "total_wait", ["huawei/waiting"], ["learned", "balance_fit"], digits=0),
+    "violations": Table("rebalance-windows", "violations", _WINDOWS, ["learned", "balance", "hotspot@0.6"]),
+    "workflow-cost": Table("workflows", "cost", _ARRIVALS, ["learned", "greedy", "deadline", "heft"]),
+    "functions": Table(
+        "functions", "objective", _LOADS, ["learned", "warm_cost", "ensure@10", "least_utilised"]
+    ),
+    "gpu-hours": Table("inference", "gpu_hours", _DAYS, _SCALERS),
+    "promises": Table("inference", "slo_attainment", _DAYS, _SCALERS),
+}
+
+
+def written(text: str) -> str:
+    """A page with its tables made anew."""
+    return _PLACE.sub(lambda place: place[1] + TABLES[place[2]].markdown() + place[3], text)
+
+
+def pages_with_tables() -> list[str]:
+    """Their paths, from the root of the project."""
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    return sorted(page.relative_to(ROOT).as_posix() for page in pages if _PLACE.search(page.read_text()))
+
+
+if __name__ == "__main__":
+    for name in pages_with_tables():
+        page = ROOT / name
+        before = page.read_text()
+        after = written(before)
+        if after != before:
+            page.write_text(after)
+            sys.stdout.write(f"{name} written anew\n")

@@ -1,0 +1,32 @@
+"""Figures of the documentation are those of the kept results, in tables and in sentences."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.claims import CLAIMS, Claim
+from tests.docs.kept import ROOT
+from tests.docs.tables import TABLES, pages_with_tables, written
+
+
+def test_every_table_stands_in_a_page() -> None:
+    texts = "".join((ROOT / page).read_text() for page in pages_with_tables())
+    assert set(re.findall(r"<!-- table: ([\w-]+) -->", texts)) == set(TABLES)
+
+
+@pytest.mark.parametrize("page", pages_with_tables())
+def test_tables_are_those_of_the_kept_results(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert written(text) == text, "write them anew: make tables"
+
+
+@pytest.mark.parametrize(
+    ("page", "claim"),
+    [(page, claim) for claim in CLAIMS for page in claim.pages],
+    ids=lambda case: str(case)[:24],
+)
+def test_sentences_say_what_was_measured(page: str, claim: Claim) -> None:
+    flowing = " ".join((ROOT / page).read_text().split())
+    assert claim.words() in flowing, f"{page} should say: {claim.words()}"
