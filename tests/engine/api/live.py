@@ -36,6 +36,7 @@ from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
+from proreus.policies.folders import PolicyFolders
 
 _NODES = ("node-1", "node-2")
 _AMOUNTS = {"cpu": "8", "memory": "16Gi", "pods": "110"}
@@ -72,6 +73,7 @@ def live(
     images: NodeImages | None = None,
     processes: Path | None = None,
     elsewhere: bool = False,
+    folders: PolicyFolders | None = None,
 ) -> Iterator[Live]:
     """An API over a store in memory; with agents, pods run: as processes where these have a folder, and where
     it is elsewhere, as if another process ran them, which the API has to ask."""
@@ -86,7 +88,9 @@ def live(
         ending.append(asyncio.Event())
         real = None if processes is None else await open_runtime("process", MachineOptions(processes))
         tasks, host = _agents(registry, real) if agents else ([], None)
-        around = Surroundings(logs=host, commands=host, images=images, trends=host)
+        around = Surroundings(
+            logs=host, commands=host, images=images, trends=host, folders=folders or PolicyFolders()
+        )
         stack = AsyncExitStack()
         if elsewhere:
             assert processes is not None

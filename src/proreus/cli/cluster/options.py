@@ -80,7 +80,14 @@ def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) 
         if name:
             make_policy(name, PolicyOptions(), seed)
     chosen = Chosen(deciding.scheduler, deciding.shadow, deciding.deadline_ms)
-    return SchedulingOptions(default=chosen, models=deciding.models or models, seed=seed)
+    options = SchedulingOptions(
+        default=chosen,
+        models=deciding.models or models,
+        seed=seed,
+        policy_folders=deciding.policy_folder,
+    )
+    _ = options.folders  # those that others may change are told before anything starts, too
+    return options
 
 
 def patience_options(silence: Silence) -> Patience:

@@ -12,7 +12,7 @@ import msgspec
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.feeds import Wanted
 from proreus.engine.api.forms import Form, form_of
-from proreus.engine.api.patching import PATCH_TYPES, patched
+from proreus.engine.api.patching import PATCH_TYPES, Check, patched
 from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Answer, Reply, Stream, encode
 from proreus.engine.api.status import success
@@ -30,8 +30,9 @@ _AT_A_TIME = 500
 class Resources:
     """The verbs of Kubernetes' API."""
 
-    def __init__(self, registry: Registry, watches: Watches) -> None:
-        self._registry, self._watches = registry, watches
+    def __init__(self, registry: Registry, watches: Watches, check: Check = lambda _kind, _obj: None) -> None:
+        """check: what is written is shown to it first; it raises where that is not to be."""
+        self._registry, self._watches, self._check = registry, watches, check
 
     async def get(self, target: Target, asked: Asked) -> Answer:
         """One object."""
@@ -89,6 +90,7 @@ class Resources:
         form = _form(asked)
         obj = _checked(await asked.document(), target)
         headers = field_warnings(target.kind, obj, asked.query.get("fieldValidation", ""))
+        self._check(target.kind, obj)
         created = await self._registry.create(target.kind, obj, dry_run=asked.dry_run)
         return Reply.of(form.one(target.kind, created), 201, headers)
 
@@ -97,6 +99,7 @@ class Resources:
         form = _form(asked)
         obj = _checked(await asked.document(), target)
         headers = field_warnings(target.kind, obj, asked.query.get("fieldValidation", ""))
+        self._check(target.kind, obj)
         replaced = await self._registry.replace(
             target.kind,
             obj,
@@ -112,7 +115,7 @@ class Resources:
         patch = await asked.document(*PATCH_TYPES)
         if asked.content_type != "application/json-patch+json" and not isinstance(patch, dict):
             raise BadRequest("error decoding patch: it is not an object")
-        state, created, headers = await patched(self._registry, target, asked, patch)
+        state, created, headers = await patched(self._registry, target, asked, patch, self._check)
         return Reply.of(form.one(target.kind, state), 201 if created else 200, headers)
 
     async def delete(self, target: Target, asked: Asked) -> Answer:

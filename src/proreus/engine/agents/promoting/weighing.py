@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from proreus.engine.agents.promoting.core import Evidence, Live, lived
@@ -19,6 +19,7 @@ from proreus.engine.trace.segments import decode_all, trace_of
 from proreus.model.cluster_trace import ClusterTrace
 from proreus.model.contest import Contest, Duel
 from proreus.model.errors import InputError, UsageError, WorkError
+from proreus.policies.folders import PolicyFolders
 from proreus.workers.processes import worker_pool
 
 Play = Callable[[ClusterTrace, Contest], Duel]
@@ -39,6 +40,8 @@ class Case:
     now: float
     play: str
     """Who plays contests, as "module:function": the engine knows no simulator."""
+    folders: PolicyFolders = field(default_factory=PolicyFolders)
+    """What may be loaded for whoever has put up the candidate."""
 
 
 Weigh = Callable[[Sequence[bytes], Case], Awaitable[Evidence]]
@@ -51,12 +54,20 @@ def weigh(values: Sequence[bytes], case: Case) -> Evidence:
     try:
         trace = trace_of(segments, damaged)
         since = _since(trace, case.promotion.since)
-        contest = Contest(case.chosen.policy, case.chosen.candidate, since, case.now)
+        admitted = _admitted(case)
+        contest = Contest(admitted.policy, admitted.candidate, since, case.now)
         replay = _player(case.play)(trace, contest)
     except InputError:  # nothing has been recorded since then
         return Evidence(Duel(0), Live())
     pods = (pod for pod in trace.pods if pod.scheduler == case.scheduler)
     return Evidence(replay, lived(pods, case.chosen, case.promotion.stage_since, trace.end))
+
+
+def _admitted(case: Case) -> Chosen:
+    # Only here: a process that decides nothing starts without the compiler of what does.
+    from proreus.engine.agents.scheduling.schedulers import admitted_choice
+
+    return admitted_choice(case.chosen, case.folders)
 
 
 def _since(trace: ClusterTrace, since: float) -> float:
