@@ -201,6 +201,7 @@ class Engine:
             refused=self._refused,
             failing=self._failing,
             folders=PolicyFolders() if self.options.deciding is None else self.options.deciding.folders,
+            simulated=isinstance(self.options.nodes, SimulatedNodes),
             extra_routes=(page,),
         )
         await note_access(registry, by_token=options.tokens is not None)

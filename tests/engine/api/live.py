@@ -89,7 +89,12 @@ def live(
         real = None if processes is None else await open_runtime("process", MachineOptions(processes))
         tasks, host = _agents(registry, real) if agents else ([], None)
         around = Surroundings(
-            logs=host, commands=host, images=images, trends=host, folders=folders or PolicyFolders()
+            logs=host,
+            commands=host,
+            images=images,
+            trends=host,
+            folders=folders or PolicyFolders(),
+            simulated=processes is None,
         )
         stack = AsyncExitStack()
         if elsewhere:

@@ -8,6 +8,7 @@ from pathlib import Path
 from proreus.cli.cluster.place import write_privately
 
 _BYTES = 32
+_OTHERS = 0o077
 _HEAD = "# Made by `proreus up`: token,name,role. Where this file is missing, another is made.\n"
 _OWN = {"viewer": "page", "admin": "owner"}
 """By role: whose token it is."""
@@ -17,6 +18,8 @@ def own_tokens(folder: Path) -> Path:
     """The file with the cluster's own tokens, made where it is missing: an admin's for the kubeconfig, and
     a viewer's for the status page, whose address is shown and copied."""
     path = folder / "tokens"
+    if path.exists() and path.stat().st_mode & _OTHERS:
+        return path  # whoever reads them refuses: others may know them by now
     written = path.read_text() if path.exists() else _HEAD
     missing = [role for role in _OWN if not first_token(path, role)]
     if missing:

@@ -64,6 +64,8 @@ class Surroundings:
     """Remembers what nodes and pods used."""
     folders: PolicyFolders = field(default_factory=PolicyFolders)
     """Where policies may lie that clients name by their path."""
+    simulated: bool = False
+    """Whether the nodes of this process are."""
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens; anybody may ask for them."""
 
@@ -84,7 +86,12 @@ def create_app(
     measured = Measured(registry)
     objects = ObjectDoor(
         registry,
-        Resources(registry, watches, partial(check_written, folders=around.folders)),
+        Resources(
+            registry,
+            watches,
+            partial(check_written, folders=around.folders),
+            simulated=around.simulated,
+        ),
         Subresources(registry, around.logs),
         PodStreams(registry, around.commands, limits, around.relay),
         MetricsObjects(measured),

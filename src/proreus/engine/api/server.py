@@ -71,9 +71,8 @@ class ApiServer:
 
 async def _renew(context: ssl.SSLContext, authority: Authority) -> None:
     """Whoever comes after the certificate was made anew is shown the new one."""
-    shown = (await asyncio.to_thread(authority.credentials))[0].stat().st_mtime_ns
+    shown = 0
     while True:
-        await asyncio.sleep(_RENEW_SECONDS)
         try:
             certificate, key = await asyncio.to_thread(authority.credentials)
             if (made := certificate.stat().st_mtime_ns) != shown:
@@ -81,6 +80,7 @@ async def _renew(context: ssl.SSLContext, authority: Authority) -> None:
                 shown = made
         except (ProreusError, OSError) as error:
             _log.warning("the certificate of the API cannot be renewed: %s; trying again", error)
+        await asyncio.sleep(_RENEW_SECONDS)
 
 
 class _Server(uvicorn.Server):
