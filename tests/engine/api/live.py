@@ -36,6 +36,7 @@ from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
+from proreus.listening.authority import Authority
 from proreus.policies.folders import PolicyFolders
 
 _NODES = ("node-1", "node-2")
@@ -60,9 +61,19 @@ class Live:
         """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def over_tls(self) -> str:
+        """Its address for those who know its authority."""
+        return f"https://127.0.0.1:{self.port}"
+
     def client(self, **headers: str) -> httpx.Client:
         """Talks to it."""
         return httpx.Client(base_url=self.url, headers=headers, timeout=60.0)
+
+
+def as_up(folder: Path) -> ApiOptions:
+    """With TLS by an authority of its own, and without it for this machine, as `proreus up` has it."""
+    return ApiOptions(authority=Authority(folder, ("localhost", "127.0.0.1", "::1")), plain_here=True)
 
 
 @contextmanager
