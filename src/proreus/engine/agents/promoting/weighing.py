@@ -14,7 +14,7 @@ from importlib import import_module
 
 from proreus.engine.agents.promoting.core import Evidence, Live, lived
 from proreus.engine.objects.promotions import Promotion
-from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.objects.schedulers import Chosen, admitted_choice
 from proreus.engine.trace.segments import decode_all, trace_of
 from proreus.model.cluster_trace import ClusterTrace
 from proreus.model.contest import Contest, Duel
@@ -54,20 +54,13 @@ def weigh(values: Sequence[bytes], case: Case) -> Evidence:
     try:
         trace = trace_of(segments, damaged)
         since = _since(trace, case.promotion.since)
-        admitted = _admitted(case)
+        admitted = admitted_choice(case.chosen, case.folders)
         contest = Contest(admitted.policy, admitted.candidate, since, case.now)
         replay = _player(case.play)(trace, contest)
     except InputError:  # nothing has been recorded since then
         return Evidence(Duel(0), Live())
     pods = (pod for pod in trace.pods if pod.scheduler == case.scheduler)
     return Evidence(replay, lived(pods, case.chosen, case.promotion.stage_since, trace.end))
-
-
-def _admitted(case: Case) -> Chosen:
-    # Only here: a process that decides nothing starts without the compiler of what does.
-    from proreus.engine.agents.scheduling.schedulers import admitted_choice
-
-    return admitted_choice(case.chosen, case.folders)
 
 
 def _since(trace: ClusterTrace, since: float) -> float:

@@ -25,7 +25,7 @@ from proreus.engine.agents.scheduling.deciding import Answer, Decider, Fallback,
 from proreus.engine.agents.scheduling.nominated import Held, held, hold, in_the_way
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.engine.agents.scheduling.queue import Queue
-from proreus.engine.agents.scheduling.schedulers import RULE, Schedulers, Untrained, admitted_choice
+from proreus.engine.agents.scheduling.schedulers import RULE, Schedulers, Untrained
 from proreus.engine.agents.scheduling.shadowing import Differences, changes, effect_of
 from proreus.engine.agents.scheduling.telling import (
     DEVICES,
@@ -50,7 +50,7 @@ from proreus.engine.agents.scheduling.values import (
 from proreus.engine.agents.scheduling.watching import Watching
 from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.promotions import ways
-from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, Chosen
+from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, Chosen, admitted_choice
 from proreus.model import decision as model
 from proreus.model.errors import ProreusError
 from proreus.policies.folders import PolicyFolders

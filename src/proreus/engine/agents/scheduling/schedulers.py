@@ -14,12 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from proreus.engine.objects.promotions import Promotion, deciding
 from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, NAME, NAMESPACE, Chosen
 from proreus.policies.checkpoint import is_checkpoint
-from proreus.policies.folders import NotAdmitted, PolicyFolders
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
 RULE = "kube"
@@ -28,19 +25,6 @@ ALGORITHMS = ("es", "ppo", "ddqn", "imitate")
 """Learn models for pods; nobody else's scheduler is taken to be called so."""
 _MOST_NAMED = 16
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-def admitted_choice(chosen: Chosen, folders: PolicyFolders) -> Chosen:
-    """The same with the names by which its policies are loaded; `NotAdmitted` names the field that says what
-    is not to be loaded."""
-    names: dict[str, str] = {}
-    for part in ("policy", "shadow", "candidate"):
-        name = getattr(chosen, part)
-        try:
-            names[part] = POLICIES.admitted(name, folders) if name else ""
-        except NotAdmitted as error:
-            raise NotAdmitted(f"{part}: {error}") from None
-    return msgspec.structs.replace(chosen, **names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from proreus.engine.objects.promotions import NAME as PROMOTIONS
 from proreus.engine.objects.promotions import Promotion, read_promotions
 from proreus.engine.objects.refusals import forbidden
 from proreus.engine.objects.registry import Registry
-from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_entry
+from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, admitted_choice, read_entry
 from proreus.engine.objects.times import timestamp
 from proreus.model.errors import InputError, ProreusError, UsageError
 from proreus.policies.folders import NotAdmitted, PolicyFolders
@@ -130,7 +130,7 @@ def check_written(kind: Kind, obj: Mapping[str, Any], folders: PolicyFolders) ->
     causes = []
     for name, text in data.items() if isinstance(data, Mapping) else ():
         try:
-            _admitted(read_entry(name, text if isinstance(text, str) else ""), folders)
+            admitted_choice(read_entry(name, text if isinstance(text, str) else ""), folders)
         except NotAdmitted as error:
             causes.append(Cause(f"data.{name}", str(error), "FieldValueForbidden"))
         except (InputError, UsageError):
@@ -138,12 +138,6 @@ def check_written(kind: Kind, obj: Mapping[str, Any], folders: PolicyFolders) ->
     if causes:
         told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes[:_MOST_CAUSES])
         raise forbidden(CONFIG_MAP, NAME, told, tuple(causes[:_MOST_CAUSES]))
-
-
-def _admitted(choice: Chosen, folders: PolicyFolders) -> Chosen:
-    from proreus.engine.agents.scheduling.schedulers import admitted_choice
-
-    return admitted_choice(choice, folders)
 
 
 def _load(policy: str, folders: PolicyFolders) -> None:

@@ -182,6 +182,10 @@ def _vector(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
     return ServedVector(name, name.partition("@")[2])
 
 
+def _admitted_base(name: str, folders: PolicyFolders) -> str:
+    return POLICIES.admitted(name, folders)
+
+
 def _admitted_model(model: str, folders: PolicyFolders) -> str:
     return model if model in SHIPPED or model in folders.given else str(folders.checkpoint(model))
 
@@ -211,7 +215,7 @@ POLICIES = Catalogue(
             "learned, corrected by futures that it plays; planner@fgd: with that rule",
             _planner,
             takes="a policy",
-            admitted=lambda name, folders: POLICIES.admitted(name, folders),
+            admitted=_admitted_base,
         ),
     },
     main=("kube", "best_fit", "fgd"),
