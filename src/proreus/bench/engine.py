@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import shutil
 import socket
 import subprocess
@@ -24,7 +25,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from proreus.bench.engine_load import PodPlan, PodResult
 from proreus.bench.servers import started, wait_for
@@ -65,13 +66,15 @@ def _on(store: str, nodes: int, pods: int, tell: Callable[[str], None]) -> Itera
         url = stack.enter_context(_etcd(folder)) if store == "etcd" else f"sqlite:{folder / 'store.db'}"
         port = _free_port()
         words = ("-m", "proreus", "up", "--store", url, "--nodes", str(nodes), "--port", str(port))
-        process = stack.enter_context(started(*words, "--dir", str(folder / "up")))
-        wait_for(process, lambda: _ready_nodes(port) >= nodes)
-        plan = PodPlan("127.0.0.1", port, "bench-warm", min(pods, 200), _CLIENTS)
+        token = _token(folder / "tokens")
+        own = ("--dir", str(folder / "up"), "--token-file", str(folder / "tokens"))
+        process = stack.enter_context(started(*words, *own))
+        wait_for(process, lambda: _ready_nodes(port, token) >= nodes)
+        plan = PodPlan("127.0.0.1", port, "bench-warm", min(pods, 200), _CLIENTS, token=token)
         _load(plan)
         tell(f"{store}: {pods:,} pods at once")
         at_once = _load(replace(plan, prefix="bench-flood", pods=pods))
-        wait_for(process, lambda: _all_started(port))
+        wait_for(process, lambda: _all_started(port, token))
         tell(f"{store}: {STEADY_RATE:.0f} pods per second")
         steady = _load(replace(plan, prefix="bench-steady", pods=min(pods, STEADY_PODS), rate=STEADY_RATE))
         memory = _peak_memory(process.pid)
@@ -83,6 +86,14 @@ def _on(store: str, nodes: int, pods: int, tell: Callable[[str], None]) -> Itera
         told = f"{store}, {STEADY_RATE:.0f} pods/s: request to bound, {share}"
         yield claim(told, "ms", 1e3 * value, better="lower")
     yield claim(f"{store}: memory of the engine at its largest", "MB", memory / 1e6, better="lower")
+
+
+def _token(path: Path) -> str:
+    """Of an admin, in a file of its own."""
+    token = secrets.token_hex(16)
+    path.touch(mode=0o600)
+    path.write_text(f"{token},bench,admin\n")
+    return token
 
 
 def _load(plan: PodPlan) -> PodResult:
@@ -127,11 +138,17 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _ready_nodes(port: int) -> int:
+def _asked(port: int, token: str, path: str) -> Any:
+    headers = {"authorization": f"Bearer {token}"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    with urllib.request.urlopen(request, timeout=30.0) as answer:
+        return json.load(answer)
+
+
+def _ready_nodes(port: int, token: str) -> int:
     """Nodes that are there and say that they are ready; 0 while nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/nodes", timeout=30.0) as answer:
-            items = json.load(answer)["items"]
+        items = _asked(port, token, "/api/v1/nodes")["items"]
     except (urllib.error.URLError, OSError):
         time.sleep(0.3)
         return 0
@@ -143,11 +160,10 @@ def _ready_nodes(port: int) -> int:
     )
 
 
-def _all_started(port: int) -> bool:
+def _all_started(port: int, token: str) -> bool:
     """Whether no pod is still on its way: what one part leaves behind is not the next one's load."""
     path = "/api/v1/namespaces/default/pods?limit=1&fieldSelector=status.phase%3DPending"
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30.0) as answer:
-        return not json.load(answer)["items"]
+    return not _asked(port, token, path)["items"]
 
 
 def _peak_memory(pid: int) -> float:

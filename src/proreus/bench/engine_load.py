@@ -39,6 +39,8 @@ class PodPlan:
     """Pods per second; 0: as fast as answers come."""
     patience: float = 120.0
     """Seconds after the last creation in which all must be bound."""
+    token: str = ""
+    """That the engine wants to be sent."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class _Watch(threading.Thread):
         self.bound: dict[str, float] = {}
         self.all = threading.Event()
         self._wanted = plan.pods
+        self._headers = {"authorization": f"Bearer {plan.token}"} if plan.token else {}
         self._connection = http.client.HTTPConnection(plan.host, plan.port, timeout=None)
         listing = self._ask(f"/api/v1/namespaces/{NAMESPACE}/pods?limit=1").read()
         version = json.loads(listing)["metadata"]["resourceVersion"]
@@ -91,7 +94,7 @@ class _Watch(threading.Thread):
         self._stream = self._ask(path)
 
     def _ask(self, path: str) -> http.client.HTTPResponse:
-        self._connection.request("GET", path)
+        self._connection.request("GET", path, headers=self._headers)
         answer = self._connection.getresponse()
         if answer.status != 200:
             raise ConnectionError(f"{path}: {answer.status} {answer.read(300)!r}")
@@ -114,7 +117,7 @@ class _Client:
 
     def __init__(self, plan: PodPlan) -> None:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-        self.exchange = Http1Exchange(LoadPlan(plan.host, plan.port, path, ()))
+        self.exchange = Http1Exchange(LoadPlan(plan.host, plan.port, path, (), token=plan.token))
         self.socket = socket.create_connection((plan.host, plan.port), timeout=30.0)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

@@ -40,6 +40,8 @@ class LoadPlan:
     seconds: float = 3.0
     warm_seconds: float = 0.5
     """Asked before the measurement begins."""
+    token: str = ""
+    """Sent with every request of HTTP/1.1; "": none."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ class Http1Exchange:
     """Requests of HTTP/1.1 on a connection that stays open."""
 
     def __init__(self, plan: LoadPlan) -> None:
+        token = f"Authorization: Bearer {plan.token}\r\n" if plan.token else ""
         self._head = (
-            f"POST {plan.path} HTTP/1.1\r\nHost: {plan.host}:{plan.port}\r\n"
+            f"POST {plan.path} HTTP/1.1\r\nHost: {plan.host}:{plan.port}\r\n{token}"
             f"Content-Type: {plan.media_type}\r\nContent-Length: %d\r\n\r\n"
         ).encode()
         self._buffer = b""

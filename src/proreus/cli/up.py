@@ -30,10 +30,10 @@ from proreus.cli.cluster.saying import (
     say_left_behind,
 )
 from proreus.cli.cluster.starting import run_until_told, say
-from proreus.cli.cluster.tokens import admin_token
+from proreus.cli.cluster.tokens import first_token
 from proreus.cli.ending import told_to_end
 from proreus.cli.output import new_console, write_json
-from proreus.listening.hosts import bare
+from proreus.listening.hosts import bare, is_loopback
 from proreus.model.errors import UsageError, needs_extra
 from proreus.version import __version__
 
@@ -57,10 +57,11 @@ class Security:
 
     token_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Answer only those who send a token of this file, whose lines are token,name,role (admin, agent or
-    viewer). Without it only this machine is answered: where pods are real, whoever has the token that is made
-    in the folder of the cluster; with simulated nodes, everybody."""
+    viewer). Without it only this machine is answered: whoever has a token of those that are made in the
+    folder of the cluster."""
     tls_cert: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Speak TLS with this certificate (PEM)."""
+    """Speak TLS with this certificate (PEM), and nothing else. Without it TLS is spoken with a certificate
+    that an authority in the folder of the cluster signs, and with this machine also plain HTTP."""
     tls_key: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """The certificate's private key (PEM)."""
     allowed_host: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = ()
@@ -107,12 +108,9 @@ def run(words: Sequence[str]) -> int:
             from proreus.cli.cluster.options import identity_of, secured
 
             options, own = secured(replace(options, identity=identity_of(options.store, holder)), folder)
-            tokens = arguments.security.token_file or own
             _tell_of_containers(arguments, folder)
             say(arguments.common, "starting (the first start compiles for a minute)")
-            ended = run_until_told(
-                ending, options, lambda engine: _announce(arguments, folder, engine, admin_token(tokens))
-            )
+            ended = run_until_told(ending, options, lambda engine: _announce(arguments, folder, engine, own))
             say(arguments.common, f"ended{running_on(ended)}; the same command goes on where it was")
     return 0
 
@@ -170,28 +168,33 @@ def _store(arguments: UpArguments, folder: Path) -> str:
     return arguments.store or f"sqlite:{folder.absolute() / STORE_FILE}"
 
 
-def _announce(arguments: UpArguments, folder: Path, engine: Engine, token: str) -> None:
-    """Write the kubeconfig, and say where everything is."""
+def _announce(arguments: UpArguments, folder: Path, engine: Engine, own: Path | None) -> None:
+    """Write the kubeconfig, and say where everything is; own: the file of the cluster's own tokens."""
     server = _server(arguments, engine.port)
     config = kubeconfig_of(folder)
-    certificate = arguments.security.tls_cert
-    write_kubeconfig(config, Address(server, token, "" if certificate is None else str(certificate)))
+    tokens = arguments.security.token_file or own
+    token = "" if tokens is None else first_token(tokens, "admin")
+    known = _known_by(arguments, engine)
+    write_kubeconfig(config, replace(known, server=server, token=token))
+    # A browser knows nothing of the cluster's authority; who is on this machine is answered without TLS, too.
+    plain = arguments.security.tls_cert is None and is_loopback(_host(arguments))
+    asked = server.replace("https:", "http:", 1) if plain else server
     ready: dict[str, Any] = {
         "pid": os.getpid(),
-        "api": server,
-        "page": f"{server}/",
+        "api": asked,
+        "page": f"{asked}/",
         "kubeconfig": str(config),
         "store": _store(arguments, folder),
         **nodes_told(engine),
     }
     where = "" if arguments.dir is None else f" --dir {arguments.dir}"
     say_left_behind(arguments.common, engine)
-    own = "" if arguments.security.token_file is not None or not token else f"#token={token}"
+    shown = "" if own is None else f"#token={first_token(own, 'viewer')}"
     console = new_console(arguments.common)
     for line in (
         f"proreus {__version__}: a cluster of {nodes_in_words(engine)}",
         f"  API          {server}",
-        f"  status page  {server}/{own}",
+        f"  status page  {asked}/{shown}",
         f"  kubeconfig   {config}",
         f"  store        {ready['store']}",
         "",
@@ -207,7 +210,19 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, token: str) 
 
 def _server(arguments: UpArguments, port: int) -> str:
     """Its address, as clients on this machine ask for it."""
-    scheme = "https" if arguments.security.tls_cert is not None else "http"
-    host = _ANYWHERE.get(bare(arguments.host), arguments.host)
+    host = _host(arguments)
     shown = f"[{bare(host)}]" if ":" in bare(host) else host
-    return f"{scheme}://{shown}:{port}"
+    return f"https://{shown}:{port}"
+
+
+def _host(arguments: UpArguments) -> str:
+    return _ANYWHERE.get(bare(arguments.host), arguments.host)
+
+
+def _known_by(arguments: UpArguments, engine: Engine) -> Address:
+    """The certificate by which the API is known: where it is given, the file, for others may renew it."""
+    if arguments.security.tls_cert is not None:
+        return Address("", authority=str(arguments.security.tls_cert))
+    api = engine.options.api
+    assert api is not None and api.authority is not None, "without a certificate, one is made"
+    return Address("", authority_data=api.authority.certificate.read_text())

@@ -13,7 +13,7 @@ from proreus.engine.api.server import ApiServer
 from proreus.engine.housing import MachineNode
 from proreus.engine.objects.node_doors import NodeDoor, note_door
 from proreus.engine.objects.registry import Registry
-from proreus.listening.self_signed import make_credentials
+from proreus.listening.authority import Authority
 
 _ASKER = Identity("proreus:api", Role.ADMIN)
 
@@ -24,11 +24,12 @@ async def open_node_door(
     """Open until the stack is closed, and noted where the API finds it; on which port."""
     token = secrets.token_urlsafe(32)
     host = node.options.address
-    credentials = make_credentials(node.options.root, host)
+    authority = Authority(node.options.root / "tls", (host,))
     tokens = {hashlib.sha256(token.encode()).digest(): _ASKER}
-    options = ApiOptions(host, port, tokens, allowed_hosts=(host,), credentials=credentials)
+    options = ApiOptions(host, port, tokens, allowed_hosts=(host,), authority=authority)
     server = ApiServer(create_app(registry, options, around), options)
     await server.start()
     stack.push_async_callback(server.stop)
-    await note_door(registry, node.name, NodeDoor(host, server.port, token, credentials[0].read_text()))
+    noted = NodeDoor(host, server.port, token, authority.certificate.read_text())
+    await note_door(registry, node.name, noted)
     return server.port

@@ -8,7 +8,7 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
 from starlette.responses import Response
@@ -37,6 +37,7 @@ from proreus.engine.store.protocol import Store
 from proreus.engine.supervising import Part, supervise
 from proreus.listening.sockets import listen
 from proreus.model.errors import UsageError
+from proreus.policies.folders import PolicyFolders
 from proreus.web import page_headers, status_page
 
 # What decides is imported where something is decided: without the compiler of its kernels, a process that
@@ -173,9 +174,8 @@ class Engine:
             scheduler.core.adopt(self._decider)
         self._refused = lambda: scheduler.core.schedulers.refused
         self._failing = scheduler.core.failing
-        controllers = Controllers(
-            registry, timers, self._identity, self.options.patience, self.options.promotion
-        )
+        promotion = replace(self.options.promotion, folders=options.folders)
+        controllers = Controllers(registry, timers, self._identity, self.options.patience, promotion)
         stack.push_async_callback(scheduler.resign)
         stack.push_async_callback(controllers.resign)
         return {"the scheduling agent": scheduler.run, "the controllers": controllers.run}
@@ -200,6 +200,8 @@ class Engine:
             schedulers=_schedulers(self.options.deciding),
             refused=self._refused,
             failing=self._failing,
+            folders=PolicyFolders() if self.options.deciding is None else self.options.deciding.folders,
+            simulated=isinstance(self.options.nodes, SimulatedNodes),
             extra_routes=(page,),
         )
         await note_access(registry, by_token=options.tokens is not None)

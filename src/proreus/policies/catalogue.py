@@ -15,7 +15,8 @@ from typing import Any
 
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.policies.checkpoint import CARD, Checkpoint, is_checkpoint, load_checkpoint, read_card
-from proreus.policies.foreign import find_policy
+from proreus.policies.folders import PolicyFolders
+from proreus.policies.foreign import find_policy, offered
 from proreus.policies.protocol import Policy
 
 LEARNED = "learned"
@@ -34,6 +35,8 @@ class Rule:
     """From the name as it was given, the options and a seed."""
     takes: str = ""
     """What may follow an @ in its name; "": nothing."""
+    admitted: Callable[[str, PolicyFolders], str] | None = None
+    """What follows the @, as `Catalogue.admitted` answers; None: it names nothing that is loaded."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,40 @@ class Catalogue:
         if "/" in name or Path(name).is_dir():
             raise UsageError(f"unknown policy {name!r}: there is neither a checkpoint nor a training run")
         raise unknown_name("policy", name, self.names)
+
+    def admitted(self, name: str, folders: PolicyFolders) -> str:
+        """The name by which to make a policy that somebody has named over the wire.
+
+        Paths come back resolved, so that what was checked is what is loaded; `NotAdmitted` where it is not to
+        be loaded. Nothing is executed here.
+        """
+        plain, at, told = name.partition("@")
+        rule = self.rules.get(plain)
+        if rule is not None and (rule.takes or not at):
+            return name if rule.admitted is None or not told else f"{plain}@{rule.admitted(told, folders)}"
+        shipped = {*((LEARNED,) if self.shipped is not None else ()), *self.earlier}
+        if name in folders.given or {name, name.rpartition("@")[0]} & shipped:
+            return name
+        for entry in offered(name):
+            folders.installed(entry)
+            return name
+        place, colon, attribute = name.rpartition(":")
+        if colon:
+            if not place.endswith(".py"):
+                raise folders.module(name)
+            return f"{folders.file(place)}:{attribute}"
+        if "/" not in name and not Path(name).exists():
+            raise unknown_name("policy", name, self.names)
+        return self._admitted_checkpoint(name, folders)
+
+    def _admitted_checkpoint(self, name: str, folders: PolicyFolders) -> str:
+        whole = folders.checkpoint(name)
+        before, _, told = name.rpartition("@")
+        for folder, wishes in ((whole, ""), (folders.checkpoint(before) if before else None, f"@{told}")):
+            for place in () if folder is None else (folder, folder / "best"):
+                if is_checkpoint(place):
+                    return f"{folders.checkpoint(str(place))}{wishes}"
+        raise UsageError(f"unknown policy {name!r}: there is neither a checkpoint nor a training run")
 
     def folder_of(self, name: str) -> Path | None:
         """Where the checkpoint of that name lies; the path of a training run stands for its best one."""

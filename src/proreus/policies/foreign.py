@@ -14,12 +14,13 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
+from importlib.machinery import SourceFileLoader
+from importlib.metadata import EntryPoint, entry_points
 from numbers import Real
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from proreus.model.errors import ProreusError, UsageError, WorkError
@@ -30,12 +31,17 @@ GROUP = "proreus.policies"
 
 def find_policy(name: str, seed: int) -> ForeignPolicy | None:
     """The stranger's policy of that name; None where the name is no reference to one."""
-    for entry in entry_points(group=GROUP, name=name):
+    for entry in offered(name):
         with told_as_its_own(f"policy {name}"):
             return ForeignPolicy(name, entry.load(), seed)
     if ":" not in name:
         return None
     return ForeignPolicy(name, attribute_of(name, "policy"), seed)
+
+
+def offered(name: str) -> Iterable[EntryPoint]:
+    """The policies of that name that installed packages offer."""
+    return entry_points(group=GROUP, name=name)
 
 
 def attribute_of(reference: str, what: str) -> Any:
@@ -68,7 +74,7 @@ def _module_of(place: str, what: str, reference: str) -> ModuleType:
     name = f"proreus_own_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
     assert spec is not None and spec.loader is not None, "a .py file has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -78,6 +84,15 @@ def _module_of(place: str, what: str, reference: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+class _SourceLoader(SourceFileLoader):
+    """Executes what the file says, and nothing that others may have left beside it in `__pycache__`."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compiled anew."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 class ForeignPolicy:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from proreus.cli.cluster.place import read_kubeconfig
 from tests.cli.runner import command, environment
 
 STARTS_SECONDS = 240
@@ -31,6 +32,16 @@ class Cluster:
     def where(self) -> tuple[str, str]:
         """The flag by which verbs find it."""
         return "--dir", str(self.folder)
+
+    @property
+    def token(self) -> str:
+        """That of an admin."""
+        return read_kubeconfig(Path(self.ready["kubeconfig"])).token
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """By which it lets an admin in."""
+        return {"authorization": f"Bearer {self.token}"}
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Exit code, and what it said on stderr."""

@@ -14,11 +14,13 @@ pytest.importorskip("starlette", reason="a cluster needs the extra `engine`")
 from proreus.cli.cluster.flags import Machine, Nodes
 from proreus.cli.cluster.machine import machine_address, machine_name
 from proreus.cli.cluster.options import Naming, node_options, secured
-from proreus.cli.cluster.tokens import admin_token, own_tokens
+from proreus.cli.cluster.tokens import first_token, own_tokens
 from proreus.engine.api.identities import Role, read_tokens
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.housing import MachineNode, SimulatedNodes
 from proreus.engine.running import EngineOptions
+from proreus.listening.authority import Authority
+from proreus.model.errors import InputError
 
 
 @pytest.fixture
@@ -47,21 +49,43 @@ def test_with_a_number_they_are_simulated(naming: Naming) -> None:
     assert nodes.amounts["cpu"] == "4"
 
 
-def test_real_pods_have_a_token_and_simulated_ones_need_none(naming: Naming, tmp_path: Path) -> None:
-    real = node_options(Machine("process"), Nodes(), naming)
-    simulated = node_options(Machine(), Nodes(nodes=1), naming)
-    options = EngineOptions("memory:", real, api=ApiOptions())
+@pytest.mark.parametrize("nodes", [Nodes(), Nodes(nodes=1)], ids=["real", "simulated"])
+def test_whatever_the_nodes_are_there_are_tokens_and_a_certificate(
+    naming: Naming, tmp_path: Path, nodes: Nodes
+) -> None:
+    machine = Machine("process") if nodes.nodes is None else Machine()
+    options = EngineOptions("memory:", node_options(machine, nodes, naming), api=ApiOptions())
     made, path = secured(options, tmp_path)
     assert path is not None and stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert made.api is not None and made.api.tokens is not None
-    assert [one.role for one in made.api.tokens.values()] == [Role.ADMIN]
-    assert len(admin_token(path)) >= 40 and own_tokens(tmp_path).read_text() == path.read_text()
-    assert secured(replace(options, nodes=simulated), tmp_path)[1] is None
-    given = replace(options, api=ApiOptions(tokens=read_tokens(path)))
-    assert secured(given, tmp_path) == (given, None), "a file that was given counts"
+    assert made.api is not None and made.api.tokens is not None and made.api.plain_here
+    assert [one.role for one in made.api.tokens.values()] == [Role.VIEWER, Role.ADMIN]
+    assert len(first_token(path, "admin")) >= 40 and own_tokens(tmp_path).read_text() == path.read_text()
+    assert made.api.authority == Authority(tmp_path / "tls", ("localhost", "127.0.0.1", "::1", "127.0.0.1"))
+    credentials = (tmp_path / "a.pem", tmp_path / "b.pem")
+    given = replace(options, api=ApiOptions(tokens=read_tokens(path), credentials=credentials))
+    assert secured(given, tmp_path) == (given, None), "files that were given count"
     path.chmod(0o644)
-    with pytest.raises(Exception, match="chmod 600"):
+    with pytest.raises(InputError, match="chmod 600"):
         secured(options, tmp_path)
+
+
+def test_a_file_of_earlier_days_gets_the_token_of_the_page(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("# Made by `proreus up`\n0123456789abcdef,owner,admin\n")
+    (tmp_path / "tokens").chmod(0o600)
+    path = own_tokens(tmp_path)
+    assert first_token(path, "admin") == "0123456789abcdef" and len(first_token(path, "viewer")) >= 40
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_certificate_has_the_names_that_the_api_listens_on(naming: Naming, tmp_path: Path) -> None:
+    nodes = node_options(Machine(), Nodes(nodes=1), naming)
+    tokens = read_tokens(own_tokens(tmp_path))
+    hosts = ("cluster.example",)
+    for host, told in (("0.0.0.0", machine_address()), ("192.0.2.7", "192.0.2.7")):
+        api = ApiOptions(host, tokens=tokens, allowed_hosts=hosts)
+        made, _ = secured(EngineOptions("memory:", nodes, api=api), tmp_path)
+        assert made.api is not None and made.api.authority is not None
+        assert {"localhost", "127.0.0.1", "::1", told, *hosts} <= set(made.api.authority.names)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,10 @@ def test_a_kubeconfig_is_read_back_and_secret(tmp_path: Path) -> None:
     write_kubeconfig(path, address)
     assert read_kubeconfig(path) == address
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    inside = Address("https://127.0.0.1:6480", "secret-token", authority_data="-----BEGIN\n")
+    write_kubeconfig(path, inside)
+    assert read_kubeconfig(path) == inside
+    assert "secret-token" not in path.read_text().partition("users:")[0], "the address has none in it"
 
 
 def test_kubectl_s_own_kubeconfig_is_understood(tmp_path: Path) -> None:
@@ -74,6 +78,11 @@ def test_kubectl_s_own_kubeconfig_is_understood(tmp_path: Path) -> None:
     [
         ("current-context: x\ncontexts: []\n", "contexts has no 'x'"),
         ("contexts: []\n", "current-context"),
+        (
+            "current-context: b\ncontexts: [{name: b, context: {cluster: c}}]\n"
+            "clusters: [{name: c, cluster: {server: 'https://c', certificate-authority-data: '?'}}]\n",
+            "no certificate in base64",
+        ),
         (
             "current-context: b\ncontexts: [{name: b, context: {cluster: c, user: u}}]\n"
             "clusters: [{name: c, cluster: {server: 'http://c'}}]\n"

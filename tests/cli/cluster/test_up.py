@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import ssl
 import stat
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from proreus.cli.cluster.place import read_kubeconfig
 from proreus.engine.store.opening import open_store
 from tests.cli.cluster.clusters import Cluster, compiles, started, until
 from tests.cli.cluster.conftest import WEB
@@ -64,8 +66,46 @@ def test_what_it_says_and_writes(cluster: Cluster) -> None:
     assert ready["pid"] == cluster.process.pid and ready["nodes"] == 3
     assert ready["store"] == f"sqlite:{cluster.folder / 'cluster.db'}"
     kubeconfig = Path(ready["kubeconfig"])
-    assert ready["api"] in kubeconfig.read_text()
     assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+    assert read_kubeconfig(kubeconfig).server == ready["api"].replace("http:", "https:")
+    secrets = [cluster.folder / name for name in ("tokens", "tls/ca.key", "tls/server.pem")]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in secrets] == [0o600] * 3
+
+
+def test_nobody_is_answered_without_a_token_though_nodes_are_simulated(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    mark = tmp_path / "it-ran"
+    (tmp_path / "evil.py").write_text(
+        f"import pathlib\npathlib.Path({str(mark)!r}).touch()\nclass Evil: ...\n"
+    )
+    known = read_kubeconfig(Path(cluster.ready["kubeconfig"]))
+    trusting = ssl.create_default_context(cadata=known.authority_data)
+    choice = {"policy": f"{tmp_path}/evil.py:Evil"}
+    for server in (cluster.ready["api"], known.server):
+        with httpx.Client(base_url=server, verify=trusting) as client:
+            for path in ("/v1/schedulers", "/v1/events", "/api/v1/nodes", "/version", "/openapi/v2"):
+                assert client.get(path).status_code == 401, (server, path)
+            assert client.put("/v1/schedulers/x", json=choice).status_code == 401
+            answer = client.put("/v1/schedulers/x", json=choice, headers=cluster.headers)
+            assert answer.status_code == 403 and answer.json()["message"].startswith("policy: ")
+            assert "--policy-folder" in answer.json()["message"]
+            assert client.get("/livez").text == "ok"
+    assert not mark.exists()
+
+
+def test_the_page_is_shown_a_token_that_only_reads(cluster: Cluster) -> None:
+    (token,) = [
+        line.split(",")[0]
+        for line in (cluster.folder / "tokens").read_text().splitlines()
+        if line.endswith(",page,viewer")
+    ]
+    headers = {"authorization": f"Bearer {token}"}
+    api = cluster.ready["api"]
+    with httpx.stream("GET", f"{api}/v1/events", headers=headers) as answer:
+        assert answer.status_code == 200
+    assert httpx.get(f"{api}/api/v1/secrets", headers=headers).status_code == 403
+    assert httpx.put(f"{api}/v1/schedulers/x", json={"policy": "kube"}, headers=headers).status_code == 403
 
 
 def test_the_status_page_and_what_it_follows(cluster: Cluster) -> None:
@@ -73,7 +113,8 @@ def test_the_status_page_and_what_it_follows(cluster: Cluster) -> None:
     assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
     assert "script-src 'sha256-" in page.headers["content-security-policy"]
     wanted, seen = {"status", "nodes"}, {}
-    with httpx.stream("GET", f"{cluster.ready['api']}/v1/events", timeout=20) as stream:
+    events = f"{cluster.ready['api']}/v1/events"
+    with httpx.stream("GET", events, timeout=20, headers=cluster.headers) as stream:
         name = ""
         for line in stream.iter_lines():
             if line.startswith("event: "):
@@ -111,9 +152,6 @@ def test_what_runs_already_is_not_run_a_second_time(
     agent = ("agent", "--quiet", "--dir", "agent", "--nodes", "1")
     ended = proreus(*agent, "--name", "node", "--store", store)
     assert_refused(ended, 1, "another process", "runs the node node-1", "wait")
-    real = ("agent", "--quiet", "--dir", "agent", "--runtime", "process")
-    ended = proreus(*real, "--store", store)  # whoever is on this machine may write pods there
-    assert_refused(ended, 2, "answers without a token", "--token-file")
 
 
 async def an_empty_store(path: Path) -> None:

@@ -10,31 +10,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.api.live import Live, live
+from tests.engine.api.live import Live, as_up, live
 
 _CONFIG = """\
 apiVersion: v1
 kind: Config
-clusters: [{{name: here, cluster: {{server: "{url}"}}}}]
+clusters: [{{name: here, cluster: {{server: "{url}", certificate-authority: "{authority}"}}}}]
 contexts: [{{name: here, context: {{cluster: here, user: me}}}}]
-users: [{{name: me, user: {{}}}}]
+users: [{{name: me, user: {{token: "everybody-is-let-in-here"}}}}]
 current-context: here
 """
 
 
 @pytest.fixture(scope="package")
-def cluster() -> Iterator[Live]:
-    with live(agents=True) as door:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with live(as_up(tmp_path_factory.mktemp("tls")), agents=True) as door:
         yield door
 
 
 class Kubectl:
-    """The command, against one API."""
+    """The command, against one API, over TLS."""
 
-    def __init__(self, program: str, home: Path, url: str) -> None:
+    def __init__(self, program: str, home: Path, door: Live) -> None:
         self._program = program
         self._environment = {"HOME": str(home), "KUBECONFIG": str(home / "config"), "PATH": "/usr/bin:/bin"}
-        (home / "config").write_text(_CONFIG.format(url=url))
+        assert door.options.authority is not None
+        authority = door.options.authority.certificate
+        (home / "config").write_text(_CONFIG.format(url=door.over_tls, authority=authority))
 
     def __call__(
         self,
@@ -105,4 +107,4 @@ def kubectl(
 ) -> Kubectl:
     if not request.param:
         pytest.skip("there is no kubectl: install Debian's kubernetes-client, or name one by PROREUS_KUBECTL")
-    return Kubectl(request.param, tmp_path_factory.mktemp("kubectl"), cluster.url)
+    return Kubectl(request.param, tmp_path_factory.mktemp("kubectl"), cluster)

@@ -36,6 +36,8 @@ from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
+from proreus.listening.authority import Authority
+from proreus.policies.folders import PolicyFolders
 
 _NODES = ("node-1", "node-2")
 _AMOUNTS = {"cpu": "8", "memory": "16Gi", "pods": "110"}
@@ -59,9 +61,19 @@ class Live:
         """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def over_tls(self) -> str:
+        """Its address for those who know its authority."""
+        return f"https://127.0.0.1:{self.port}"
+
     def client(self, **headers: str) -> httpx.Client:
         """Talks to it."""
         return httpx.Client(base_url=self.url, headers=headers, timeout=60.0)
+
+
+def as_up(folder: Path) -> ApiOptions:
+    """With TLS by an authority of its own, and without it for this machine, as `proreus up` has it."""
+    return ApiOptions(authority=Authority(folder, ("localhost", "127.0.0.1", "::1")), plain_here=True)
 
 
 @contextmanager
@@ -72,6 +84,7 @@ def live(
     images: NodeImages | None = None,
     processes: Path | None = None,
     elsewhere: bool = False,
+    folders: PolicyFolders | None = None,
 ) -> Iterator[Live]:
     """An API over a store in memory; with agents, pods run: as processes where these have a folder, and where
     it is elsewhere, as if another process ran them, which the API has to ask."""
@@ -86,7 +99,14 @@ def live(
         ending.append(asyncio.Event())
         real = None if processes is None else await open_runtime("process", MachineOptions(processes))
         tasks, host = _agents(registry, real) if agents else ([], None)
-        around = Surroundings(logs=host, commands=host, images=images, trends=host)
+        around = Surroundings(
+            logs=host,
+            commands=host,
+            images=images,
+            trends=host,
+            folders=folders or PolicyFolders(),
+            simulated=processes is None,
+        )
         stack = AsyncExitStack()
         if elsewhere:
             assert processes is not None

@@ -16,7 +16,7 @@ from proreus.engine.api.schemas.words import _words
 from proreus.engine.api.wire.reading import _table, read_protobuf
 from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.fields import definitions
-from proreus.engine.objects.kinds import DEPLOYMENT, KINDS, MEASURED, NAMESPACE, NODE, POD
+from proreus.engine.objects.kinds import DEFINITION, DEPLOYMENT, KINDS, MEASURED, NAMESPACE, NODE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
 
@@ -33,10 +33,11 @@ def _get(path: str, **headers: str) -> httpx.Response:
 
 def test_every_kind_is_discovered_in_both_forms() -> None:
     plain = set()
-    grouped = [kind for kind in (*KINDS, *MEASURED) if kind.group]
+    kinds = (*KINDS, *MEASURED, DEFINITION)
+    grouped = [kind for kind in kinds if kind.group]
     for group in ("/api/v1", *(f"/apis/{kind.group}/{kind.version}" for kind in grouped)):
         plain |= {one["kind"] for one in _get(group).json()["resources"] if "/" not in one["name"]}
-    assert {kind.kind for kind in (*KINDS, *MEASURED)} <= plain
+    assert {kind.kind for kind in kinds} <= plain
     form = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     whole = [_get(path, accept=form).json() for path in ("/api", "/apis")]
     told = {

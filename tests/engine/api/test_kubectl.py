@@ -338,3 +338,37 @@ def test_replace_and_edit_conflicts(kubectl: Kubectl, name: str) -> None:
     kubectl("replace", "-f", "-", text=json.dumps({**old, "data": {"a": "c"}}))
     assert "Conflict" in kubectl("replace", "-f", "-", text=json.dumps(old), fails=True)
     kubectl("delete", "configmap", name)
+
+
+def test_a_kind_that_is_not_there_is_told_as_such(kubectl: Kubectl) -> None:
+    missing = (("v1", "PersistentVolumeClaim"), ("apps/v1", "StatefulSet"), ("example.com/v1", "Foo"))
+    for known, kind in missing:
+        text = json.dumps({"apiVersion": known, "kind": kind, "metadata": {"name": "x"}})
+        told = kubectl("apply", "-f", "-", text=text, fails=True)
+        assert f'no matches for kind "{kind}" in version "{known}"' in told and "CRD:" not in told
+    assert "No resources found" in kubectl("get", "crd")
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    text = json.dumps({**definition, "metadata": {"name": "x"}})
+    told = kubectl("create", "--validate=false", "-f", "-", text=text, fails=True)
+    assert "MethodNotAllowed" in told and "panic" not in told
+
+
+def test_what_is_not_there_is_refused_and_nothing_panics(kubectl: Kubectl, pod: str) -> None:
+    for words in (
+        ("debug", pod, "--image=busybox"),
+        ("create", "token", "default"),
+        ("create", "serviceaccount", "x"),
+        ("create", "role", "r", "--verb=get", "--resource=pods"),
+        ("autoscale", "deployment", "nobody", "--max=3"),
+        ("certificate", "approve", "x"),
+        ("get", "--raw", "/apis/nothing.example/v1"),
+    ):
+        told = kubectl(*words, fails=True)
+        assert "panic" not in told and "goroutine" not in told, told
+        assert "could not find" in told or "not found" in told or "doesn't have" in told, told
+
+
+def test_what_has_no_effect_is_warned_of(kubectl: Kubectl, name: str) -> None:
+    told = kubectl("create", "service", "clusterip", name, "--tcp=80:80")
+    assert told.count("Warning: a Service is kept and has no effect here") == 1
+    kubectl("delete", "service", name)

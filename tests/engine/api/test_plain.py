@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.options import ApiOptions
@@ -17,6 +18,7 @@ from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.store.memory import MemoryStore
+from proreus.policies.folders import PolicyFolders
 from tests.engine.api.live import Live, live
 
 
@@ -57,13 +59,65 @@ def test_a_policy_that_cannot_decide_is_refused_and_its_field_named(tmp_path: Pa
         ("shadow", {"policy": "kube", "shadow": "nonsense"}),
         ("candidate", {"policy": "kube", "candidate": "nonsense"}),
     ]
-    with live() as door, door.client() as client:
+    with live(folders=PolicyFolders.of((tmp_path,))) as door, door.client() as client:
         for field, choice in wrong:
             answer = client.put("/v1/schedulers/nope", json=choice)
             assert answer.status_code == 400, choice
             assert answer.json()["message"].startswith(f"{field}: "), choice
         assert client.get("/v1/schedulers").json() == {"schedulers": []}
         assert client.put("/v1/schedulers/a", json={"policy": f"{tmp_path}/mine.py:Mine"}).status_code == 200
+
+
+_MARKS = """
+from pathlib import Path
+Path({mark!r}).touch()
+class Mine:
+    def decide(self, observation):
+        return None
+"""
+
+
+def test_what_the_operator_has_not_named_is_refused_with_field_and_flag_and_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named, elsewhere = tmp_path / "named", tmp_path / "elsewhere"
+    for folder in (named, elsewhere):
+        folder.mkdir(mode=0o755)
+    mark = tmp_path / "it-ran"
+    (elsewhere / "evil.py").write_text(_MARKS.format(mark=str(mark)))
+    (named / "out.py").symlink_to(elsewhere / "evil.py")
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.syspath_prepend(elsewhere)
+    evil = f"{elsewhere}/evil.py:Mine"
+    names = [evil, "evil.py:Mine", "./evil.py:Mine", f"{named}/../elsewhere/evil.py:Mine"]
+    names += [f"{named}/out.py:Mine", "evil:Mine", "os:system", f"planner@{evil}", "planner@evil:Mine"]
+    names += [str(elsewhere), f"vector@{elsewhere}", "/etc", "../elsewhere"]
+    config_maps = "/api/v1/namespaces/kube-system/configmaps"
+    with live(folders=PolicyFolders.of((named,))) as door, door.client() as client:
+        assert client.put("/v1/schedulers/sound", json={"policy": "kube"}).status_code == 200
+        for name in names:
+            for field in ("policy", "shadow", "candidate"):
+                answer = client.put("/v1/schedulers/x", json={"policy": "kube", field: name})
+                assert answer.status_code == 403, name
+                assert answer.json()["message"].startswith(f"{field}: "), answer.json()
+                assert "--policy-folder" in answer.json()["message"], answer.json()
+            for data in ({"x": name}, {"x": json.dumps({"policy": "kube", "shadow": name})}):
+                stated = {"metadata": {"name": "proreus-schedulers"}, "data": data}
+                merge = {"content-type": "application/merge-patch+json"}
+                apply = {"content-type": "application/apply-patch+yaml"}
+                whole = {"apiVersion": "v1", "kind": "ConfigMap", **stated}
+                path = f"{config_maps}/proreus-schedulers"
+                for answer in (
+                    client.put(path, json=whole),
+                    client.post(config_maps, json=whole),
+                    client.patch(path, json={"data": data}, headers=merge),
+                    client.patch(f"{path}?fieldManager=m", content=json.dumps(whole), headers=apply),
+                ):
+                    assert answer.status_code == 403, (name, answer.json())
+                    (cause,) = answer.json()["details"]["causes"]
+                    assert cause["field"] == "data.x" and "--policy-folder" in cause["message"]
+        assert [one["name"] for one in client.get("/v1/schedulers").json()["schedulers"]] == ["sound"]
+    assert not mark.exists()
 
 
 def test_a_policy_that_fails_is_told_beside_its_scheduler() -> None:

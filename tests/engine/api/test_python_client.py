@@ -20,7 +20,8 @@ _TEN_OF_INFO = (
 @pytest.fixture
 def api(cluster: Live) -> Any:
     settings = client.Configuration()
-    settings.host = cluster.url
+    assert cluster.options.authority is not None
+    settings.host, settings.ssl_ca_cert = cluster.over_tls, str(cluster.options.authority.certificate)
     settings.no_proxy = "*"
     with client.ApiClient(settings) as connected:
         yield connected

@@ -10,6 +10,8 @@ from typing import Any
 
 import httpx
 
+from tests.engine.faults.processes import TOKEN
+
 PATHS = {
     "pods": "/api/v1/namespaces/default/pods",
     "configmaps": "/api/v1/namespaces/default/configmaps",
@@ -30,7 +32,7 @@ class Client:
     """Asks the first server that answers; counts what it met."""
 
     servers: tuple[str, ...]
-    token: str = ""
+    token: str = TOKEN
     met: Counter[str] = field(default_factory=Counter)
     longest: float = 0.0
     """Seconds that the slowest definite answer took, retries included."""

@@ -15,6 +15,8 @@ from typing import Any
 from tests.cli.runner import command, environment
 from tests.engine.store.etcd_servers import free_ports
 
+TOKEN = "a-token-of-the-tests"
+"""Of an admin of every cluster here."""
 STARTS_SECONDS = 240
 """Kernels may have to be compiled first."""
 
@@ -69,7 +71,11 @@ class EngineProcess:
 def up(folder: Path, *words: str, **variables: str) -> tuple[EngineProcess, str]:
     """A cluster that keeps its port over restarts, and the address of its API."""
     port = free_ports(1)[0]
-    chosen = ("up", "--dir", str(folder), "--port", str(port), *words)
+    tokens = folder.with_name(f"{folder.name}.tokens")
+    tokens.parent.mkdir(parents=True, exist_ok=True)
+    tokens.write_text(f"{TOKEN},tests,admin\n")
+    tokens.chmod(0o600)
+    chosen = ("up", "--dir", str(folder), "--port", str(port), "--token-file", str(tokens), *words)
     return EngineProcess(folder, chosen, variables), f"http://127.0.0.1:{port}"
 
 

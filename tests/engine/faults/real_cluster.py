@@ -25,7 +25,6 @@ from tests.engine.runtimes.containerds import Daemon, containerd
 from tests.engine.runtimes.leftovers import assert_nothing_left, processes
 
 NODE = "this"
-TOKEN = "a-token-of-the-tests"
 """A machine joins no cluster that answers whoever asks."""
 _IMAGE_BYTES = 1 << 30
 _SHIM = "containerd-shim"
@@ -118,10 +117,7 @@ async def real_cluster(folder: Path, runtime: str, *flags: str) -> AsyncIterator
             options.root.mkdir(parents=True, exist_ok=True)
             image_store(options).import_archive(archive)
         stack.push_async_callback(clear_runtime, options)
-        tokens = folder / "tokens"
-        tokens.write_text(f"{TOKEN},tests,admin\n")
-        tokens.chmod(0o600)
-        engine, server = up(folder / "up", "--nodes", "0", "--token-file", str(tokens), *flags)
+        engine, server = up(folder / "up", "--nodes", "0", *flags)
         store = f"sqlite:{folder / 'up' / 'cluster.db'}"
         node = agent(folder / "agent", "--store", store, "--name", NODE, *words)
         for one in (engine, node):

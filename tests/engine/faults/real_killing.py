@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from tests.engine.faults.killing import Found
-from tests.engine.faults.real_cluster import TOKEN, RealCluster, kill_one
+from tests.engine.faults.real_cluster import RealCluster, kill_one
 from tests.engine.faults.rig import Rig, rigged
 
 ENGINE, AGENT, RUNTIME, KEEPER = "engine", "agent", "containerd", "keeper"
@@ -35,7 +35,7 @@ async def kill_everything(
 ) -> RealFound:
     """Kill whatever the lot falls on; every tenth time it must come to rest, with nothing left over."""
     found, begun, draw = RealFound(), time.monotonic(), random.Random(seed)
-    async with rigged(cluster.server, seed=seed, work=cluster.work, token=TOKEN) as rig:
+    async with rigged(cluster.server, seed=seed, work=cluster.work) as rig:
         rig.churn.workers, rig.churn.pause = _WORKERS, _PAUSE
         while found.kills < kills and not found.broken:
             async with rig.churn.going_on():

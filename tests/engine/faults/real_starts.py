@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 
 from tests.engine.faults.client import PATHS, Client
-from tests.engine.faults.real_cluster import TOKEN, RealCluster, real_cluster
+from tests.engine.faults.real_cluster import RealCluster, real_cluster
 
 
 async def starts(cluster: RealCluster, count: int) -> list[float]:
     """So many pods are asked for at once; seconds until each was told to run, in order."""
-    client = Client((cluster.server,), TOKEN)
+    client = Client((cluster.server,))
     begun, took = time.monotonic(), dict[str, float]()
     _, revision = await client.list("pods")
     address = f"{cluster.server}{PATHS['pods']}?watch=1&resourceVersion={revision}"

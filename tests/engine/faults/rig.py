@@ -39,9 +39,9 @@ class Rig:
 
 
 @asynccontextmanager
-async def rigged(*servers: str, seed: int, work: Work | None = None, token: str = "") -> AsyncIterator[Rig]:
+async def rigged(*servers: str, seed: int, work: Work | None = None) -> AsyncIterator[Rig]:
     """A rig whose watches run as long as the block lasts."""
-    client, watching = Client(servers, token), Client(servers, token)
+    client, watching = Client(servers), Client(servers)
     rig = Rig(client, History(watching), Churn(client, seed, work or SimulatedWork()))
     try:
         async with rig.history.followed():

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.engine.faults.client import PATHS, Client
 from tests.engine.faults.processes import EngineProcess, up
-from tests.engine.faults.real_cluster import TOKEN, RealCluster, real_cluster
+from tests.engine.faults.real_cluster import RealCluster, real_cluster
 from tests.engine.faults.workloads import Object, pod_of
 from tests.engine.runtimes.leftovers import cgroups
 
@@ -79,13 +79,12 @@ class Churned:
     server: str
     pod: Callable[[str], Object]
     in_flight: int
-    token: str = ""
     most: float = math.inf
 
     async def soak(self, seconds: float, say: Callable[[float, int], None]) -> None:
         """Pods come and go, until the time is over or the most have; told once a minute and at the end:
         seconds, and how many have."""
-        client, done, numbers = Client((self.server,), self.token), 0, itertools.count()
+        client, done, numbers = Client((self.server,)), 0, itertools.count()
         begun = looked = time.monotonic()
         asked: set[str] = set()
         try:
@@ -126,7 +125,7 @@ async def soak_real(folder: Path, runtime: str, seconds: float) -> None:
             _say({"seconds": round(after), "pods": pods, **held(cluster)})
 
         say(0.0, 0)
-        await Churned(cluster.server, short, _IN_FLIGHT, TOKEN).soak(seconds, say)
+        await Churned(cluster.server, short, _IN_FLIGHT).soak(seconds, say)
         await cluster.end()
 
 

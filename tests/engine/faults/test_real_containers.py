@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.engine.faults.client import PATHS
-from tests.engine.faults.real_cluster import TOKEN, RealCluster, real_cluster
+from tests.engine.faults.real_cluster import RealCluster, real_cluster
 from tests.engine.faults.real_killing import gone, kill_everything
 from tests.engine.faults.rig import Rig, rigged
 from tests.engine.faults.small_disks import fill, small_disk
@@ -47,7 +47,7 @@ def test_a_lack_of_memory_and_of_room_on_the_disk_are_told(tmp_path: Path, runti
     async def main(disk: Path) -> None:
         async with (
             real_cluster(tmp_path, runtime) as cluster,
-            rigged(cluster.server, seed=2, token=TOKEN) as rig,
+            rigged(cluster.server, seed=2) as rig,
         ):
             await _out_of_memory(cluster, rig)
             await _out_of_room(cluster, rig, disk)
@@ -66,7 +66,7 @@ def test_a_containerd_that_hangs_is_waited_for(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             real_cluster(tmp_path, "containerd") as cluster,
-            rigged(cluster.server, seed=3, token=TOKEN) as rig,
+            rigged(cluster.server, seed=3) as rig,
         ):
             assert cluster.daemon is not None
             before = await _made(rig, cluster.work.pod("before"))

@@ -135,7 +135,14 @@ def trust(address: Address) -> ssl.SSLContext | bool:
         return False  # there is no TLS and so nothing to verify
     if address.authority:
         check_authority(Path(address.authority))
-    context = ssl.create_default_context(cafile=address.authority or None)
+    try:
+        context = ssl.create_default_context(
+            cafile=address.authority or None, cadata=address.authority_data or None
+        )
+    except ssl.SSLError as error:
+        raise InputError(
+            "there is no certificate in PEM form in it", field="certificate-authority-data"
+        ) from error
     if address.client is not None:
         certificate, key = map(Path, address.client)
         check_credentials(certificate, key)

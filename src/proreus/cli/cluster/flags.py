@@ -98,6 +98,10 @@ class Deciding:
     models: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """A folder of runs and checkpoints whose names pods may state as schedulerName; that of `up` is `models`
     in the folder of the cluster."""
+    policy_folder: Annotated[tyro.conf.UseAppendAction[tuple[Path, ...]], tyro.conf.arg(metavar="DIR")] = ()
+    """A folder whose policies (file.py:Class, runs, checkpoints) may be named over the API; without it none
+    is loaded by its path. It must be this user's, or root's, and nobody else may write in it. May be given
+    more than once."""
 
     def __post_init__(self) -> None:
         if not 0 < self.deadline_ms <= _MOST_MILLISECONDS:
@@ -106,6 +110,9 @@ class Deciding:
             raise UsageError("--scheduler names no policy")
         if self.models is not None and not self.models.is_dir():
             raise UsageError(f"--models {self.models}: there is no such folder")
+        for path in self.policy_folder:
+            if not path.is_dir():
+                raise UsageError(f"--policy-folder {path}: there is no such folder")
 
 
 @dataclass(frozen=True)

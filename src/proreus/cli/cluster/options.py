@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from proreus.cli.cluster.flags import Deciding, Judging, Machine, Nodes, Silence
 from proreus.cli.cluster.lock import Holder
-from proreus.cli.cluster.machine import machine_address
+from proreus.cli.cluster.machine import machine_address, machine_name
 from proreus.cli.cluster.tokens import own_tokens
 from proreus.engine.agents.nodes.lifecycle import Patience
 from proreus.engine.agents.promoting.core import GateOptions
@@ -20,7 +20,9 @@ from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.opening import check_runtime, noted_socket
 from proreus.engine.store.opening import InFile, read_address
+from proreus.listening.authority import Authority
 from proreus.listening.credentials import check_credentials
+from proreus.listening.hosts import bare
 from proreus.model.files import check_writable
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from proreus.engine.agents.scheduling.core import SchedulingOptions
     from proreus.engine.running import EngineOptions
 
+_ANY_ADDRESS = ("0.0.0.0", "::", "")
 _CONTEST = "proreus.worlds.pods.training.contest:contest"
 
 
@@ -80,7 +83,14 @@ def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) 
         if name:
             make_policy(name, PolicyOptions(), seed)
     chosen = Chosen(deciding.scheduler, deciding.shadow, deciding.deadline_ms)
-    return SchedulingOptions(default=chosen, models=deciding.models or models, seed=seed)
+    options = SchedulingOptions(
+        default=chosen,
+        models=deciding.models or models,
+        seed=seed,
+        policy_folders=deciding.policy_folder,
+    )
+    _ = options.folders  # those that others may change are told before anything starts, too
+    return options
 
 
 def patience_options(silence: Silence) -> Patience:
@@ -110,12 +120,26 @@ def api_options(arguments: UpArguments) -> ApiOptions:
 
 
 def secured(options: EngineOptions, folder: Path) -> tuple[EngineOptions, Path | None]:
-    """With a token of its own where pods are real and none was given; and where that token is.
+    """With tokens and a certificate of its own where none were given; and where those tokens are.
 
-    Whoever may write pods runs commands as this user, and every user of a machine reaches its loopback.
+    Whoever may write pods, or choose who schedules them, runs something as this user, and every user of a
+    machine reaches its loopback.
     """
-    api = options.api
-    if api is None or api.tokens is not None or not isinstance(options.nodes, MachineNode):
+    api, own = options.api, None
+    if api is None:
         return options, None
-    path = own_tokens(folder)
-    return replace(options, api=replace(api, tokens=read_tokens(path))), path
+    if api.tokens is None:
+        own = own_tokens(folder)
+        api = replace(api, tokens=read_tokens(own))
+    if api.credentials is None:
+        authority = Authority(folder.absolute() / "tls", _names(api))
+        api = replace(api, authority=authority, plain_here=True)
+    return replace(options, api=api), own
+
+
+def _names(api: ApiOptions) -> tuple[str, ...]:
+    """That the certificate of the API is good for: what it listens on, and what it is told to answer to."""
+    here = ("localhost", "127.0.0.1", "::1")
+    if bare(api.host) in _ANY_ADDRESS:
+        return (*here, machine_name(), machine_address(), *api.allowed_hosts)
+    return (*here, api.host, *api.allowed_hosts)

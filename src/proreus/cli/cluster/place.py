@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 import yaml
 
-from proreus.engine.api.token_path import with_token, without_token
 from proreus.model.errors import InputError, UsageError, WorkError, needs_extra
 from proreus.model.files import write_atomically
 from proreus.reading.tree import Entry
@@ -61,19 +61,19 @@ class Address:
     token: str = ""
     authority: str = ""
     """File of the certificate that signs the server's; "": the system's."""
+    authority_data: str = ""
+    """The same as text (PEM)."""
     client: tuple[str, str] | None = None
     """Files of a client's certificate and key."""
 
 
 def write_kubeconfig(path: Path, address: Address) -> None:
-    """A kubeconfig for kubectl, and for the verbs here.
-
-    kubectl sends tokens over TLS alone; without it, the address has the token, too.
-    """
-    in_path = address.token and address.server.startswith("http:")
-    server = with_token(address.server, address.token) if in_path else address.server
-    cluster: dict[str, str] = {"server": server}
-    if address.authority:
+    """A kubeconfig for kubectl, and for the verbs here."""
+    cluster: dict[str, str] = {"server": address.server}
+    if address.authority_data:
+        told = base64.b64encode(address.authority_data.encode()).decode()
+        cluster["certificate-authority-data"] = told
+    elif address.authority:
         cluster["certificate-authority"] = str(Path(address.authority).absolute())
     content = {
         "apiVersion": "v1",
@@ -110,13 +110,21 @@ def read_kubeconfig(path: Path) -> Address:
     if of_user("exec.command") or of_user("auth-provider.name"):
         raise InputError("only tokens and client certificates are understood here", file=path, field="users")
     certificate, key = of_user("client-certificate"), of_user("client-key")
-    authority = cluster.find("certificate-authority")
+    authority, data = cluster.find("certificate-authority"), cluster.find("certificate-authority-data")
     return Address(
-        without_token(cluster.require("server").text(), of_user("token")),
+        cluster.require("server").text().rstrip("/"),
         of_user("token"),
         _beside(path, "" if authority is None else authority.text()),
+        "" if data is None else _decoded(data),
         (_beside(path, certificate), _beside(path, key)) if certificate and key else None,
     )
+
+
+def _decoded(data: Entry) -> str:
+    try:
+        return base64.b64decode(data.text(), validate=True).decode()
+    except ValueError:
+        raise data.fail("it is no certificate in base64") from None
 
 
 def _beside(path: Path, file: str) -> str:
@@ -158,8 +166,9 @@ class Where:
         """What the flags come to."""
         found = self._known()
         token = self.token or os.environ.get("PROREUS_TOKEN", "") or found.token
-        authority = found.authority if self.ca is None else str(self.ca)
-        return Address(found.server, token, authority, found.client)
+        if self.ca is not None:
+            found = replace(found, authority=str(self.ca), authority_data="")
+        return replace(found, token=token)
 
     def _known(self) -> Address:
         if self.server:

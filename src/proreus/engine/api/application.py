@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount, Route, Router
@@ -23,6 +23,7 @@ from proreus.engine.api.metrics_objects import MetricsObjects
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.plain.door import PlainDefaults, PlainDoor
 from proreus.engine.api.plain.overview import Overview
+from proreus.engine.api.plain.schedulers import check_written
 from proreus.engine.api.relaying import NodeRelay
 from proreus.engine.api.replying import Answer, Reply
 from proreus.engine.api.resources import Resources
@@ -38,6 +39,7 @@ from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.measures import Trends
 from proreus.engine.runtimes.protocol import NodeImages, PodExec, PodLogs
+from proreus.policies.folders import PolicyFolders
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OPENAPI_2 = "proto-openapi.spec.v2"
@@ -60,6 +62,10 @@ class Surroundings:
     """What was wrong with the last answers of their policies and shadows."""
     trends: Trends | None = None
     """Remembers what nodes and pods used."""
+    folders: PolicyFolders = field(default_factory=PolicyFolders)
+    """Where policies may lie that clients name by their path."""
+    simulated: bool = False
+    """Whether the nodes of this process are."""
     extra_routes: Sequence[BaseRoute] = field(default=())
     """Further routes, such as a page that shows what happens; anybody may ask for them."""
 
@@ -80,7 +86,12 @@ def create_app(
     measured = Measured(registry)
     objects = ObjectDoor(
         registry,
-        Resources(registry, watches),
+        Resources(
+            registry,
+            watches,
+            partial(check_written, folders=around.folders),
+            simulated=around.simulated,
+        ),
         Subresources(registry, around.logs),
         PodStreams(registry, around.commands, limits, around.relay),
         MetricsObjects(measured),
@@ -102,6 +113,7 @@ def create_app(
             around.refused,
             around.failing,
             around.trends,
+            around.folders,
         ),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from proreus.engine.api.paths import Discovery
 from proreus.engine.objects.errors import NotFound
-from proreus.engine.objects.kinds import KINDS, MEASURED, POD, Kind
+from proreus.engine.objects.kinds import DEFINITION, KINDS, MEASURED, POD, Kind
 
 VERSION = {
     "major": "1",
@@ -25,6 +25,7 @@ VERSION = {
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _MEASURED_VERBS = ("get", "list")
+_DEFINITION_VERBS = ("get", "list", "watch")
 _PART_VERBS = ("get", "patch", "update")
 _STREAMS = {"attach": "PodAttachOptions", "exec": "PodExecOptions", "portforward": "PodPortForwardOptions"}
 _REVIEWS = {
@@ -38,7 +39,7 @@ SERVED = {
     "": ("v1",),
     **{kind.group: (kind.version,) for kind in KINDS if kind.group},
     **dict.fromkeys(_REVIEWS, ("v1",)),
-    **{kind.group: (kind.version,) for kind in MEASURED},
+    **{kind.group: (kind.version,) for kind in (*MEASURED, DEFINITION)},
 }
 """The versions of each group."""
 
@@ -89,6 +90,8 @@ def _resources(group: str) -> list[dict[str, Any]]:
             }
         )
     found += [_resource(kind, _MEASURED_VERBS) for kind in MEASURED if kind.group == group]
+    if group == DEFINITION.group:
+        found.append(_resource(DEFINITION, _DEFINITION_VERBS))
     found += [
         {"name": name, "singularName": kind.lower(), "namespaced": False, "kind": kind, "verbs": ["create"]}
         for name, kind in _REVIEWS.get(group, ())

@@ -14,7 +14,7 @@ from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.streams.door import Handler, PodStreams
 from proreus.engine.api.subresources import Subresources
 from proreus.engine.objects.errors import BadRequest, NotFound
-from proreus.engine.objects.kinds import MEASURED, NAMESPACE, POD
+from proreus.engine.objects.kinds import DEFINITION, MEASURED, NAMESPACE, POD
 from proreus.engine.objects.registry import Registry
 
 _AGGREGATED = "g=apidiscovery.k8s.io"
@@ -82,6 +82,8 @@ class ObjectDoor:
         """The verb, and who does it."""
         if target.kind in MEASURED:
             return self._metrics_handler(target, asked)
+        if target.kind is DEFINITION and asked.method != "GET":
+            raise MethodNotAllowed("there are no custom resources here: definitions can only be read")
         if target.subresource:
             return self._part_handler(target, asked.method)
         resources = self._resources

@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 _OPEN_PATHS = frozenset({b"/healthz", b"/livez", b"/readyz"})
 _READS = frozenset({"GET", "HEAD"})
 _SWITCHED = 101
+_LONGEST_TOLD = 1024
+"""Of what a client has sent, in logs."""
 _MOST_AT_ONCE = TooManyRequests("too many requests are under way; try again")
 Endpoint = Callable[[Asked], Awaitable[Answer]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -84,7 +86,7 @@ class Gate:
             try:
                 self._check_name(asked)
             except Forbidden as error:
-                await self._finish(asked, _failed(error, asked), time.perf_counter(), receive, send)
+                await self._finish(asked, self._failed(error, asked), time.perf_counter(), receive, send)
             else:
                 await app(scope, receive, send)
 
@@ -100,7 +102,7 @@ class Gate:
             counted = self._enter(asked)
             answer = await endpoint(asked)
         except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
-            answer = _failed(error, asked)
+            answer = self._failed(error, asked)
         finally:
             asked.let_go()
             if counted:
@@ -167,21 +169,41 @@ class Gate:
         if not self._by_client[asked.client]:
             del self._by_client[asked.client]
 
-    @staticmethod
-    def _write_down(audit: AuditLog, asked: Asked, verb: str, status: int, seconds: float) -> None:
+    def _write_down(self, audit: AuditLog, asked: Asked, verb: str, status: int, seconds: float) -> None:
+        shown = self._doorkeeper.without_tokens
         audit.write(
             {
                 "user": asked.identity.name if status != 401 else "",
                 "role": asked.identity.role.value if status != 401 else "",
                 "client": asked.client,
-                "agent": asked.agent.decode("latin-1"),
+                "agent": shown(asked.agent[:_LONGEST_TOLD]),
                 "verb": verb,
-                "path": asked.path.decode("latin-1"),
+                "path": shown(asked.path[:_LONGEST_TOLD]),
                 "status": status,
                 "milliseconds": round(seconds * 1e3, 3),
             },
             time.time(),
         )
+
+    def _failed(self, error: Exception, asked: Asked) -> Reply:
+        """What to answer where there is no answer."""
+        if isinstance(error, StoreError):
+            error = Unserviceable(f"the store cannot do it now: {error}")
+        if not isinstance(error, Refused):
+            path = self._doorkeeper.without_tokens(asked.path[:_LONGEST_TOLD])
+            _log.error("%s %s failed", asked.method, path[:200], exc_info=error)
+            return Reply(encode(internal_error()), 500)
+        headers: tuple[Header, ...] = ()
+        match error:
+            case Unauthorized():
+                headers = ((b"www-authenticate", b'Bearer realm="proreus"'),)
+            case TooManyRequests() | Unserviceable():
+                headers = ((b"retry-after", b"%d" % RETRY_SECONDS),)
+            case TooLarge() | TooSlow():
+                headers = ((b"connection", b"close"),)
+            case _:
+                pass
+        return Reply(encode(failure(error)), error.code, headers=headers)
 
 
 class Gated:
@@ -193,23 +215,3 @@ class Gated:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One exchange."""
         await self._gate.run(self._endpoint, scope, receive, send)
-
-
-def _failed(error: Exception, asked: Asked) -> Reply:
-    """What to answer where there is no answer."""
-    if isinstance(error, StoreError):
-        error = Unserviceable(f"the store cannot do it now: {error}")
-    if not isinstance(error, Refused):
-        _log.error("%s %s failed", asked.method, asked.path.decode("latin-1")[:200], exc_info=error)
-        return Reply(encode(internal_error()), 500)
-    headers: tuple[Header, ...] = ()
-    match error:
-        case Unauthorized():
-            headers = ((b"www-authenticate", b'Bearer realm="proreus"'),)
-        case TooManyRequests() | Unserviceable():
-            headers = ((b"retry-after", b"%d" % RETRY_SECONDS),)
-        case TooLarge() | TooSlow():
-            headers = ((b"connection", b"close"),)
-        case _:
-            pass
-    return Reply(encode(failure(error)), error.code, headers=headers)

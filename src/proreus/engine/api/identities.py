@@ -6,9 +6,10 @@ import hashlib
 import stat
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 from proreus.engine.api.status import Unauthorized
 from proreus.engine.objects.errors import TooManyRequests
@@ -20,6 +21,8 @@ _SHORTEST_TOKEN, _LONGEST_TOKEN = 16, 1024
 _MOST_TOKENS = 10_000
 _WRONG_TOKENS, _WRONG_PER_SECOND = 20.0, 1.0
 """Wrong tokens that a client may try at once, and how fast it may go on trying."""
+_CUT = b"[token]"
+_MOST_ESCAPES = 4
 
 
 class Role(Enum):
@@ -36,6 +39,9 @@ class Identity:
 
     name: str
     role: Role
+    token_begin: bytes = field(default=b"", compare=False, repr=False)
+    """The digest of the first bytes of the token, by which logs are kept free of it; b"": not known."""
+    token_length: int = field(default=0, compare=False, repr=False)
 
     @property
     def groups(self) -> list[str]:
@@ -100,7 +106,8 @@ def _read_line(line: bytes, path: Path, number: int) -> tuple[bytes, Identity]:
     except ValueError:
         known_roles = ", ".join(one.value for one in Role)
         raise InputError(f"is none of {known_roles}", file=path, line=number, field="role") from None
-    return token, Identity(name.decode(), known)
+    begin = hashlib.sha256(token[:_SHORTEST_TOKEN]).digest()
+    return token, Identity(name.decode(), known, begin, len(token))
 
 
 class Doorkeeper:
@@ -109,6 +116,8 @@ class Doorkeeper:
     def __init__(self, tokens: Mapping[bytes, Identity] | None, tries: Buckets) -> None:
         """tokens: None where everybody is let in, which only a door on loopback may do."""
         self._tokens, self._tries = tokens, tries
+        known = (tokens or {}).values()
+        self._begins = {one.token_begin: one.token_length for one in known if one.token_begin}
 
     @classmethod
     def of(
@@ -130,3 +139,25 @@ class Doorkeeper:
         if not self._tries.take(client):
             raise TooManyRequests(f"too many wrong tokens; {_WRONG_PER_SECOND:g} a second can be tried")
         raise Unauthorized("Unauthorized")
+
+    def without_tokens(self, text: bytes) -> str:
+        """For logs: what a client has sent, but for tokens, wherever in it they stand and however escaped."""
+        told, plain = text, unquote_to_bytes(text)
+        for _ in range(_MOST_ESCAPES):
+            if plain == told or not self._begins:
+                break
+            told, plain = plain, unquote_to_bytes(plain)
+        clean = self._cut(told)
+        # As it was sent, where nothing had to be cut out.
+        return (text if clean == told else clean).decode("latin-1")
+
+    def _cut(self, text: bytes) -> bytes:
+        """Whatever begins as a token does, in the length of that token."""
+        start = 0
+        while self._begins and start + _SHORTEST_TOKEN <= len(text):
+            begin = hashlib.sha256(text[start : start + _SHORTEST_TOKEN]).digest()
+            length = self._begins.get(begin, 0)
+            if length:
+                text = text[:start] + _CUT + text[start + length :]
+            start += len(_CUT) if length else 1
+        return text

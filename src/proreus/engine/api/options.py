@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proreus.engine.api.identities import Identity
+from proreus.listening.authority import Authority
 from proreus.listening.hosts import bare, is_loopback
 from proreus.model.errors import UsageError
 
@@ -60,6 +61,10 @@ class ApiOptions:
     """Further names under which the door is reached."""
     credentials: tuple[Path, Path] | None = None
     """Certificate and key: then TLS is spoken, and nothing else."""
+    authority: Authority | None = None
+    """Where there are none: who makes them, and renews them in time."""
+    plain_here: bool = False
+    """With TLS: whether clients of this machine are answered without it, too, on the same port."""
     audit: Path | None = None
     """Where changes and refusals are written down."""
     audit_bytes: int = 64 * MEBIBYTE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from proreus.engine.api.asking import Asked
@@ -19,13 +20,17 @@ APPLY = "application/apply-patch+yaml"
 PATCH_TYPES = (*(one.value for one in PatchType), APPLY)
 
 
+Check = Callable[[Kind, dict[str, Any]], None]
+"""Raises where an object is not to be written."""
+
+
 async def patched(
-    registry: Registry, target: Target, asked: Asked, patch: Any
+    registry: Registry, target: Target, asked: Asked, patch: Any, check_object: Check
 ) -> tuple[dict[str, Any], bool, tuple[Header, ...]]:
     """The object after the patch, whether it was created by it, and what is to be said beside it."""
     kind, validation = target.kind, asked.query.get("fieldValidation", "")
     if asked.content_type == APPLY:
-        return await _applied(registry, target, asked, patch)
+        return await _applied(registry, target, asked, patch, check_object)
     how = PatchType(asked.content_type)
     headers: tuple[Header, ...] = ()
 
@@ -34,6 +39,7 @@ async def patched(
         state = with_patch(kind, standing, patch, how)
         _check_same(kind, standing, state)
         headers = field_warnings(kind, state, validation)
+        check_object(kind, state)
         return state
 
     state = await registry.edit(
@@ -49,7 +55,7 @@ async def patched(
 
 
 async def _applied(
-    registry: Registry, target: Target, asked: Asked, stated: dict[str, Any]
+    registry: Registry, target: Target, asked: Asked, stated: dict[str, Any], check_object: Check
 ) -> tuple[dict[str, Any], bool, tuple[Header, ...]]:
     """Server-side apply: the object is made where it is not there."""
     kind = target.kind
@@ -67,6 +73,8 @@ async def _applied(
     if metadata.get("managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
     headers = field_warnings(kind, stated, asked.query.get("fieldValidation", ""))
+    named = {**metadata, "name": target.name, "namespace": target.namespace}
+    check_object(kind, {**stated, "metadata": named})
     created = False
 
     def before_creating() -> None:

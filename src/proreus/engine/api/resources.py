@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from proreus.engine.api.asking import Asked
+from proreus.engine.api.effects import effect_warnings, touches_spec
 from proreus.engine.api.feeds import Wanted
 from proreus.engine.api.forms import Form, form_of
-from proreus.engine.api.patching import PATCH_TYPES, patched
+from proreus.engine.api.patching import PATCH_TYPES, Check, patched
 from proreus.engine.api.paths import Target
-from proreus.engine.api.replying import Answer, Reply, Stream, encode
+from proreus.engine.api.replying import Answer, Header, Reply, Stream, encode
 from proreus.engine.api.status import success
 from proreus.engine.api.unknown import field_warnings
 from proreus.engine.api.watches import WatchAsked, Watches
@@ -30,8 +31,20 @@ _AT_A_TIME = 500
 class Resources:
     """The verbs of Kubernetes' API."""
 
-    def __init__(self, registry: Registry, watches: Watches) -> None:
-        self._registry, self._watches = registry, watches
+    def __init__(
+        self,
+        registry: Registry,
+        watches: Watches,
+        check: Check = lambda _kind, _obj: None,
+        *,
+        simulated: bool = False,
+    ) -> None:
+        """check: what is written is shown to it first; it raises where that is not to be.
+
+        simulated: whether the nodes of this process are.
+        """
+        self._registry, self._watches, self._check = registry, watches, check
+        self._simulated = simulated
 
     async def get(self, target: Target, asked: Asked) -> Answer:
         """One object."""
@@ -89,14 +102,16 @@ class Resources:
         form = _form(asked)
         obj = _checked(await asked.document(), target)
         headers = field_warnings(target.kind, obj, asked.query.get("fieldValidation", ""))
+        self._check(target.kind, obj)
         created = await self._registry.create(target.kind, obj, dry_run=asked.dry_run)
-        return Reply.of(form.one(target.kind, created), 201, headers)
+        return Reply.of(form.one(target.kind, created), 201, headers + self._effects(target, created))
 
     async def replace(self, target: Target, asked: Asked) -> Answer:
         """Another state of an object, or of its status."""
         form = _form(asked)
         obj = _checked(await asked.document(), target)
         headers = field_warnings(target.kind, obj, asked.query.get("fieldValidation", ""))
+        self._check(target.kind, obj)
         replaced = await self._registry.replace(
             target.kind,
             obj,
@@ -104,7 +119,7 @@ class Resources:
             dry_run=asked.dry_run,
             manager=asked.manager,
         )
-        return Reply.of(form.one(target.kind, replaced), 200, headers)
+        return Reply.of(form.one(target.kind, replaced), 200, headers + self._effects(target, replaced))
 
     async def patch(self, target: Target, asked: Asked) -> Answer:
         """A change of an object, or of its status."""
@@ -112,8 +127,13 @@ class Resources:
         patch = await asked.document(*PATCH_TYPES)
         if asked.content_type != "application/json-patch+json" and not isinstance(patch, dict):
             raise BadRequest("error decoding patch: it is not an object")
-        state, created, headers = await patched(self._registry, target, asked, patch)
+        state, created, headers = await patched(self._registry, target, asked, patch, self._check)
+        if touches_spec(patch):
+            headers += self._effects(target, state)
         return Reply.of(form.one(target.kind, state), 201 if created else 200, headers)
+
+    def _effects(self, target: Target, state: dict[str, Any]) -> tuple[Header, ...]:
+        return () if target.subresource else effect_warnings(target.kind, state, simulated=self._simulated)
 
     async def delete(self, target: Target, asked: Asked) -> Answer:
         """An object goes, or begins to."""

@@ -9,13 +9,15 @@ from typing import assert_never
 
 from proreus.engine.api.identities import Identity, Role
 from proreus.engine.objects.errors import Forbidden
-from proreus.engine.objects.kinds import KINDS, MEASURED, SECRET
+from proreus.engine.objects.kinds import DEFINITION, KINDS, MEASURED, SECRET
 
 READ = frozenset({"get", "list", "watch"})
 CHANGE = frozenset({"create", "update", "patch"})
 REMOVE = frozenset({"delete"})
 
-_VIEWED = frozenset(kind.resource for kind in (*KINDS, *MEASURED) if kind is not SECRET) | {"pods/log"}
+_VIEWED = frozenset(kind.resource for kind in (*KINDS, *MEASURED, DEFINITION) if kind is not SECRET) | {
+    "pods/log"
+}
 
 _AGENT_WRITES = MappingProxyType(
     {

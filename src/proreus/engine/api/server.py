@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
+import ssl
 from contextlib import AbstractContextManager, nullcontext
 
 import uvicorn
 from starlette.applications import Starlette
 
 from proreus.engine.api.options import ApiOptions
-from proreus.engine.api.token_path import TokenPath
+from proreus.listening.authority import Authority
 from proreus.listening.handshakes import Handshakes
 from proreus.listening.patience import Crowd
 from proreus.listening.sockets import BACKLOG, listen
 from proreus.listening.upgrading import UpgradableProtocol
+from proreus.model.errors import ProreusError
+
+_RENEW_SECONDS = 3600.0
+"""Between two looks at the certificate."""
+_log = logging.getLogger(__name__)
 
 
 class ApiServer:
@@ -22,8 +29,11 @@ class ApiServer:
 
     def __init__(self, app: Starlette, options: ApiOptions) -> None:
         self._listening = listen(options.host, options.port, "the API")
+        credentials = options.credentials
+        if credentials is None and options.authority is not None:
+            credentials = options.authority.credentials()
         config = uvicorn.Config(
-            TokenPath(app),
+            app,
             http="httptools",
             ws="none",
             lifespan="on",
@@ -32,8 +42,8 @@ class ApiServer:
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=2,
-            ssl_certfile=None if options.credentials is None else options.credentials[0],
-            ssl_keyfile=None if options.credentials is None else options.credentials[1],
+            ssl_certfile=None if credentials is None else credentials[0],
+            ssl_keyfile=None if credentials is None else credentials[1],
         )
         self._server = _Server(config, options)
         self._task: asyncio.Task[None] | None = None
@@ -59,12 +69,26 @@ class ApiServer:
             await self._task
 
 
+async def _renew(context: ssl.SSLContext, authority: Authority) -> None:
+    """Whoever comes after the certificate was made anew is shown the new one."""
+    shown = 0
+    while True:
+        try:
+            certificate, key = await asyncio.to_thread(authority.credentials)
+            if (made := certificate.stat().st_mtime_ns) != shown:
+                context.load_cert_chain(certificate, key)
+                shown = made
+        except (ProreusError, OSError) as error:
+            _log.warning("the certificate of the API cannot be renewed: %s; trying again", error)
+        await asyncio.sleep(_RENEW_SECONDS)
+
+
 class _Server(uvicorn.Server):
     """uvicorn's server, with connections that are counted and watched from their first byte on."""
 
     def __init__(self, config: uvicorn.Config, options: ApiOptions) -> None:
         super().__init__(config)
-        self._limits = options.limits
+        self._limits, self._options = options.limits, options
         self._tasks: list[asyncio.Task[None]] = []
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
@@ -88,7 +112,11 @@ class _Server(uvicorn.Server):
                 await loop.create_server(connection, sock=one, backlog=BACKLOG) for one in sockets or ()
             ]
         else:
-            handshakes = Handshakes(self.config.ssl, max(1, self._limits.connections // 4))
+            handshakes = Handshakes(
+                self.config.ssl, max(1, self._limits.connections // 4), plain_here=self._options.plain_here
+            )
+            if self._options.authority is not None:
+                self._tasks.append(loop.create_task(_renew(self.config.ssl, self._options.authority)))
             self._tasks += [loop.create_task(handshakes.accept(one, connection)) for one in sockets or ()]
         self.started = True
 

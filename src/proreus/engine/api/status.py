@@ -62,8 +62,9 @@ def failure(refused: Refused) -> dict[str, Any]:
         ]
     if isinstance(refused, TooManyRequests | Unserviceable):
         details["retryAfterSeconds"] = RETRY_SECONDS
-    told = {"message": refused.message, "reason": refused.reason}
-    return _status("Failure", refused.code, told | ({"details": details} if details else {}))
+    # Never without details, though these may be empty, as with the API server: clients look into them.
+    told = {"message": refused.message, "reason": refused.reason, "details": details}
+    return _status("Failure", refused.code, told)
 
 
 def internal_error() -> dict[str, Any]:

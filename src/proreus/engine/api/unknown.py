@@ -31,7 +31,12 @@ def field_warnings(kind: Kind, obj: dict[str, Any], validation: str) -> tuple[He
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
             f"strict decoding error: {', '.join(told)}"
         )
-    return tuple((b"warning", b'299 - "%s"' % _quoted(one)) for one in told)
+    return tuple(warning(text) for text in told)
+
+
+def warning(text: str) -> Header:
+    """What clients print beside the answer."""
+    return b"warning", b'299 - "%s"' % _quoted(text)
 
 
 def _quoted(text: str) -> bytes:

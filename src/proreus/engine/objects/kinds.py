@@ -85,11 +85,19 @@ KINDS = (
 )
 NODE_METRICS = Kind("NodeMetrics", "nodes", "metrics.k8s.io", "v1beta1", namespaced=False)
 POD_METRICS = Kind("PodMetrics", "pods", "metrics.k8s.io", "v1beta1")
+DEFINITION = Kind(
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    "apiextensions.k8s.io",
+    namespaced=False,
+    short=("crd", "crds"),
+)
+"""Of which there are none, and none can be made: kubectl asks for them where it does not know a kind."""
 MEASURED = (NODE_METRICS, POD_METRICS)
 """Kinds that are read only: made of what was measured when somebody asks, and not kept."""
 LEASE_NAMESPACE = "kube-node-lease"
 """Of the leases by which nodes show that they live."""
 BY_RESOURCE = MappingProxyType(
-    {(kind.group, kind.version, kind.plural): kind for kind in (*KINDS, *MEASURED)}
+    {(kind.group, kind.version, kind.plural): kind for kind in (*KINDS, *MEASURED, DEFINITION)}
 )
 BY_KIND = MappingProxyType({(kind.api_version, kind.kind): kind for kind in KINDS})

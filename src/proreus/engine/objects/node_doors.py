@@ -19,7 +19,7 @@ _PREFIX = "proreus-node-"
 
 @dataclass(frozen=True)
 class NodeDoor:
-    """An address, the token that it wants, and the certificate by which it is known."""
+    """An address, the token that it wants, and the authority by whose certificate it is known."""
 
     host: str
     port: int

@@ -10,20 +10,20 @@ from proreus.engine.objects.kinds import Kind
 
 def not_found(kind: Kind, name: str) -> NotFound:
     """There is no object of that name."""
-    return NotFound(f'{kind.resource} "{name}" not found', kind=kind.plural, name=name)
+    return NotFound(f'{kind.resource} "{name}" not found', kind=kind.resource, name=name)
 
 
 def conflict(kind: Kind, name: str, why: str) -> Conflict:
     """It cannot be done to the object as it stands."""
     return Conflict(
-        f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', kind=kind.plural, name=name
+        f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', kind=kind.resource, name=name
     )
 
 
 def forbidden(kind: Kind, name: str, why: str, causes: tuple[Cause, ...] = ()) -> Forbidden:
     """A rule of the cluster is against it."""
     return Forbidden(
-        f'{kind.resource} "{name}" is forbidden: {why}', kind=kind.plural, name=name, causes=causes
+        f'{kind.resource} "{name}" is forbidden: {why}', kind=kind.resource, name=name, causes=causes
     )
 
 
@@ -32,7 +32,7 @@ def invalid(kind: Kind, name: str, causes: tuple[Cause, ...]) -> Invalid:
     told = [f"{cause.field}: {cause.message}" for cause in causes]
     listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     shown = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    return Invalid(f'{shown} "{name}" is invalid: {listed}', kind=kind.kind, name=name, causes=causes)
+    return Invalid(f'{shown} "{name}" is invalid: {listed}', kind=shown, name=name, causes=causes)
 
 
 def check_preconditions(kind: Kind, obj: dict[str, Any], uid: str, resource_version: str) -> None:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import msgspec
 
 from proreus.model.errors import InputError
+from proreus.policies.folders import NotAdmitted, PolicyFolders
 
 NAMESPACE, NAME = "kube-system", "proreus-schedulers"
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -72,3 +73,19 @@ def read_entry(name: str, text: str) -> Chosen:
         return msgspec.json.decode(text, type=Chosen)
     except msgspec.DecodeError as error:
         raise InputError(str(error), field=f"data.{name}") from None
+
+
+def admitted_choice(chosen: Chosen, folders: PolicyFolders) -> Chosen:
+    """The same with the names by which its policies are loaded; `NotAdmitted` names the field that says what
+    is not to be loaded."""
+    # Only here: a process that decides nothing starts without the compiler of what does.
+    from proreus.worlds.pods.policies.catalogue import POLICIES
+
+    names: dict[str, str] = {}
+    for part in ("policy", "shadow", "candidate"):
+        name = getattr(chosen, part)
+        try:
+            names[part] = POLICIES.admitted(name, folders) if name else ""
+        except NotAdmitted as error:
+            raise NotAdmitted(f"{part}: {error}") from None
+    return msgspec.structs.replace(chosen, **names)

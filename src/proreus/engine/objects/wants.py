@@ -98,7 +98,7 @@ class Create:
             if not 0 < self._tried < _MOST_NAMES_TRIED:
                 name = self._object["metadata"]["name"]
                 raise AlreadyExists(
-                    f'{self.kind.resource} "{name}" already exists', kind=self.kind.plural, name=name
+                    f'{self.kind.resource} "{name}" already exists', kind=self.kind.resource, name=name
                 )
             self._name_it()
         return Write(self.key, ABSENT, self._object)

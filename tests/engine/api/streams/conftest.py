@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.engine.api.conftest import PROGRAMS, Kubectl
-from tests.engine.api.live import Live, live
+from tests.engine.api.live import Live, as_up, live
 
 _SHOUTING = """
 import socketserver, sys
@@ -43,7 +43,8 @@ def talking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     Run by the process of the API, or as if by another.
     """
     folder = tmp_path_factory.mktemp("streams") / "node"
-    with live(agents=True, processes=folder, elsewhere=request.param == "elsewhere") as door:
+    options = as_up(tmp_path_factory.mktemp("tls"))
+    with live(options, agents=True, processes=folder, elsewhere=request.param == "elsewhere") as door:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
@@ -88,7 +89,7 @@ def kubectl(
 ) -> Kubectl:
     if not request.param:
         pytest.skip("there is no kubectl: install Debian's kubernetes-client, or name one by PROREUS_KUBECTL")
-    return Kubectl(request.param, tmp_path_factory.mktemp("kubectl"), talking.door.url)
+    return Kubectl(request.param, tmp_path_factory.mktemp("kubectl"), talking.door)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from proreus.engine.runtimes.timers import Timers
 from proreus.engine.store.protocol import StoreError
 from proreus.engine.trace.segments import PREFIX
 from proreus.model.errors import ProreusError
+from proreus.policies.folders import PolicyFolders
 
 _LOOK_SECONDS = 5.0
 """Between two looks at what is chosen."""
@@ -44,6 +45,8 @@ class PromotionOptions:
     gate: GateOptions = field(default_factory=GateOptions)
     weigh: Weigh | None = None
     """None: in a process of its own."""
+    folders: PolicyFolders = field(default_factory=PolicyFolders)
+    """What may be loaded for whoever puts up a candidate."""
 
 
 class Promoter:
@@ -96,10 +99,11 @@ class Promoter:
 
     async def _judge(self, name: str, chosen: Chosen, promotion: Promotion, weigh: Weigh) -> None:
         entries = (await self._registry.store.list(PREFIX)).entries
-        case = Case(name, chosen, promotion, self._timers.wall(), self._options.play)
+        options = self._options
+        case = Case(name, chosen, promotion, self._timers.wall(), options.play, options.folders)
         try:
             evidence = await weigh([payload_of(entry) for entry in entries], case)
-            after = judged(promotion, evidence, case.now, self._options.gate)
+            after = judged(promotion, evidence, case.now, options.gate)
         except (ProreusError, ImportError, BrokenExecutor) as error:
             _log.warning("judging %s: %s", chosen.candidate, error)
             after = not_judged(promotion, str(error), case.now)

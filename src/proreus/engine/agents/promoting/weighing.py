@@ -9,16 +9,17 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from proreus.engine.agents.promoting.core import Evidence, Live, lived
 from proreus.engine.objects.promotions import Promotion
-from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.objects.schedulers import Chosen, admitted_choice
 from proreus.engine.trace.segments import decode_all, trace_of
 from proreus.model.cluster_trace import ClusterTrace
 from proreus.model.contest import Contest, Duel
 from proreus.model.errors import InputError, UsageError, WorkError
+from proreus.policies.folders import PolicyFolders
 from proreus.workers.processes import worker_pool
 
 Play = Callable[[ClusterTrace, Contest], Duel]
@@ -39,6 +40,8 @@ class Case:
     now: float
     play: str
     """Who plays contests, as "module:function": the engine knows no simulator."""
+    folders: PolicyFolders = field(default_factory=PolicyFolders)
+    """What may be loaded for whoever has put up the candidate."""
 
 
 Weigh = Callable[[Sequence[bytes], Case], Awaitable[Evidence]]
@@ -51,7 +54,8 @@ def weigh(values: Sequence[bytes], case: Case) -> Evidence:
     try:
         trace = trace_of(segments, damaged)
         since = _since(trace, case.promotion.since)
-        contest = Contest(case.chosen.policy, case.chosen.candidate, since, case.now)
+        admitted = admitted_choice(case.chosen, case.folders)
+        contest = Contest(admitted.policy, admitted.candidate, since, case.now)
         replay = _player(case.play)(trace, contest)
     except InputError:  # nothing has been recorded since then
         return Evidence(Duel(0), Live())

@@ -23,7 +23,6 @@ from proreus.engine.agents.informer import Informer, Told
 from proreus.engine.agents.leading import Leader, LeaseTimes
 from proreus.engine.agents.scheduling.carrying_out import Hands
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
-from proreus.engine.agents.scheduling.deciding import Decider
 from proreus.engine.agents.scheduling.values import Bind, Event, Gone, Instruction, Seen
 from proreus.engine.agents.scheduling.warming import warm_up_scheduling
 from proreus.engine.objects.decisions import DECISION
@@ -166,11 +165,10 @@ class SchedulingAgent:
 
     async def _prepare(self, event: Seen) -> None:
         """Load and compile what a ConfigMap or a pod chooses, elsewhere, before the core does it here."""
-        options = self._options.scheduling
         for one in self._chosen(event):
             if not self.core.knows(one):
                 try:
-                    decider = Decider(one, options.policies, options.seed)
+                    decider = self.core.load(one)
                     await asyncio.to_thread(decider.warm_up)
                     self.core.adopt(decider)
                 except (ProreusError, ImportError):

@@ -50,9 +50,10 @@ from proreus.engine.agents.scheduling.values import (
 from proreus.engine.agents.scheduling.watching import Watching
 from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.promotions import ways
-from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, Chosen
+from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, Chosen, admitted_choice
 from proreus.model import decision as model
 from proreus.model.errors import ProreusError
+from proreus.policies.folders import PolicyFolders
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
 from proreus.worlds.pods.state.observation import PodObservation
 
@@ -67,6 +68,13 @@ class SchedulingOptions:
     """A folder of checkpoints and training runs whose names stand for themselves: "ddqn", "ppo"."""
     policies: PolicyOptions = field(default_factory=PolicyOptions)
     seed: int = 0
+    policy_folders: tuple[Path, ...] = ()
+    """Where policies may lie that a ConfigMap, or the API, names by their path."""
+
+    @property
+    def folders(self) -> PolicyFolders:
+        """What may be loaded for whoever names it, besides what decides by default."""
+        return PolicyFolders.of(self.policy_folders, self.models, (self.default.policy, self.default.shadow))
 
 
 class SchedulingCore(Watching):
@@ -79,6 +87,7 @@ class SchedulingCore(Watching):
         """By schedulerName, where there is a shadow."""
         self.counts: Counter[str] = Counter()
         """Decisions by what came of them."""
+        self._folders = self.options.folders
         self._deciders: dict[Chosen, Decider] = {}
         self._held: list[Held] = []
         """Nominated pods that are on their nodes while a pod is decided about."""
@@ -87,10 +96,15 @@ class SchedulingCore(Watching):
         """Who decides so, made and warmed up at the first use; an error where a policy is not known."""
         found = self._deciders.get(chosen)
         if found is None:
-            found = Decider(chosen, self.options.policies, self.options.seed)
+            found = self.load(chosen)
             found.warm_up()
             self._deciders[chosen] = found
         return found
+
+    def load(self, chosen: Chosen) -> Decider:
+        """The same before it is warmed up, and kept nowhere; only what the operator lets others load."""
+        admitted = admitted_choice(chosen, self._folders)
+        return Decider(chosen, self.options.policies, self.options.seed, admitted)
 
     def knows(self, chosen: Chosen) -> bool:
         """Whether `decider` has it ready."""

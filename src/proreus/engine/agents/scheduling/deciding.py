@@ -149,13 +149,19 @@ class Asked:
 class Decider:
     """Decides for one schedulerName."""
 
-    def __init__(self, chosen: Chosen, options: PolicyOptions, seed: int) -> None:
-        """A UsageError or InputError where a policy is not known."""
+    def __init__(
+        self, chosen: Chosen, options: PolicyOptions, seed: int, admitted: Chosen | None = None
+    ) -> None:
+        """A UsageError or InputError where a policy is not known.
+
+        admitted: what is loaded for what was chosen (`admitted_choice`); None: the same, as it stands.
+        """
         self.chosen = chosen
+        loaded = admitted or chosen
         deadline = chosen.deadline_ms / 1000.0
-        self.policy = Asked(chosen.policy, options, seed, deadline)
+        self.policy = Asked(loaded.policy, options, seed, deadline)
         self.rule = Asked(RULE, options, seed, math.inf)
-        self.shadow = Asked(chosen.shadow, options, seed, deadline) if chosen.shadow else None
+        self.shadow = Asked(loaded.shadow, options, seed, deadline) if loaded.shadow else None
         self.fallbacks: dict[str, int] = {}
         """By reason."""
         self.failing: dict[str, str] = {}
@@ -186,7 +192,7 @@ class Decider:
         except IllegalDecision as error:
             fallback = Fallback("wrong", _line(str(error)))
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is a decision
-            fallback = Fallback("error", _raised(error, self.chosen.policy))
+            fallback = Fallback("error", _raised(error, self.policy.name))
         self._note(fallback.reason, fallback.why)
         return self.rule.ask(observation), fallback
 
@@ -211,7 +217,7 @@ class Decider:
             self._note("shadow", _line(str(stuck)))
             raise
         except Exception as error:  # noqa: BLE001 - a shadow must not be felt
-            self._note("shadow", _raised(error, self.chosen.shadow))
+            self._note("shadow", _raised(error, self.shadow.name))
             return None
 
     def _note(self, reason: str, told: str) -> None:

@@ -31,6 +31,7 @@ from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.schedulers import Chosen
 from proreus.engine.runtimes.measures import Trends
 from proreus.engine.runtimes.protocol import NodeImages, PodExec
+from proreus.policies.folders import PolicyFolders
 from proreus.version import __version__
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "DELETE": "delete"}
@@ -58,6 +59,8 @@ class PlainDefaults:
     """What was wrong with the last answers of the policy and the shadow of a scheduler."""
     trends: Trends | None = None
     """Remembers what was used."""
+    folders: PolicyFolders = field(default_factory=PolicyFolders)
+    """Where policies may lie that clients name by their path."""
 
 
 class PlainDoor:
@@ -132,7 +135,7 @@ class PlainDoor:
         match verb:
             case "update":
                 choice = schedulers.read_choice(await asked.document())
-                await schedulers.check_policies(choice)
+                await schedulers.check_policies(choice, self._defaults.folders)
                 if not asked.dry_run:
                     await schedulers.switch(self._registry, name, choice)
                 return Reply.of(schedulers.as_json(name, choice))

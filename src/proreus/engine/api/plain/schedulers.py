@@ -12,17 +12,20 @@ from typing import Any
 
 import msgspec
 
-from proreus.engine.objects.errors import BadRequest, NotFound
-from proreus.engine.objects.kinds import CONFIG_MAP
+from proreus.engine.objects.errors import BadRequest, Cause, Forbidden, NotFound
+from proreus.engine.objects.kinds import CONFIG_MAP, Kind
 from proreus.engine.objects.names import label_value_problem
 from proreus.engine.objects.promotions import NAME as PROMOTIONS
 from proreus.engine.objects.promotions import Promotion, read_promotions
+from proreus.engine.objects.refusals import forbidden
 from proreus.engine.objects.registry import Registry
-from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_entry
+from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, admitted_choice, read_entry
 from proreus.engine.objects.times import timestamp
-from proreus.model.errors import InputError, ProreusError
+from proreus.model.errors import InputError, ProreusError, UsageError
+from proreus.policies.folders import NotAdmitted, PolicyFolders
 
 _LONGEST = 253
+_MOST_CAUSES = 8
 _LOADING_SECONDS = 30.0
 """For one policy; code from elsewhere may do whatever it likes."""
 
@@ -98,25 +101,50 @@ def read_choice(document: Any) -> Chosen:
         ) from None
 
 
-async def check_policies(choice: Chosen) -> None:
-    """Load what is chosen, beside the event loop; `BadRequest` names the field that cannot decide."""
+async def check_policies(choice: Chosen, folders: PolicyFolders) -> None:
+    """Load what is chosen, beside the event loop; `Forbidden` names the field that says what is not to be
+    loaded, `BadRequest` the one that cannot decide."""
     named = (("policy", choice.policy), ("shadow", choice.shadow), ("candidate", choice.candidate))
     for part, policy in named:
         if not policy:
             continue
         try:
-            await asyncio.wait_for(asyncio.to_thread(_load, policy), _LOADING_SECONDS)
+            await asyncio.wait_for(asyncio.to_thread(_load, policy, folders), _LOADING_SECONDS)
+        except NotAdmitted as error:
+            raise Forbidden(f"{part}: {error}") from None
         except TimeoutError:
             raise BadRequest(f"{part}: has not been loaded for {_LOADING_SECONDS:g} s") from None
         except (ProreusError, ImportError) as error:
             raise BadRequest(f"{part}: {error}") from None
 
 
-def _load(policy: str) -> None:
-    # Imported when somebody asks: the rules bring their compiled kernels with them.
-    from proreus.worlds.pods.policies.catalogue import make_policy
+def check_written(kind: Kind, obj: Mapping[str, Any], folders: PolicyFolders) -> None:
+    """Refuse the ConfigMap of schedulers where it names policies that are not to be loaded.
 
-    make_policy(policy)
+    The scheduling agent does not load them either, whoever has written them.
+    """
+    metadata = obj["metadata"]
+    if kind is not CONFIG_MAP or (metadata.get("namespace"), metadata.get("name")) != (NAMESPACE, NAME):
+        return
+    data = obj.get("data")
+    causes = []
+    for name, text in data.items() if isinstance(data, Mapping) else ():
+        try:
+            admitted_choice(read_entry(name, text if isinstance(text, str) else ""), folders)
+        except NotAdmitted as error:
+            causes.append(Cause(f"data.{name}", str(error), "FieldValueForbidden"))
+        except (InputError, UsageError):
+            continue  # it does not count, and is told so where it is read
+    if causes:
+        told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes[:_MOST_CAUSES])
+        raise forbidden(CONFIG_MAP, NAME, told, tuple(causes[:_MOST_CAUSES]))
+
+
+def _load(policy: str, folders: PolicyFolders) -> None:
+    # Imported when somebody asks: the rules bring their compiled kernels with them.
+    from proreus.worlds.pods.policies.catalogue import POLICIES
+
+    POLICIES.make(POLICIES.admitted(policy, folders))
 
 
 async def switch(registry: Registry, name: str, choice: Chosen | None) -> None:

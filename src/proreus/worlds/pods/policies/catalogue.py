@@ -12,6 +12,7 @@ from proreus.model.errors import UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.experts import read_wishes
+from proreus.policies.folders import PolicyFolders
 from proreus.policies.planning import Effort
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.policies.adaptive import adaptive_scorer
@@ -39,6 +40,7 @@ from proreus.worlds.pods.policies.rules.columns import (
 )
 from proreus.worlds.pods.policies.rules.policy import PairWeights, RuleOptions, RulePolicy
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
+from proreus.worlds.pods.policies.vector.model import SHIPPED
 from proreus.worlds.pods.policies.vector.served import ServedVector
 
 Tie = Literal["default", "ordered", "random", "rotating"]
@@ -180,6 +182,14 @@ def _vector(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
     return ServedVector(name, name.partition("@")[2])
 
 
+def _admitted_base(name: str, folders: PolicyFolders) -> str:
+    return POLICIES.admitted(name, folders)
+
+
+def _admitted_model(model: str, folders: PolicyFolders) -> str:
+    return model if model in SHIPPED or model in folders.given else str(folders.checkpoint(model))
+
+
 POLICIES = Catalogue(
     world="pods",
     rules={
@@ -194,7 +204,10 @@ POLICIES = Catalogue(
         "fgd": Rule("fragmentation gradient descent", _packing(FGD)),
         "binpack": Rule("Volcano's binpack: the fullest node", _packing(BINPACK)),
         "vector": Rule(
-            "a model over the k8s simulator's vector, through that simulator's plugin", _vector, "a model"
+            "a model over the k8s simulator's vector, through that simulator's plugin",
+            _vector,
+            takes="a model",
+            admitted=_admitted_model,
         ),
         "kube": Rule("kube-scheduler's filters, scores, sampling, ties, preemption", _kube(plus=False)),
         "kube_plus": Rule("kube, aware of GPUs, network, disk and measured load", _kube(plus=True)),
@@ -202,6 +215,7 @@ POLICIES = Catalogue(
             "learned, corrected by futures that it plays; planner@fgd: with that rule",
             _planner,
             takes="a policy",
+            admitted=_admitted_base,
         ),
     },
     main=("kube", "best_fit", "fgd"),
