@@ -235,7 +235,7 @@ class Host:
         self._until = self._clock() + self._rest
 
     def _when(self) -> str:
-        return f"its process was ended, it is tried again in {self._rest:g} s"
+        return f"it is tried again in {self._rest:g} s"
 
 
 class ApartPolicy:
@@ -352,5 +352,7 @@ def _explanation(told: dict[str, Any], decision: Any) -> Explanation:
         )
         for place, refused, scores, total, looked in told["verdicts"]
     )
-    words = {key: str(told[key]) for key in ("policy", "subject", "note", "told", "chosen", "place", "amount")}
+    words = {
+        key: str(told[key]) for key in ("policy", "subject", "note", "told", "chosen", "place", "amount")
+    }
     return Explanation(decision=decision, verdicts=verdicts, **words)

@@ -1,6 +1,6 @@
-"""A process of its own for code that may do whatever it likes, asked in frames and left behind when it is late.
+"""A process of its own for code that may do whatever it likes, asked in frames and left behind when late.
 
-Nothing that the code does is felt here: it may spin, exit, fork, print for ever, ask for all memory, or change
+Nothing that the code does is felt here: it may spin, exit, fork, print for ever, ask for all memory, change
 signal handlers and the current folder. Whoever asks waits until a deadline; who is late is killed with its
 whole process group. The process dies with this one, however this one ends.
 
@@ -82,9 +82,10 @@ class ApartProcess:
     def ask(self, frame: Callable[[], bytes], *phases: Phase) -> None:
         """Send what `frame` makes and take one answer for each phase, within its own seconds.
 
-        Where somebody else asks, there is no waiting beyond the seconds of the phases together.
+        The first is for the way there. Where somebody else asks, there is no waiting for longer than the
+        answers themselves may take.
         """
-        patience = sum(phase.seconds for phase in phases)
+        patience = sum(phase.seconds for phase in phases[1:])
         with self._answering(patience):
             payload = frame()
             until = time.monotonic() + phases[0].seconds + len(payload) / _SLOWEST

@@ -100,23 +100,24 @@ def read_choice(document: Any) -> Chosen:
 
 async def check_policies(choice: Chosen) -> None:
     """Load what is chosen, beside the event loop; `BadRequest` names the field that cannot decide."""
-    named = (("policy", choice.policy), ("shadow", choice.shadow), ("candidate", choice.candidate))
-    for part, policy in named:
-        if not policy:
-            continue
-        try:
-            await asyncio.wait_for(asyncio.to_thread(_load, policy), _LOADING_SECONDS)
-        except TimeoutError:
-            raise BadRequest(f"{part}: has not been loaded for {_LOADING_SECONDS:g} s") from None
-        except (ProreusError, ImportError) as error:
-            raise BadRequest(f"{part}: {error}") from None
-
-
-def _load(policy: str) -> None:
     # Imported when somebody asks: the rules bring their compiled kernels with them.
-    from proreus.worlds.pods.policies.catalogue import make_policy
+    from proreus.worlds.pods.policies.apart import check_policy, pod_strangers
 
-    make_policy(policy)
+    named = (("policy", choice.policy), ("shadow", choice.shadow), ("candidate", choice.candidate))
+    strangers = pod_strangers()
+    try:
+        for part, policy in named:
+            if not policy:
+                continue
+            try:
+                checking = asyncio.to_thread(check_policy, policy, strangers)
+                await asyncio.wait_for(checking, _LOADING_SECONDS)
+            except TimeoutError:
+                raise BadRequest(f"{part}: has not been loaded for {_LOADING_SECONDS:g} s") from None
+            except (ProreusError, ImportError) as error:
+                raise BadRequest(f"{part}: {error}") from None
+    finally:
+        strangers.close()  # who is still being loaded is left behind, and holds no thread
 
 
 async def switch(registry: Registry, name: str, choice: Chosen | None) -> None:

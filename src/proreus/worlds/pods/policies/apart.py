@@ -17,6 +17,7 @@ import numpy as np
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, meant
 from proreus.model.errors import IllegalDecision
 from proreus.policies.apart import Strangers
+from proreus.worlds.pods.policies.catalogue import POLICIES
 from proreus.worlds.pods.state.compile import Compiled
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.open_values import OpenWorkload
@@ -83,7 +84,7 @@ class PodShown:
 
     def observation(self, parts: Sequence[memoryview], /) -> PodObservation:
         """As it was shown there."""
-        shell, *changes = (pickle.loads(part) for part in parts)  # noqa: S301 - from who started this process
+        shell, *changes = (pickle.loads(part) for part in parts)  # from who started us
         for name, length, entries in changes:
             standing = self._lists[name]
             del standing[length:]
@@ -121,6 +122,14 @@ class PodShown:
 
 pod_strangers = partial(Strangers, PodCodec)
 """Strangers that place pods."""
+
+
+def check_policy(name: str, strangers: Strangers) -> None:
+    """Raise what is wrong with a policy; code from elsewhere is loaded elsewhere."""
+    if POLICIES.is_own(name):
+        POLICIES.make(name)
+    else:
+        strangers.check(name)
 
 
 def _packed(parts: object) -> bytes:
