@@ -1,4 +1,4 @@
-"""A stranger's policy in a process of its own, for whoever must go on whatever it does: the engine, the service.
+"""A stranger's policy in a process of its own, for whoever must go on whatever it does: engine and service.
 
 Each question has a deadline, not only the first. Who misses one, or whose process ends, is replaced: its
 process is killed, whoever asked decides otherwise, and nobody waits for it any more. It is tried again after

@@ -297,8 +297,8 @@ class DecisionService:
             _log.warning("the rule decided for version %d (%d times so far): %s", live.version, so_far, error)
 
     def _top(self, deciding: _Deciding, question: Question, answer: Answer) -> list[Choice]:
-        """The most probable actions, equal ones in order of their number; only the one that was chosen, where the
-        rule chose it, or the model does not say in what is left of its time."""
+        """The most probable actions, equal ones in order of their number; only the chosen one, where the rule
+        chose it, or the model does not say in what is left of its time."""
         if not answer.by_model:
             return [Choice(answer.action, 1.0)]
         chances = self._chances(deciding, question.mask, deciding.live.telling)

@@ -36,6 +36,9 @@ _MOST_PRINTED = 1 << 20
 """Bytes that are read of what the code prints in a second: who prints more has to wait for its own print."""
 _MOST_LINES = 20
 """Of these are logged in all, so that a policy that prints fills no disk."""
+_HANGING_UP = 0.2
+"""Seconds from the end of a connection to that of its process, where one brings the other."""
+_LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 _CHUNK = 1 << 16
 _SLOWEST = 1e6
 """Bytes of a question that are taken in a second, on the busiest machine."""
@@ -60,7 +63,6 @@ class ApartProcess:
         self._target = target
         self._lock = threading.Lock()
         self._ended = False
-        self._why = ""
         self._memory = os.memfd_create("apart") if sys.platform == "linux" else None
         ours, theirs = socket.socketpair()
         self._socket = ours
@@ -201,13 +203,15 @@ class ApartProcess:
         """Why it is not there: looked at before it is killed, since then everybody was killed."""
         if self._ended:
             return Ended("its process was ended")
-        try:
-            code = self._process.wait(0.2)
-        except subprocess.TimeoutExpired:
-            return Ended("its process has hung up")
-        if code < 0:
-            return Ended(f"its process was ended by {signal.Signals(-code).name}")
-        return Ended(f"its process exited with {code}")
+        # Not reaped yet: until it is, nobody else gets its number, and the group can be killed by that.
+        until = time.monotonic() + _HANGING_UP
+        while (end := os.waitid(os.P_PID, self._process.pid, _LOOK)) is None:
+            if time.monotonic() > until:
+                return Ended("its process has hung up")
+            time.sleep(0.005)
+        if end.si_code == os.CLD_EXITED:
+            return Ended(f"its process exited with {end.si_status}")
+        return Ended(f"its process was ended by {signal.Signals(end.si_status).name}")
 
     def _drain(self) -> None:
         """Log the first lines of what is printed, and throw the rest away, no faster than is good for us."""

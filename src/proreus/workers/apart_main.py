@@ -22,7 +22,7 @@ _IN_MEMORY = 1 << 63
 _PR_SET_PDEATHSIG = 1
 _NICER = 5
 """Than whoever asks: threads that the code leaves behind take what is left."""
-_FIRST_TO_GO = "1000"
+_FIRST_TO_GO = "500"
 
 
 class Channel:
