@@ -87,9 +87,7 @@ def _place_all(
             place(compiled.cluster, state, index + 1, n, devices, running.since)
 
 
-def _subtract(
-    compiled: Compiled, state: State, node: tuple[int, NodeNow], places: Mapping[str, int]
-) -> None:
+def _subtract(compiled: Compiled, state: State, node: tuple[int, NodeNow], places: Mapping[str, int]) -> None:
     """places: the column of each resource."""
     n, now = node
     used, cluster = now.used, compiled.cluster
