@@ -548,7 +548,12 @@ def test_whom_pods_name_is_kept_when_the_choice_changes(monkeypatch: pytest.Monk
     bound(core.cycle(1.0))
     made: list[str] = []
     warm_up = Decider.warm_up
-    monkeypatch.setattr(Decider, "warm_up", lambda one: (made.append(one.chosen.policy), warm_up(one))[1])
+
+    def noted(decider: Decider) -> None:
+        made.append(decider.chosen.policy)
+        warm_up(decider)
+
+    monkeypatch.setattr(Decider, "warm_up", noted)
     see(core, choices(experiment="fgd"), now=2.0)
     see(core, pod("b", schedulerName="best_fit"), now=2.0)
     bound(core.cycle(2.0))
