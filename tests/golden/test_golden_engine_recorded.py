@@ -120,7 +120,7 @@ class Recorded:
         chosen = Chosen(f"{__name__}:RecordedLots", deadline_ms=10_000.0)
         await self.registry.prepare()
         pods = await self._set_up()
-        options = AgentOptions(SchedulingOptions(chosen), events=False)
+        options = AgentOptions(SchedulingOptions(chosen, apart=False), events=False)
         agent = SchedulingAgent(self.registry, options, self.clock, self.clock)
         async with _running(agent):
             for obj in self.objects:

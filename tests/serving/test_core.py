@@ -269,3 +269,18 @@ def test_recent_decisions_are_bounded_and_the_newest_counts() -> None:
     found = recent.find(states[2], 0)
     assert found is not None and found.version == 9
     assert recent.find(states[3], 0) is None
+
+
+def test_what_is_told_beside_a_decision_has_its_deadline_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Scripted()
+    service = new_service(model, deadline_seconds=0.1)
+
+    def slow(*_: object) -> None:
+        time.sleep(2.0)
+        raise RuntimeError("no idea")
+
+    monkeypatch.setattr(model, "chances", slow)
+    begin = time.monotonic()
+    answer = service.predict(Question(STATE, mask=np.ones(8, dtype=np.bool_), top_k=3), "test")
+    assert time.monotonic() - begin < 1.0
+    assert answer.top is not None and [choice.action for choice in answer.top] == [answer.action]

@@ -45,6 +45,7 @@ from proreus.web import page_headers, status_page
 if TYPE_CHECKING:
     from proreus.engine.agents.scheduling.core import SchedulingOptions
     from proreus.engine.agents.scheduling.deciding import Decider
+    from proreus.policies.apart import Strangers
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Engine:
         """Nodes that the same process ran when it was last started, and now does not."""
         self._identity = options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._decider: Decider | None = None
+        self._strangers: Strangers | None = None
         self._refused: Callable[[], Mapping[str, str]] = dict
         """What is wrong with choices of schedulers that are not in effect."""
         self._failing: Callable[[], Mapping[str, Mapping[str, str]]] = dict
@@ -110,8 +112,10 @@ class Engine:
         chosen = self.options.deciding
         if chosen is not None:
             from proreus.engine.agents.scheduling.deciding import Decider
+            from proreus.worlds.pods.policies.apart import pod_strangers
 
-            self._decider = Decider(chosen.default, chosen.policies, chosen.seed)
+            self._strangers = pod_strangers() if chosen.apart else None
+            self._decider = Decider(chosen.default, chosen.policies, chosen.seed, strangers=self._strangers)
             self._decider.warm_up()
 
     async def run(self, ending: asyncio.Event, ready: Callable[[Engine], None]) -> None:
@@ -169,7 +173,9 @@ class Engine:
         """Agents of which others may wait in other processes; these let them lead when they end."""
         from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
 
-        scheduler = SchedulingAgent(registry, AgentOptions(options, identity=self._identity))
+        told = AgentOptions(options, identity=self._identity)
+        scheduler = SchedulingAgent(registry, told, strangers=self._strangers)
+        stack.callback(scheduler.close)
         if self._decider is not None:
             scheduler.core.adopt(self._decider)
         self._refused = lambda: scheduler.core.schedulers.refused

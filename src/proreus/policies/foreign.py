@@ -162,7 +162,7 @@ def told_as_its_own(whose: str) -> Iterator[None]:
         yield
     except ProreusError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit, GeneratorExit) as error:  # KeyboardInterrupt is the user's
         # Where it happened in their file; a call that did not even begin has no line of theirs.
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
         at = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

@@ -97,6 +97,8 @@ class Live:
     version: int
     model: VectorModel
     guard: Guard = field(default_factory=Guard)
+    telling: Guard = field(default_factory=lambda: Guard(inline=False))
+    """For what is told beside a decision that is made already: never in the way of the answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +208,8 @@ class DecisionService:
         self.recent.add(state, action, decided, question.client)
         top = None
         if question.top_k is not None:
-            top = self._top(live, question, action, decided_by)
+            left = replace(deciding, seconds=seconds - (self._clock() - begin))
+            top = self._top(left, question, answer)
         return PredictAnswer(action, live.version, log_prob, decided_by, deterministic, top)
 
     def decided(self, deciding: _Deciding, mask: Bool | None) -> Answer:
@@ -225,9 +228,12 @@ class DecisionService:
 
     def bids(self, deciding: _Deciding, mask: Bool | None) -> F64 | None:
         """How likely the model is to take each action; None where it fails or is too slow."""
+        return self._chances(deciding, mask, deciding.live.guard)
+
+    def _chances(self, deciding: _Deciding, mask: Bool | None, guard: Guard) -> F64 | None:
         live, actions = deciding.live, self.options.dimensions.actions
         try:
-            found: F64 = live.guard.run(
+            found: F64 = guard.run(
                 lambda: live.model.chances(deciding.state, actions, mask), deciding.seconds
             )
         except Exception as error:  # noqa: BLE001 - then the model's own choice is all there is
@@ -290,10 +296,13 @@ class DecisionService:
         if so_far & (so_far - 1) == 0:  # the 1st, 2nd, 4th, 8th: a model that stays broken fills no disk
             _log.warning("the rule decided for version %d (%d times so far): %s", live.version, so_far, error)
 
-    def _top(self, live: Live, question: Question, action: int, decided_by: DecidedBy) -> list[Choice]:
-        """The most probable actions, equal ones in order of their number."""
-        if decided_by == "rule":
-            return [Choice(action, 1.0)]
-        chances = live.model.chances(question.state, self.options.dimensions.actions, question.mask)
+    def _top(self, deciding: _Deciding, question: Question, answer: Answer) -> list[Choice]:
+        """The most probable actions, equal ones in order of their number; only the chosen one, where the rule
+        chose it, or the model does not say in what is left of its time."""
+        if not answer.by_model:
+            return [Choice(answer.action, 1.0)]
+        chances = self._chances(deciding, question.mask, deciding.live.telling)
+        if chances is None:
+            return [Choice(answer.action, math.exp(answer.log_prob))]
         best = np.argsort(-chances, kind="stable")[: question.top_k].tolist()
         return [Choice(index, float(chances[index])) for index in best if chances[index] > 0]

@@ -34,7 +34,7 @@ from proreus.serving.online.log import ExperienceLog
 from proreus.serving.online.owner import owner_of
 from proreus.serving.online.progress import read_progress
 from proreus.serving.online.succession import Succession
-from proreus.serving.turns import Turns
+from proreus.serving.turns import LAST_SECONDS, Turns
 from proreus.serving.values import Refused
 
 EXPERIENCE = "experience"
@@ -188,7 +188,8 @@ class RunningService:
             thread.start()
         for thread in closing:
             thread.join()
-        self._turns.close()
+        self.application.named.close()
+        self._turns.close(LAST_SECONDS)
         self.application.versions.stop()
         if self._learning is not None:
             self._learning.stop(_LEARNER_SECONDS)

@@ -8,6 +8,7 @@ threads for all, and one for each client, so that small work never waits behind 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,6 +18,9 @@ from typing import Any, TypeVar
 from proreus.serving.values import Refusal, Refused
 
 Result = TypeVar("Result")
+
+LAST_SECONDS = 5.0
+"""For work under way when the doors have closed: its client has gone already."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,14 @@ class Turns:
             self._ready.notify()
         return result
 
-    def close(self) -> None:
-        """Do what waits, then end."""
+    def close(self, seconds: float) -> None:
+        """Do what waits, then end; work that has not ended by then is left behind."""
+        until = time.monotonic() + seconds
         with self._ready:
             self._ending = True
             self._ready.notify_all()
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, until - time.monotonic()))
 
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._serve, name=f"{self._name}-{len(self._threads)}", daemon=True)

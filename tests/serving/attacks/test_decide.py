@@ -8,9 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from proreus.model.pod import Pod, PodSpec
+from proreus.model.resources import BASE_COLUMNS, Resources
 from proreus.serving.named.cost import MOST_UNITS, check_cost, cost_of
 from proreus.serving.named.request import DecideRequest
+from proreus.serving.named.wire import to_nodes
 from proreus.serving.values import Refusal, Refused
+from proreus.worlds.pods.state.described import observe
 from tests.serving.attacks.harness import FULL, Attacked, needs_proc, size
 from tests.serving.door_cases import ask
 
@@ -28,8 +32,9 @@ def term(number: int, key: str = HOST) -> dict[str, Any]:
 
 
 def own_resources(many: int) -> dict[str, Any]:
+    """Kept, so that each makes a column."""
     nodes = [node(k, allocatable={**ROOM, f"x/{k}": 1}) for k in range(many)]
-    return {"pod": {"name": "p"}, "nodes": nodes}
+    return {"pod": {"name": "p"}, "nodes": nodes, "keep": True}
 
 
 def own_terms(many: int) -> dict[str, Any]:
@@ -163,3 +168,11 @@ def test_many_pods_in_one_list_are_counted_before_they_are_read(attacked: Attack
     with attacked.beside_an_honest_client(least=0.3):
         reply = ask(attacked.rest, "/v1/decide", body)
     assert (reply.status, reply.json["field"]) == (413, "nodes[0].pods"), reply.body
+
+
+def test_a_resource_of_its_own_for_each_node_costs_by_its_name_alone() -> None:
+    """It took seconds under the interpreter's lock: a table of nodes by resources, row by row."""
+    request = msgspec.convert({**own_resources(4_000), "keep": False}, DecideRequest)
+    observation = observe(to_nodes(request.nodes), Pod("p", PodSpec(Resources())))
+    assert observation.cluster.nodes.allocatable.shape == (4_000, len(BASE_COLUMNS))
+    assert cost_of(request)["nodes.allocatable"] == 4_000

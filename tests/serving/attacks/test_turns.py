@@ -47,7 +47,7 @@ def test_one_client_never_holds_all_threads() -> None:
     assert sorted(settled(turns, gate, 4)) == ["a0", "a1", "a2", "b0"]
     gate.open.set()
     assert [each.result(20) for each in (*crowd, other)] == [*(f"a{k}" for k in range(10)), "b0"]
-    turns.close()
+    turns.close(10.0)
 
 
 def test_clients_take_turns_however_much_one_has_asked_for() -> None:
@@ -61,7 +61,7 @@ def test_clients_take_turns_however_much_one_has_asked_for() -> None:
         each.result(20)
     order = gate.began
     assert max(order.index("b0"), order.index("c0"), order.index("b1"), order.index("c1")) < order.index("a5")
-    turns.close()
+    turns.close(10.0)
 
 
 def test_large_work_leaves_threads_for_small_work_and_for_other_clients() -> None:
@@ -72,7 +72,7 @@ def test_large_work_leaves_threads_for_small_work_and_for_other_clients() -> Non
     assert sorted(settled(turns, gate, 3)) == ["a0", "a9", "b0"]  # threads begin in any order
     gate.open.set()
     assert len({each.result(20) for each in done}) == 6
-    turns.close()
+    turns.close(10.0)
 
 
 def test_too_much_is_refused() -> None:
@@ -89,7 +89,7 @@ def test_too_much_is_refused() -> None:
     gate.open.set()
     for each in done:
         each.result(20)
-    turns.close()
+    turns.close(10.0)
     with pytest.raises(Refused):
         submit(turns, gate, "a", 0)
 
@@ -99,7 +99,7 @@ def test_what_work_raises_is_handed_on_and_ends_no_thread() -> None:
     with pytest.raises(ZeroDivisionError):
         turns.submit("a", False, lambda: 1 // 0).result(20)
     assert turns.submit("a", False, lambda: 1).result(20) == 1
-    turns.close()
+    turns.close(10.0)
 
 
 def test_one_client_has_half_of_the_bytes() -> None:

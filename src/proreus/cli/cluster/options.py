@@ -77,11 +77,11 @@ def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) 
     """Who decides; a policy that is not known is told before anything starts."""
     # Only here: a process that decides nothing starts without the compiler of what does.
     from proreus.engine.agents.scheduling.core import SchedulingOptions
-    from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+    from proreus.worlds.pods.policies.apart import check_policy, pod_strangers
 
     for name in (deciding.scheduler, deciding.shadow):
         if name:
-            make_policy(name, PolicyOptions(), seed)
+            check_policy(name, pod_strangers())
     chosen = Chosen(deciding.scheduler, deciding.shadow, deciding.deadline_ms)
     options = SchedulingOptions(
         default=chosen,

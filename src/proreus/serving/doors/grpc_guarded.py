@@ -39,7 +39,7 @@ from proreus.serving.doors.grpc_calls import (
 from proreus.serving.doors.grpc_messages import parse
 from proreus.serving.hosts import NO_CHANGES, Visitors
 from proreus.serving.metrics import Measurements
-from proreus.serving.turns import Turns
+from proreus.serving.turns import LAST_SECONDS, Turns
 from proreus.serving.values import Refusal, Refused
 
 DOOR = "grpc"
@@ -172,7 +172,7 @@ class GuardedDoor(ABC):
         self._server.stop(seconds).wait()
         self._messages.end()
         if self._own_turns:
-            self._turns.close()
+            self._turns.close(LAST_SECONDS)
 
     def check(self, data: bytes, context: Context) -> bytes:
         """Health/Check."""

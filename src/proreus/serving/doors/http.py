@@ -22,7 +22,7 @@ from proreus.serving.doors.refusing import failure_reply, refusal_reply
 from proreus.serving.doors.routing import Header, Reply, Request, Route, Router, Routes
 from proreus.serving.hosts import Visitors
 from proreus.serving.metrics import Measurements
-from proreus.serving.turns import Turns
+from proreus.serving.turns import LAST_SECONDS, Turns
 from proreus.serving.values import Refusal, Refused, shortened
 
 Scope = MutableMapping[str, Any]
@@ -91,7 +91,7 @@ class HttpApp:
     def close(self) -> None:
         """Let go of threads of its own."""
         if self.turns is None:
-            self._turns.close()
+            self._turns.close(LAST_SECONDS)
 
     async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
         client, raw = scope.get("client"), scope.get("raw_path")

@@ -57,7 +57,10 @@ def cost_of(request: DecideRequest, kept: Kept = _NOTHING) -> dict[str, float]:
         + 60 * size.gpu_pods
         + 0.01 * (1 + 2 * explained) * size.crowding,
         "nodes.labels": 3 * size.labels,
-        "nodes.allocatable": 0.2 * (nodes + size.pods) * size.extended,
+        # A cluster that is kept has a column for each, made when it comes: all rows are moved for it.
+        "nodes.allocatable": 0.002 * (nodes + size.pods) * size.extended**2
+        if request.keep or request.session
+        else 0.2 * nodes * len(pod.requests.keys() - _OWN_COLUMN) + size.extended,
         "nodes.taints": (4 + 0.3 * (1 + len(pod.tolerations))) * size.taints,
         "nodes.images": 2 * size.images + 1.5 * len(pod.images) * nodes,
         "pod.node_affinity": 1.5 * _requirements(pod) * nodes,

@@ -16,11 +16,12 @@ from typing import Literal, assert_never
 import msgspec
 
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject, meant, to_action
-from proreus.model.errors import IllegalDecision, InputError
+from proreus.model.errors import IllegalDecision, InputError, WorkError
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import DisruptionBudget
+from proreus.policies.apart import ApartPolicy, Made, Resting
 from proreus.policies.deadline import Guard, TooSlow
 from proreus.policies.protocol import Explains, Explanation
 from proreus.serving.metrics import Measurements
@@ -30,7 +31,8 @@ from proreus.serving.named.request import DecideAnswer, DecideRequest, VerdictWi
 from proreus.serving.named.sessions import Session, Sessions, nodes_now
 from proreus.serving.named.wire import to_nodes, to_pod
 from proreus.serving.values import invalid, shortened
-from proreus.worlds.pods.policies.catalogue import make_policy
+from proreus.worlds.pods.policies.apart import pod_strangers
+from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.state.described import NodeNow, Running, observe
 from proreus.worlds.pods.state.observation import PodObservation
@@ -40,7 +42,13 @@ RULE = "kube"
 """Decides where the policy fails or is too slow."""
 NOTED = DecideAnswer("none", None, -1, [], [], "", "policy", "", None)
 """The answer where changes were told and no pod was asked about."""
+_WARM_UP_SECONDS = 30.0
+"""For a policy from elsewhere, which compiles at its first answer, or does whatever it likes."""
 _log = logging.getLogger(__name__)
+
+
+class _Unsure(Exception):
+    """The policy would rather not decide."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +73,23 @@ class NamedDecisions:
     ) -> None:
         """most_units: see `cost`."""
         self._most_units = most_units
-        self.policy = make_policy(policy)
+        self._strangers = pod_strangers()
+        """Code from elsewhere runs in a process of its own."""
+        self.policy: PodPolicy = (
+            make_policy(policy) if POLICIES.is_own(policy) else self._strangers.policy(policy, 0)
+        )
         self._rule = make_policy(RULE)
         self._deadline = deadline_seconds
         self._guard = Guard()
         self._measurements = measurements
         self._sessions = Sessions()
+        if isinstance(self.policy, ApartPolicy):
+            host = self.policy.host
+            measurements.gauge(
+                "proreus_policy_replaced",
+                "How often the process of a policy from elsewhere was ended.",
+                lambda: host.replaced,
+            )
         measurements.gauge(
             "proreus_sessions", "Clusters that are kept between questions.", lambda: len(self._sessions)
         )
@@ -81,11 +100,23 @@ class NamedDecisions:
         pod = Pod("pod", PodSpec(Resources(cpu=100)))
         there = NodeNow(node.node, (Running(Pod("there", PodSpec(Resources(cpu=100)))),))
         observation = observe([there], pod)
-        for policy in (self._rule, self.policy):
+        own = [self._rule]
+        if isinstance(self.policy, ApartPolicy):
+            try:
+                self.policy.fresh(0).within(observation, _WARM_UP_SECONDS, reasons=True)
+            except (TooSlow, Resting) as error:
+                raise WorkError(f"policy {self.policy.name}: {error}") from None
+        else:
+            own.append(self.policy)
+            self._guard.learn_pace(lambda: self.policy.fresh(0).decide(observation))
+        for policy in own:
             reasons = policy.explain(observation) if isinstance(policy, Explains) else None
             answer(policy.name, observation, meant(policy.decide(observation), 1), reasons)
-        self._guard.learn_pace(lambda: self.policy.fresh(0).decide(observation))
         warm_up_open()
+
+    def close(self) -> None:
+        """End what runs elsewhere; who waits for it is told at once."""
+        self._strangers.close()
 
     def decide(self, request: DecideRequest, digest: int, seconds_left: float) -> DecideAnswer:
         """Decide about the pod; `digest` stands for the request's bytes."""
@@ -113,9 +144,11 @@ class NamedDecisions:
         asked = _Asked(
             self.policy.fresh(digest), observation, lambda: _reasons(explainer, observation, request)
         )
-        found = self._guarded(asked, seconds_left)
+        found = self._guarded(asked, seconds_left, explain=request.explain)
         if found is not None:
             return found
+        if isinstance(self.policy, ApartPolicy):  # it was shown a copy
+            return self._by_rule(observation, digest, request)
         # What is too slow may still be at work on its observation.
         return self._by_rule(observe(nodes, observation.subject, request.waiting, budgets), digest, request)
 
@@ -156,7 +189,10 @@ class NamedDecisions:
         observation = session.cluster.observe(pod, request.waiting)
         # Before the decision, which changes the memory that the reasons are about.
         reasons = _reasons(session.policy, observation, request)
-        found = self._guarded(_Asked(session.policy, observation, lambda: reasons), seconds_left)
+        asked = _Asked(session.policy, observation, lambda: reasons)
+        found = self._guarded(asked, seconds_left, explain=request.explain)
+        if found is None and isinstance(session.policy, ApartPolicy):  # it was shown a copy
+            found = self._by_rule(observation, session.generation, request)
         if found is None:
             # The policy may still be at work on the arrays of the session: nobody may go on with them.
             self._sessions.close(session)
@@ -167,20 +203,43 @@ class NamedDecisions:
             session.carry_out(found, pod)
         return msgspec.structs.replace(found, session=session.name, generation=session.generation)
 
-    def _guarded(self, asked: _Asked, seconds_left: float) -> DecideAnswer | None:
-        """The policy's answer; None where it fails or is too slow."""
+    def _guarded(self, asked: _Asked, seconds_left: float, *, explain: bool) -> DecideAnswer | None:
+        """The policy's answer; None where it fails, is too slow, or rests."""
         policy, observation = asked.policy, asked.observation
         try:
+            if isinstance(policy, ApartPolicy):
+                made = self._apart(policy, observation, seconds_left, explain=explain)
+                return answer(policy.name, observation, made.decision, made.explanation)
             # The deadline is for the decision; its reasons take as long as they take.
-            made = self._guard.run(lambda: policy.decide(observation), min(self._deadline, seconds_left))
+            decided = self._guard.run(lambda: policy.decide(observation), min(self._deadline, seconds_left))
             # A policy of one's own may answer with a number.
-            decision = meant(made, len(observation.compiled.workload.nodes))
+            decision = meant(decided, len(observation.compiled.workload.nodes))
             return answer(policy.name, observation, decision, asked.reasons())
+        except Resting as error:
+            reason, why = "resting", str(error)
+        except _Unsure as error:
+            reason, why = "unsure", str(error)
+        except TooSlow as error:
+            reason, why = "deadline", str(error)
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is an answer
-            reason = "deadline" if isinstance(error, TooSlow) else "error"
-            self._measurements.count("proreus_fallbacks", reason=reason)
-            _log.warning("%s decided for %s: %s", RULE, self.policy.name, shortened(str(error)))
-            return None
+            reason, why = "error", str(error)
+        self._measurements.count("proreus_fallbacks", reason=reason)
+        so_far = self._measurements.counted("proreus_fallbacks", reason=reason)
+        if so_far & (so_far - 1) == 0:  # the 1st, 2nd, 4th, 8th: a policy that stays broken fills no disk
+            told = (RULE, self.policy.name, reason, so_far, shortened(why))
+            _log.warning("%s decided for %s (%s, %d times so far): %s", *told)
+        return None
+
+    def _apart(
+        self, policy: ApartPolicy, observation: PodObservation, seconds_left: float, *, explain: bool
+    ) -> Made:
+        """The policy has its whole deadline: it is not replaced because somebody is in a hurry."""
+        if seconds_left <= 0:
+            raise TooSlow("no time was left")
+        made = policy.within(observation, self._deadline, reasons=explain)
+        if made.unsure:
+            raise _Unsure(made.unsure)
+        return made
 
     def _by_rule(self, observation: PodObservation, seed: int, request: DecideRequest) -> DecideAnswer:
         decision = self._rule.fresh(seed).decide(observation)
@@ -221,11 +280,12 @@ def _carried_out(decision: Decision, observation: PodObservation) -> tuple[int |
     """(node, pods to evict, GPUs) of a decision; what the rules forbid is an error."""
     match decision:
         case Place(node=node, devices=mask):
-            if observation.refusal(node):
+            if not 0 <= node < len(observation.compiled.workload.nodes) or observation.refusal(node):
                 raise IllegalDecision(f"{decision}: the pod may not go there")
             return node, [], [device for device in range(mask.bit_length()) if mask >> device & 1]
         case Preempt(node=node):
-            found = observation.victims(node)
+            there = 0 <= node < len(observation.compiled.workload.nodes)
+            found = observation.victims(node) if there else None
             if found is None:
                 raise IllegalDecision(f"{decision}: no eviction helps there")
             pods = observation.compiled.workload.pods

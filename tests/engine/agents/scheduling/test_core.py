@@ -540,3 +540,21 @@ def test_what_compiles_has_no_deadline(
     assert not caplog.records
     Decider(Chosen(f"{__name__}:Waiting"), PolicyOptions(), 0).warm_up()
     assert "has not answered for 0 s; until it does the kube rules decide" in caplog.text
+
+
+def test_whom_pods_name_is_kept_when_the_choice_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = core_with(node("one", "64"))
+    see(core, pod("a", schedulerName="best_fit"))
+    bound(core.cycle(1.0))
+    made: list[str] = []
+    warm_up = Decider.warm_up
+
+    def noted(decider: Decider) -> None:
+        made.append(decider.chosen.policy)
+        warm_up(decider)
+
+    monkeypatch.setattr(Decider, "warm_up", noted)
+    see(core, choices(experiment="fgd"), now=2.0)
+    see(core, pod("b", schedulerName="best_fit"), now=2.0)
+    bound(core.cycle(2.0))
+    assert made == ["fgd"]

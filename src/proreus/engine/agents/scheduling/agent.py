@@ -16,14 +16,17 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeGuard
 
 from proreus.engine.agents.informer import Informer, Told
 from proreus.engine.agents.leading import Leader, LeaseTimes
 from proreus.engine.agents.scheduling.carrying_out import Hands
 from proreus.engine.agents.scheduling.core import SchedulingCore, SchedulingOptions
-from proreus.engine.agents.scheduling.values import Bind, Event, Gone, Instruction, Seen
+from proreus.engine.agents.scheduling.deciding import Decider
+from proreus.engine.agents.scheduling.values import Bind, Event, Gone, Instruction, NotDone, Seen
 from proreus.engine.agents.scheduling.warming import warm_up_scheduling
 from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.errors import Refused
@@ -42,15 +45,19 @@ from proreus.engine.objects.kinds import (
 )
 from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.registry import Registry
-from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, NAME, NAMESPACE, Chosen, read_chosen
+from proreus.engine.objects.schedulers import NAME, NAMESPACE, Chosen, read_chosen
 from proreus.engine.store.protocol import Unchanged
 from proreus.model.errors import ProreusError
+from proreus.policies.apart import Strangers
+from proreus.worlds.pods.policies.apart import pod_strangers
 
 LEASE_NAME = "proreus-scheduler"
 _MOST_AT_ONCE = 64
 """Decisions before others have their turn on the event loop."""
 _MOST_UNDER_WAY = 4
 """Batches of instructions that are being carried out while others are decided."""
+_MOST_LOADING = 4
+"""Policies that are loaded and compiled at once."""
 _LONGEST_WAIT = 1.0
 _REMEMBERED = 1000
 _log = logging.getLogger(__name__)
@@ -77,11 +84,15 @@ class SchedulingAgent:
         options: AgentOptions | None = None,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] | None = None,
+        strangers: Strangers | None = None,
     ) -> None:
+        """strangers: those who were loaded before, where some were; they are closed with the agent."""
         self._options = options or AgentOptions()
+        apart = self._options.scheduling.apart
+        self._strangers = strangers or (pod_strangers() if apart else None)
         self._registry, self._clock = registry, clock
         self._steady = steady or _steady_from(clock)
-        self.core = SchedulingCore(self._options.scheduling)
+        self.core = SchedulingCore(self._options.scheduling, self._strangers, makes=False)
         identity = self._options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.leader = Leader(registry, LEASE_NAME, identity, self._options.times)
         self.recent: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
@@ -92,6 +103,13 @@ class SchedulingAgent:
         self._informers.insert(0, Informer(registry, CONFIG_MAP, self._told, NAMESPACE))
         self._informers.append(Informer(registry, LEASE, self._told, LEASE_NAMESPACE))
         self._inbox: deque[Event] = deque()
+        self._made: deque[tuple[Chosen, Decider | str]] = deque()
+        """Deciders that are ready, or why there is none."""
+        self._making: dict[Chosen, asyncio.Task[None]] = {}
+        self._choosing: asyncio.Task[None] | None = None
+        """Waits until all whom a ConfigMap chooses are ready."""
+        self._loading = ThreadPoolExecutor(_MOST_LOADING, "policy-loading")
+        self._deciding = ThreadPoolExecutor(1, "deciding")
         self._news = asyncio.Event()
         self._under_way: set[asyncio.Task[None]] = set()
         self._led: Unchanged | None = None
@@ -100,7 +118,9 @@ class SchedulingAgent:
     async def run(self) -> None:
         """Follow, stand for election, and decide while leading, until cancelled."""
         await asyncio.to_thread(warm_up_scheduling)
-        await asyncio.to_thread(self.core.decider, self._options.scheduling.default)
+        default = self._options.scheduling.default
+        if not self.core.knows(default):
+            self.core.adopt(await asyncio.to_thread(self.core.made, default))
         try:
             async with asyncio.TaskGroup() as group:
                 for informer in self._informers:
@@ -110,8 +130,17 @@ class SchedulingAgent:
                 group.create_task(self.leader.run())
                 group.create_task(self._work())
         finally:
-            for task in self._under_way:
+            self.close()
+
+    def close(self) -> None:
+        """Leave behind whatever is under way: strangers are killed, and who waits for them goes on."""
+        for task in (*self._under_way, *self._making.values(), self._choosing):
+            if task is not None:
                 task.cancel()
+        if self._strangers is not None:
+            self._strangers.close()
+        for pool in (self._loading, self._deciding):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def resign(self) -> None:
         """Let another lead at once."""
@@ -144,7 +173,7 @@ class SchedulingAgent:
     async def _work(self) -> None:
         while True:
             self._news.clear()
-            await self._take_note()
+            self._take_note()
             fence = self.leader.fence
             if fence is None:
                 self._led = None
@@ -156,41 +185,67 @@ class SchedulingAgent:
                 continue
             await self._pause()
 
-    async def _take_note(self) -> None:
-        while self._inbox:
-            event = self._inbox.popleft()
-            if isinstance(event, Seen):
-                await self._prepare(event)
-            self.core.handle(event, self._steady())
+    def _take_note(self) -> None:
+        while self._made or self._inbox:
+            while self._made:
+                chosen, made = self._made.popleft()
+                self._making.pop(chosen, None)
+                if isinstance(made, str):
+                    self.core.give_up(chosen, made)
+                else:
+                    self.core.adopt(made)
+            if self._inbox:
+                event = self._inbox.popleft()
+                if not self._prepare(event):
+                    self.core.handle(event, self._steady())
 
-    async def _prepare(self, event: Seen) -> None:
-        """Load and compile what a ConfigMap or a pod chooses, elsewhere, before the core does it here."""
-        for one in self._chosen(event):
-            if not self.core.knows(one):
-                try:
-                    decider = self.core.load(one)
-                    await asyncio.to_thread(decider.warm_up)
-                    self.core.adopt(decider)
-                except (ProreusError, ImportError):
-                    continue  # the core will say so
+    def _prepare(self, event: Event) -> bool:
+        """Whether who is chosen has to be loaded and compiled first, elsewhere: then the event comes again,
+        and until then the choice before it counts. One that came meanwhile takes its place."""
+        if not _is_choice(event):
+            return False
+        if self._choosing is not None:
+            self._choosing.cancel()
+            self._choosing = None
+        missing = {
+            way
+            for one in (read_chosen(event.object).chosen.values() if isinstance(event, Seen) else ())
+            for way in ways(one)
+            if not self.core.knows(way) and not self.core.gave_up(way)
+        }
+        if missing:
+            self._choosing = asyncio.create_task(self._prepared(event, missing))
+        return bool(missing)
 
-    def _chosen(self, event: Seen) -> Iterable[Chosen]:
-        """Who is to decide from now on."""
-        metadata = event.object["metadata"]
-        match event.kind:
-            case "ConfigMap" if (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME):
-                return {way for one in read_chosen(event.object).chosen.values() for way in ways(one)}
-            case "Pod" if not event.object["spec"].get("nodeName"):
-                name = event.object["spec"].get("schedulerName") or DEFAULT_SCHEDULER
-                found = self.core.schedulers.for_pod(name, metadata.get("uid", ""))
-                return (found,) if isinstance(found, Chosen) else ()
-            case _:
-                return ()
+    async def _prepared(self, event: Event, missing: Iterable[Chosen]) -> None:
+        await asyncio.wait(self._make(missing))
+        self._choosing = None
+        self._inbox.append(event)
+        self._news.set()
+
+    def _make(self, wanted: Iterable[Chosen]) -> list[asyncio.Task[None]]:
+        """Load and compile them, beside the event loop and beside all decisions."""
+        for chosen in wanted:
+            if chosen not in self._making:
+                self._making[chosen] = asyncio.create_task(self._make_one(chosen))
+        return [self._making[chosen] for chosen in wanted]
+
+    async def _make_one(self, chosen: Chosen) -> None:
+        made: Decider | str
+        try:
+            made = await asyncio.get_running_loop().run_in_executor(self._loading, self.core.made, chosen)
+        except (ProreusError, ImportError) as error:
+            made = str(error)
+        self._made.append((chosen, made))
+        self._news.set()
 
     async def _take_over(self, fence: Unchanged) -> None:
         """Everything anew, now that nobody else can write."""
         await asyncio.gather(*(informer.resync() for informer in self._informers))
-        await self._take_note()
+        self._take_note()
+        while self._choosing is not None:  # nobody is decided about by whom the ConfigMap does not name
+            await asyncio.wait([self._choosing])
+            self._take_note()
         if self.leader.fence == fence:
             self._led = fence
 
@@ -198,7 +253,13 @@ class SchedulingAgent:
         """One round of decisions; whether there was anything to do."""
         while len(self._under_way) >= _MOST_UNDER_WAY:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-        instructions = self.core.cycle(self._steady(), _MOST_AT_ONCE)
+        if self.core.asks_apart():  # who may take until its deadline, and nobody else waits for that
+            loop = asyncio.get_running_loop()
+            cycle = partial(self.core.cycle, self._steady(), _MOST_AT_ONCE)
+            instructions = await loop.run_in_executor(self._deciding, cycle)
+        else:
+            instructions = self.core.cycle(self._steady(), _MOST_AT_ONCE)
+        self._make(self.core.wanted())
         if not instructions:
             return False
         task = asyncio.create_task(self._carry_out(instructions, fence))
@@ -239,6 +300,14 @@ class SchedulingAgent:
             for task in waiting:
                 task.cancel()
             self.leader.changed.clear()
+
+
+def _is_choice(event: Event) -> TypeGuard[Seen | Gone]:
+    """Whether that is the ConfigMap that says who decides for whom."""
+    if isinstance(event, NotDone) or event.kind != "ConfigMap":
+        return False
+    metadata = event.object["metadata"]
+    return (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME)
 
 
 def _steady_from(clock: Callable[[], float]) -> Callable[[], float]:

@@ -52,7 +52,8 @@ from proreus.engine.objects.decisions import DECISION
 from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, Chosen, admitted_choice
 from proreus.model import decision as model
-from proreus.model.errors import ProreusError
+from proreus.model.errors import ProreusError, WorkError
+from proreus.policies.apart import Strangers
 from proreus.policies.folders import PolicyFolders
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
 from proreus.worlds.pods.state.observation import PodObservation
@@ -68,6 +69,8 @@ class SchedulingOptions:
     """A folder of checkpoints and training runs whose names stand for themselves: "ddqn", "ppo"."""
     policies: PolicyOptions = field(default_factory=PolicyOptions)
     seed: int = 0
+    apart: bool = True
+    """Whether policies from elsewhere run in processes of their own; in this one nothing holds them."""
     policy_folders: tuple[Path, ...] = ()
     """Where policies may lie that a ConfigMap, or the API, names by their path."""
 
@@ -80,31 +83,51 @@ class SchedulingOptions:
 class SchedulingCore(Watching):
     """See the module; what happens is taken note of by `Watching`."""
 
-    def __init__(self, options: SchedulingOptions | None = None) -> None:
+    def __init__(
+        self,
+        options: SchedulingOptions | None = None,
+        strangers: Strangers | None = None,
+        *,
+        makes: bool = True,
+    ) -> None:
+        """strangers: where policies from elsewhere run, None: here; makes: whether it makes deciders itself
+        where one is missing, or leaves that to whoever reads `wanted` and hands them in."""
         self.options = options or SchedulingOptions()
+        self._strangers, self._makes = strangers, makes
         super().__init__(Picture(), Queue(), Schedulers({}, self.options.default, self.options.models))
         self.differences: dict[str, Differences] = {}
         """By schedulerName, where there is a shadow."""
         self.counts: Counter[str] = Counter()
         """Decisions by what came of them."""
         self._folders = self.options.folders
+        self._left: dict[Chosen, list[str]] = {}
+        """Pods that were taken, and whoever is to decide about them is not ready."""
         self._deciders: dict[Chosen, Decider] = {}
+        self._unfit: dict[Chosen, str] = {}
+        """Who could not be made when it was tried last, and why."""
         self._held: list[Held] = []
         """Nominated pods that are on their nodes while a pod is decided about."""
 
     def decider(self, chosen: Chosen) -> Decider:
         """Who decides so, made and warmed up at the first use; an error where a policy is not known."""
-        found = self._deciders.get(chosen)
-        if found is None:
-            found = self.load(chosen)
-            found.warm_up()
-            self._deciders[chosen] = found
-        return found
+        decider = self._deciders.get(chosen)
+        if decider is None:
+            if chosen in self._unfit:
+                raise WorkError(self._unfit[chosen])
+            decider = self.made(chosen)
+            self.adopt(decider)
+        return decider
+
+    def made(self, chosen: Chosen) -> Decider:
+        """A decider that is ready to be adopted; it changes nothing here, so that any thread may ask."""
+        decider = self.load(chosen)
+        decider.warm_up()
+        return decider
 
     def load(self, chosen: Chosen) -> Decider:
         """The same before it is warmed up, and kept nowhere; only what the operator lets others load."""
         admitted = admitted_choice(chosen, self._folders)
-        return Decider(chosen, self.options.policies, self.options.seed, admitted)
+        return Decider(chosen, self.options.policies, self.options.seed, admitted, self._strangers)
 
     def knows(self, chosen: Chosen) -> bool:
         """Whether `decider` has it ready."""
@@ -112,7 +135,30 @@ class SchedulingCore(Watching):
 
     def adopt(self, decider: Decider) -> None:
         """A decider that was made and warmed up elsewhere."""
+        self._unfit.pop(decider.chosen, None)
         self._deciders[decider.chosen] = decider
+        self._give_back(decider.chosen)
+
+    def give_up(self, chosen: Chosen, why: str) -> None:
+        """It was tried elsewhere, and cannot be made; until the choice changes its pods are told so."""
+        self._unfit[chosen] = why
+        self._give_back(chosen)
+
+    def gave_up(self, chosen: Chosen) -> bool:
+        """Whether it is known that this one cannot decide."""
+        return chosen in self._unfit
+
+    def wanted(self) -> list[Chosen]:
+        """Who is to decide about pods that wait, and is not ready: make it, then `adopt` or `give_up`."""
+        return list(self._left)
+
+    def _give_back(self, chosen: Chosen) -> None:
+        for key in self._left.pop(chosen, ()):
+            self.queue.give_back(key)
+
+    def asks_apart(self) -> bool:
+        """Whether an answer may take its time: somebody in a process of his own is asked."""
+        return any(decider.apart for decider in self._deciders.values())
 
     def refusal(self, chosen: Chosen) -> str:
         """Why that cannot decide; "": it can."""
@@ -124,11 +170,17 @@ class SchedulingCore(Watching):
         return ""
 
     def forget_unused(self) -> None:
-        """Only who was chosen is kept; others are made again when a pod names them."""
+        """Only who was chosen is kept, and whom pods name; what could not be made may be tried again."""
         chosen = (*self.schedulers.chosen.values(), self.schedulers.default)
-        used = {way for one in chosen for way in ways(one)}
+        used = {way for one in chosen for way in ways(one)} | self._named()
         for unused in [one for one in self._deciders if one not in used]:
-            del self._deciders[unused]
+            self._deciders.pop(unused).close()
+        self._unfit.clear()
+
+    def _named(self) -> set[Chosen]:
+        """Whom pods that are there ask for by the name of a rule or of a model."""
+        names = {known.scheduler for known in self.picture.pods.values()}
+        return {one for name in names if isinstance(one := self.schedulers.named(name), Chosen)}
 
     def fallbacks(self) -> Counter[str]:
         """How often the kube rules decided for another policy, by reason."""
@@ -153,7 +205,9 @@ class SchedulingCore(Watching):
             key = self.queue.take(now)
             if key is None:
                 break
-            instructions.append(self._one(self.picture.pods[key], now))
+            instruction = self._one(self.picture.pods[key], now)
+            if instruction is not None:
+                instructions.append(instruction)
         return instructions
 
     def not_done(self, event: NotDone, now: float) -> None:
@@ -168,8 +222,8 @@ class SchedulingCore(Watching):
         self.queue.put(known.key, known.priority, now)
         self.queue.back_off(known.key, now)
 
-    def _one(self, known: Known, now: float) -> Instruction:
-        """Steps 2 to 6 for one pod."""
+    def _one(self, known: Known, now: float) -> Instruction | None:
+        """Steps 2 to 6 for one pod; None where it is left for later, since who decides is not ready."""
         if known.trouble:
             return self._to_wait(known, now, known.trouble)
         if not self.picture.has_nodes():
@@ -178,6 +232,9 @@ class SchedulingCore(Watching):
         assert chosen is not None, "others' pods are not queued"
         if isinstance(chosen, Untrained):
             return self._to_wait(known, now, chosen.told)
+        if not self._makes and chosen not in self._deciders and chosen not in self._unfit:
+            self._left.setdefault(chosen, []).append(known.key)
+            return None
         try:
             decider = self.decider(chosen)
         except (ProreusError, ImportError) as error:  # a checkpoint that cannot be read, an extra not there

@@ -18,10 +18,12 @@ from proreus.model.errors import IllegalDecision, ProreusError
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
+from proreus.policies.apart import ApartPolicy, Resting, Strangers
 from proreus.policies.deadline import Guard, TooSlow
 from proreus.policies.protocol import Doubts
 from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
 from proreus.worlds.pods.policies.explaining import Bids, PodPolicy
+from proreus.worlds.pods.state.devices import devices_held
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.open import OpenCluster
 from proreus.worlds.pods.state.open_warming import warm_up_open
@@ -41,6 +43,10 @@ _warm_up_cluster = cache(warm_up_open)
 
 class Stuck(Exception):
     """A policy did not answer in time, and may still be at work on what it was shown."""
+
+
+class Unsure(Exception):
+    """A policy would rather not decide, and says why."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -74,6 +80,8 @@ class Asked:
     options: PolicyOptions
     seed: int
     deadline: float
+    strangers: Strangers | None = None
+    """Where policies from elsewhere run; None: in this process, where they may do whatever they like."""
     policy: PodPolicy = field(init=False)
     _guard: Guard = field(default_factory=Guard, init=False)
     _rest: int = field(default=0, init=False)
@@ -86,7 +94,10 @@ class Asked:
         if options.deadline == 0 and self.deadline < math.inf:
             # One that plans stops by itself, in time for its answer to count.
             options = replace(options, deadline=_SHARE_TO_THINK * self.deadline * 1e3)
-        self.policy = make_policy(self.name, options, self.seed)
+        if self.strangers is not None and not POLICIES.is_own(self.name):
+            self.policy = self.strangers.policy(self.name, self.seed)
+        else:
+            self.policy = make_policy(self.name, options, self.seed)
         # Asked once: to look through a class for methods takes longer than to decide.
         self._bids, self._doubts = isinstance(self.policy, Bids), isinstance(self.policy, Doubts)
 
@@ -98,6 +109,9 @@ class Asked:
         cluster.add_pod(Pod("there", PodSpec(Resources(cpu=100))), "node")
         observation = cluster.observe(Pod("pod", PodSpec(Resources(cpu=100))))
         policy = self.policy.fresh(self.seed)
+        if isinstance(policy, ApartPolicy):
+            self._warm_up_apart(policy, observation)
+            return
         if POLICIES.is_own(self.name):  # compiles for as long as it takes, and ends
             self._compute(policy, observation)
             self._guard.learn_pace(lambda: self._compute(policy, observation))
@@ -114,6 +128,26 @@ class Asked:
         except Exception as error:  # noqa: BLE001 - the first decision will show it too, and count it
             _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
 
+    def _warm_up_apart(self, policy: ApartPolicy, observation: PodObservation) -> None:
+        """The first time it compiles over there."""
+        try:
+            for _ in range(2):
+                policy.within(observation, _WARM_UP_SECONDS)
+        except (TooSlow, Resting) as error:
+            _log.warning("policy %s: %s; until it answers the kube rules decide", self.name, error)
+        except ProreusError as error:  # the first decision will show it too, and count it
+            _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
+
+    def close(self) -> None:
+        """Nobody asks it any more."""
+        if isinstance(self.policy, ApartPolicy) and self.strangers is not None:
+            self.strangers.release(self.name)
+
+    @property
+    def apart(self) -> bool:
+        """Whether it is asked in a process of its own, so that an answer may take its time."""
+        return isinstance(self.policy, ApartPolicy)
+
     def doubt(self, observation: PodObservation) -> str:
         """Why this is beyond what the policy was made for; "": it is not."""
         return cast("Doubts[PodObservation]", self.policy).unsure(observation) if self._doubts else ""
@@ -129,7 +163,13 @@ class Asked:
         return self._rest > 0
 
     def ask(self, observation: PodObservation) -> Answer:
-        """Its answer; raises `Stuck` where it is too slow, and whatever else it does wrong."""
+        """Its answer; raises `Stuck` or TooSlow where it is too slow, and whatever else it does wrong."""
+        if isinstance(self.policy, ApartPolicy):
+            answer = self.policy.within(observation, self.deadline)
+            if answer.unsure:
+                raise Unsure(answer.unsure)
+            _check_devices(answer.decision, observation)
+            return checked(answer.decision, observation, (_NOBODY, _NOTHING))
         if self.deadline == math.inf:
             made, nodes, scores = self._compute(self.policy, observation)
         else:
@@ -150,23 +190,46 @@ class Decider:
     """Decides for one schedulerName."""
 
     def __init__(
-        self, chosen: Chosen, options: PolicyOptions, seed: int, admitted: Chosen | None = None
+        self,
+        chosen: Chosen,
+        options: PolicyOptions,
+        seed: int,
+        admitted: Chosen | None = None,
+        strangers: Strangers | None = None,
     ) -> None:
-        """A UsageError or InputError where a policy is not known.
+        """A UsageError or InputError where a policy is not known. A stranger is loaded here, which may take
+        half a minute: not for an event loop.
 
         admitted: what is loaded for what was chosen (`admitted_choice`); None: the same, as it stands.
         """
         self.chosen = chosen
         loaded = admitted or chosen
         deadline = chosen.deadline_ms / 1000.0
-        self.policy = Asked(loaded.policy, options, seed, deadline)
+        self.shadow: Asked | None = None
         self.rule = Asked(RULE, options, seed, math.inf)
-        self.shadow = Asked(loaded.shadow, options, seed, deadline) if loaded.shadow else None
+        self.policy = Asked(loaded.policy, options, seed, deadline, strangers)
+        try:
+            if loaded.shadow:
+                self.shadow = Asked(loaded.shadow, options, seed, deadline, strangers)
+        except BaseException:
+            self.policy.close()
+            raise
         self.fallbacks: dict[str, int] = {}
         """By reason."""
         self.failing: dict[str, str] = {}
         """What was wrong with the last answer of the "policy" and of the "shadow", where something was."""
         self._news: list[str] = []
+
+    @property
+    def apart(self) -> bool:
+        """Whether somebody in a process of his own is asked."""
+        return self.policy.apart or (self.shadow is not None and self.shadow.apart)
+
+    def close(self) -> None:
+        """Nobody asks it any more."""
+        for asked in (self.policy, self.shadow):
+            if asked is not None:
+                asked.close()
 
     def warm_up(self) -> None:
         """Compile before the first pod waits for it."""
@@ -189,6 +252,12 @@ class Decider:
         except Stuck as stuck:
             self._note("deadline", _line(str(stuck)))
             raise
+        except Unsure as unsure:
+            fallback = Fallback("unsure", _line(str(unsure)))
+        except TooSlow as error:  # it has seen a copy of what is here
+            fallback = Fallback("deadline", _line(str(error)))
+        except Resting as resting:
+            return self.rule.ask(observation), Fallback("resting", _line(str(resting)))
         except IllegalDecision as error:
             fallback = Fallback("wrong", _line(str(error)))
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is a decision
@@ -216,6 +285,8 @@ class Decider:
         except Stuck as stuck:
             self._note("shadow", _line(str(stuck)))
             raise
+        except (Resting, Unsure):
+            return None
         except Exception as error:  # noqa: BLE001 - a shadow must not be felt
             self._note("shadow", _raised(error, self.shadow.name))
             return None
@@ -245,13 +316,25 @@ def _line(told: str) -> str:
     return " ".join(told[: 4 * _LONGEST_LINE].split())[:_LONGEST_LINE]
 
 
+def _check_devices(decision: Decision, observation: PodObservation) -> None:
+    """A stranger may name GPUs that the node does not have, or that others hold."""
+    if not isinstance(decision, Place) or not decision.devices:
+        return
+    nodes, gpu = observation.compiled.workload.nodes, observation.subject.spec.gpu
+    if 0 <= decision.node < len(nodes):
+        left = observation.state.gpu_left[decision.node, : nodes[decision.node].gpu_count]
+        if gpu.count and devices_held(left, gpu.count, gpu.milli, decision.devices) is not None:
+            return
+    raise IllegalDecision(f"{decision}: the pod may not have these GPUs")
+
+
 def checked(decision: Decision, observation: PodObservation, bids: tuple[I64, F64]) -> Answer:
     """The decision with its victims; an IllegalDecision where the rules forbid it."""
     nodes = len(observation.compiled.workload.nodes)
     match decision:
         case Place(node=node):
             if not 0 <= node < nodes or observation.refusal(node):
-                raise IllegalDecision(f"{decision}: the pod may not go there")
+                raise IllegalDecision(f"{_line(str(decision))}: the pod may not go there")
             return Answer(decision, (), *bids)
         case Preempt(node=node):
             found = observation.victims(node) if 0 <= node < nodes else None

@@ -92,6 +92,12 @@ class Queue:
                     return key
         return None
 
+    def give_back(self, key: str) -> None:
+        """It was taken and nothing was decided: it stands where it stood."""
+        waiting = self._pods.get(key)
+        if waiting is not None and waiting.place is Place.TAKEN:
+            self._push(key, Place.ACTIVE)
+
     def to_pool(self, key: str, group: int, now: float) -> None:
         """It fits nowhere: it waits until something happens that may help pods of its group."""
         waiting = self._failed(key, now)

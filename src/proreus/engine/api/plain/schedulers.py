@@ -104,18 +104,28 @@ def read_choice(document: Any) -> Chosen:
 async def check_policies(choice: Chosen, folders: PolicyFolders) -> None:
     """Load what is chosen, beside the event loop; `Forbidden` names the field that says what is not to be
     loaded, `BadRequest` the one that cannot decide."""
+    # Imported when somebody asks: the rules bring their compiled kernels with them.
+    from proreus.worlds.pods.policies.apart import check_policy, pod_strangers
+    from proreus.worlds.pods.policies.catalogue import POLICIES
+
     named = (("policy", choice.policy), ("shadow", choice.shadow), ("candidate", choice.candidate))
-    for part, policy in named:
-        if not policy:
-            continue
-        try:
-            await asyncio.wait_for(asyncio.to_thread(_load, policy, folders), _LOADING_SECONDS)
-        except NotAdmitted as error:
-            raise Forbidden(f"{part}: {error}") from None
-        except TimeoutError:
-            raise BadRequest(f"{part}: has not been loaded for {_LOADING_SECONDS:g} s") from None
-        except (ProreusError, ImportError) as error:
-            raise BadRequest(f"{part}: {error}") from None
+    strangers = pod_strangers()
+    try:
+        for part, policy in named:
+            if not policy:
+                continue
+            try:
+                admitted = POLICIES.admitted(policy, folders)
+                checking = asyncio.to_thread(check_policy, admitted, strangers)
+                await asyncio.wait_for(checking, _LOADING_SECONDS)
+            except NotAdmitted as error:
+                raise Forbidden(f"{part}: {error}") from None
+            except TimeoutError:
+                raise BadRequest(f"{part}: has not been loaded for {_LOADING_SECONDS:g} s") from None
+            except (ProreusError, ImportError) as error:
+                raise BadRequest(f"{part}: {error}") from None
+    finally:
+        strangers.close()  # who is still being loaded is left behind, and holds no thread
 
 
 def check_written(kind: Kind, obj: Mapping[str, Any], folders: PolicyFolders) -> None:
@@ -138,13 +148,6 @@ def check_written(kind: Kind, obj: Mapping[str, Any], folders: PolicyFolders) ->
     if causes:
         told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes[:_MOST_CAUSES])
         raise forbidden(CONFIG_MAP, NAME, told, tuple(causes[:_MOST_CAUSES]))
-
-
-def _load(policy: str, folders: PolicyFolders) -> None:
-    # Imported when somebody asks: the rules bring their compiled kernels with them.
-    from proreus.worlds.pods.policies.catalogue import POLICIES
-
-    POLICIES.make(POLICIES.admitted(policy, folders))
 
 
 async def switch(registry: Registry, name: str, choice: Chosen | None) -> None:

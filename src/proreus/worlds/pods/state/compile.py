@@ -5,7 +5,7 @@ The only place that knows both `proreus.model` and the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,17 +59,19 @@ def compile_workload(
     another is given.
 
     decided: the number of pods, the first ones, that will be decided about; None: all. How nodes suit the
-    others (`Shapes`) is not worked out, so nobody may ask for it.
+    others (`Shapes`) is not worked out, nor is there a column for extended resources that only they or nodes
+    name: so nobody may ask for it.
     """
     ids: dict[PodSpec, int] = {}
     pod_class = np.array([ids.setdefault(pod.spec, len(ids)) for pod in workload.pods], dtype=np.int64)
     specs = tuple(ids)
     deciding = len(specs) if decided is None else int(pod_class[:decided].max(initial=-1)) + 1
     nodes = workload.nodes
-    extended = sorted(
-        {name for node in nodes for name, _ in node.allocatable.extended}
-        | {name for spec in specs for name, _ in spec.requests.extended}
-    )
+    asked = {name for spec in specs[:deciding] for name, _ in spec.requests.extended}
+    if decided is None:  # else a resource that no pod asks for which is decided about says nothing
+        asked |= {name for node in nodes for name, _ in node.allocatable.extended}
+    named = sorted(asked)
+    extended = {name: place for place, name in enumerate(named)}
     models = sorted({node.gpu_model for node in nodes if node.gpu_count})
     keys = sorted({HOSTNAME, *topology_keys(specs)})
     table = TermTable(specs, keys)
@@ -89,7 +91,7 @@ def compile_workload(
             pod_class=pod_class,
         )
     )
-    return Compiled(workload, cluster, (*BASE_COLUMNS, *extended), tuple(models), specs, demand)
+    return Compiled(workload, cluster, (*BASE_COLUMNS, *named), tuple(models), specs, demand)
 
 
 def empty_state(cluster: Cluster) -> State:
@@ -153,7 +155,7 @@ def new_scratch(cluster: Cluster) -> Scratch:
 
 
 def _nodes(
-    nodes: Sequence[Node], extended: Sequence[str], models: Sequence[str], keys: Sequence[str]
+    nodes: Sequence[Node], extended: Mapping[str, int], models: Sequence[str], keys: Sequence[str]
 ) -> Nodes:
     domain, sizes = compile_domains(nodes, keys)
     ids: dict[tuple[str, str], int] = {}
@@ -167,7 +169,7 @@ def _nodes(
     )
 
 
-def _classes(specs: Sequence[PodSpec], extended: Sequence[str], deciding: int) -> Classes:
+def _classes(specs: Sequence[PodSpec], extended: Mapping[str, int], deciding: int) -> Classes:
     ports = {port: i for i, port in enumerate(_ports(specs))}
     port_start, port_flat = ragged([[ports[port] for port in host_ports(spec)] for spec in specs])
     return Classes(

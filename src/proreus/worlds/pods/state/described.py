@@ -8,7 +8,7 @@ it counts for room and scores, and nothing can evict it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,8 +61,9 @@ def observe(
     workload = Workload("snapshot", tuple(now.node for now in nodes), pods, budgets)
     compiled = compile_workload(workload, decided=1)
     state = empty_state(compiled.cluster)
+    places = {name: place for place, name in enumerate(compiled.columns)}
     for n, now in enumerate(nodes):
-        _subtract(compiled, state, n, now)
+        _subtract(compiled, state, (n, now), places)
     _place_all(compiled, state, nodes, listed)
     return PodObservation(compiled, state, new_scratch(compiled.cluster), 0, 0.0, waiting)
 
@@ -86,14 +87,17 @@ def _place_all(
             place(compiled.cluster, state, index + 1, n, devices, running.since)
 
 
-def _subtract(compiled: Compiled, state: State, n: int, now: NodeNow) -> None:
+def _subtract(compiled: Compiled, state: State, node: tuple[int, NodeNow], places: Mapping[str, int]) -> None:
+    """places: the column of each resource."""
+    n, now = node
     used, cluster = now.used, compiled.cluster
     if used == Resources() and not now.gpu_used:
         return
-    extended = dict(used.extended)
-    base = len(used.base())
-    amounts = [*used.base(), *(extended.get(name, 0) for name in compiled.columns[base:])]
-    state.free[n] -= np.array(amounts, dtype=np.int64)
+    base = used.base()
+    state.free[n, : len(base)] -= np.array(base, dtype=np.int64)
+    for name, amount in used.extended:
+        if name in places:
+            state.free[n, places[name]] -= amount
     state.scored[n] += (used.cpu, used.memory)
     state.load[n, 0] += used.cpu
     if len(now.gpu_used) > now.node.gpu_count:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,20 +21,29 @@ _UNKNOWN_LOAD = 1000
 _LOAD_MULTIPLIER = 1.5
 
 
-def amounts(resources: Resources, extended: Sequence[str]) -> list[int]:
-    """A row of the resource columns."""
-    of = dict(resources.extended)
-    return [*resources.base(), *(of.get(name, 0) for name in extended)]
+def amounts(rows: Sequence[Resources], extended: Mapping[str, int]) -> I64:
+    """int64[rows, R]: the resource columns; extended: the place of each behind the base, others do not count.
+
+    Only what is named is written: nodes and pods name few of many resources, and a list of all their zeros is
+    long work under the interpreter's lock.
+    """
+    base = len(BASE_COLUMNS)
+    table = np.zeros((len(rows), base + len(extended)), dtype=np.int64)
+    if rows:
+        table[:, :base] = np.array([resources.base() for resources in rows], dtype=np.int64)
+    for row, resources in enumerate(rows):
+        for name, amount in resources.extended:
+            if name in extended:
+                table[row, base + extended[name]] = amount
+    return table
 
 
 def node_columns(
-    nodes: Sequence[Node], extended: Sequence[str], models: Sequence[str]
+    nodes: Sequence[Node], extended: Mapping[str, int], models: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
     """Those columns of `Nodes` that a node alone determines."""
-    width = len(BASE_COLUMNS) + len(extended)
-    room = np.array([amounts(node.allocatable, extended) for node in nodes], dtype=np.int64)
     return {
-        "allocatable": room.reshape(len(nodes), width),
+        "allocatable": amounts([node.allocatable for node in nodes], extended),
         "gpu_count": np.array([node.gpu_count for node in nodes], dtype=np.int64),
         "gpu_model": np.array(
             [models.index(node.gpu_model) if node.gpu_count else -1 for node in nodes], dtype=np.int64
@@ -68,11 +77,10 @@ def zone_round_robin(zones: I64) -> I64:
     return np.lexsort((first[zone], turn)).astype(np.int64)
 
 
-def class_columns(specs: Sequence[PodSpec], extended: Sequence[str]) -> dict[str, NDArray[Any]]:
+def class_columns(specs: Sequence[PodSpec], extended: Mapping[str, int]) -> dict[str, NDArray[Any]]:
     """Those columns of `Classes` that a spec alone determines."""
     count = len(specs)
-    request = np.array([amounts(spec.requests, extended) for spec in specs], dtype=np.int64)
-    request = request.reshape(count, len(BASE_COLUMNS) + len(extended))
+    request = amounts([spec.requests for spec in specs], extended)
     request[:, BASE_COLUMNS.index("pods")] = 1
     mean = np.array([spec.usage * spec.requests.cpu for spec in specs])
     deviation = np.array([spec.usage_deviation * spec.requests.cpu for spec in specs])

@@ -29,8 +29,8 @@ class NodeRows:
         self.row: dict[str, int] = {}
         self.images = ImageSpread()
         self.kinds: Ids[Kind] = Ids()
-        self.extended: list[str] = []
-        """Names of the extended resources; a column, once there, stays."""
+        self.extended: dict[str, int] = {}
+        """Names of the extended resources and their places; a column, once there, stays."""
         self.models: list[str] = []
         """GPU models; a number, once given, stays."""
         self._zones: Ids[tuple[str, str]] = Ids()
@@ -74,7 +74,8 @@ class NodeRows:
 
     def add_extended(self, names: list[str]) -> None:
         """Columns for extended resources that nobody had or asked for so far."""
-        self.extended += [name for name in names if name not in self.extended]
+        for name in names:
+            self.extended.setdefault(name, len(self.extended))
         self._room.widen(R=len(BASE_COLUMNS) + len(self.extended))
 
     def take_key(self, key: str) -> int:
