@@ -65,6 +65,7 @@ class Controlling:
         self._wanted: dict[Role, int] | None = None
         self._changed_at = -float("inf")
         self._read_at: float | None = None
+        self._doubt = ""
 
     @property
     def wanted(self) -> Mapping[Role, int] | None:
@@ -92,9 +93,10 @@ class Controlling:
         return float("inf") if self._read_at is None else now - self._read_at
 
     def step(
-        self, now: float, readings: Mapping[Role, Mapping[str, Reading]], at_router: int = 0
+        self, now: float, readings: Mapping[Role, Mapping[str, Reading]], at_router: int = 0, doubt: str = ""
     ) -> Decided | None:
-        """Look and decide; None: nothing is known at all."""
+        """Look and decide; None: nothing is known at all. doubt: why fewer replicas would be premature."""
+        self._doubt = doubt
         look = self.collector.look(now, readings, at_router)
         if look.read:
             self._read_at = now
@@ -159,6 +161,8 @@ class Controlling:
         for role, count in wanted.items():
             # Nobody but a replica serves those that wait before all of them.
             asked = max(count, 1) if seen.at_router > 0 else count
+            if self._doubt and asked < current[role]:
+                asked, said = current[role], said or f"{role}: none fewer, since {self._doubt}"
             railed = within(self.options.rails, asked, current[role], now - self._changed_at)
             found[role] = railed.replicas
             said = said or (f"{role}: {railed.why}" if railed.why else "")
