@@ -1,4 +1,4 @@
-"""Metrics that stand still: taken for unread where requests must have moved them, and left alone where none."""
+"""Metrics that stand still: not read where requests must have moved them, believed where there are none."""
 
 from __future__ import annotations
 
@@ -76,9 +76,10 @@ def test_whatever_moves_is_alive(one: str) -> None:
 
 
 def test_an_idle_service_is_left_alone_for_a_day() -> None:
-    looks = Looks()
-    for _ in range(8_640):
-        judged = looks.look(a=IDLE, b=IDLE)
+    freshness, idle = Freshness(STILL, INTERVAL, STALE), sample(IDLE, 0.0)
+    for look in range(8_640):
+        now = replace(idle, at=look * INTERVAL)
+        judged = freshness.judge({"mixed": {"a": now, "b": now}})
         assert not judged.frozen and not judged.doubt
 
 

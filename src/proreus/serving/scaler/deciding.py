@@ -191,7 +191,11 @@ class Controlling:
         return self._targets(decision, seen)
 
     def _targets(self, decision: object, seen: InferenceObservation) -> dict[Role, int]:
-        """From a change to numbers; those that are missing, and overdue, stay asked for."""
+        """From a change to numbers; those that are missing, and overdue, stay asked for while needed.
+
+        Whoever decides sees the replicas that serve and those that are expected, not those that were asked
+        for in vain: where it is content with them, nobody needs the others.
+        """
         change = _change(decision, seen)
         refusal = seen.refusal(change)
         if refusal:
@@ -201,7 +205,8 @@ class Controlling:
         for pool in seen.pools:
             more = change.of(pool.role) + change.moved_into(pool.role)
             target = pool.coming + more
-            found[pool.role] = max(target, self._wanted[pool.role]) if more >= 0 else target
+            content = more < 0 or (more == 0 and not pool.starting)
+            found[pool.role] = target if content else max(target, self._wanted[pool.role])
         return found
 
 
