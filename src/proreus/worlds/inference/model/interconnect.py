@@ -40,7 +40,7 @@ class Interconnect:
 
 _OF_PCIE, _OF_NVLINK = 0.25, 0.8
 """Shares of a data sheet's bytes a second each way. PCIe: 16 of 64 GB/s is what a log of vLLM on two
-RTX PRO 6000 shows, which have no direct way to each other. NVLink: an assumption, nothing here measures it."""
+RTX PRO 6000 shows, which have no direct way to each other. NVLink: assumed, not measured here."""
 
 
 def _pcie(generation: int, gigabytes: float) -> Interconnect:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -73,7 +73,7 @@ class PlayedBack:
 def play_back(place: Path, playback: Playback, seed: int) -> PlayedBack:
     """The requests of a file; the first one comes at 0."""
     trace = _read("file", place)
-    arrival = (trace.arrival - trace.arrival[0]) / playback.warp
+    arrival = trace.arrival / playback.warp
     span = float(arrival[-1])
     chosen = np.arange(len(trace))
     begin, end = 0.0, span
@@ -92,7 +92,7 @@ def play_back(place: Path, playback: Playback, seed: int) -> PlayedBack:
     if not chosen.size:
         raise InputError("has no requests that would be played", file=place)
     found = _picked(trace, moments, chosen, copied)
-    return PlayedBack(found, len(trace), float(trace.arrival[-1] - trace.arrival[0]))
+    return PlayedBack(found, len(trace), float(trace.arrival[-1]))
 
 
 def _at_rate(
@@ -139,7 +139,8 @@ def _read(source: str, place: Path) -> RequestTrace:
         case "mooncake":
             return read_mooncake(place)
         case _:
-            return read_any(place)
+            trace = read_any(place)
+            return replace(trace, arrival=trace.arrival - trace.arrival[0])
 
 
 def _hour_of(trace: RequestTrace, load: Load, part: Part, seed: int) -> RequestTrace:
