@@ -41,7 +41,6 @@ from proreus.worlds.inference.simulation.columns import (
     PROMPT,
     PROMPT_TASK,
     QUEUED,
-    RESERVES,
     RUNNING,
     SHARED,
     STARTED,
@@ -255,8 +254,6 @@ def _admit(run: Run, instance: int, budget: int, now: float) -> None:
             start_decoding(run, instance, slot, now)
             budget -= 1
         else:
-            if run.fleet[instance, RESERVES] and not _fits(run, instance, slot, left, known):
-                return
             if not _take_chunk(run, instance, slot, min(left, budget), known):
                 return
             budget -= min(left, budget)
@@ -266,22 +263,6 @@ def _admit(run: Run, instance: int, budget: int, now: float) -> None:
         run.slot[slot, WAITS_AS] = NOBODY
         link_last(run, instance, slot)
         note_start(run, slot, now)
-
-
-@compiled
-def _fits(run: Run, instance: int, slot: int, left: int, known: int) -> bool:
-    """Whether there are pages for all that is to be computed, not for its first chunk alone.
-
-    A prompt of which only the beginning fits would take the pages that others decode into, and be put back or
-    put them back. Who is alone is let in.
-    """
-    row = run.slot[slot]
-    whole = pages(run, instance, row[COMPUTED] + known * run.option[BLOCK_TOKENS] + left)
-    has = (row[KV] + shared_bytes(run, instance, slot) + known * block_bytes(run, instance)) // page_bytes(
-        run, instance
-    )
-    decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
-    return bool(run.fleet[instance, BATCH] == 0 or whole - has + decoding <= free_pages(run, instance))
 
 
 @compiled

@@ -60,7 +60,7 @@ class Machines:
     """Whether instances keep blocks of prompts for prompts that begin alike."""
     timing: TimedBy = "roofline"
     """How long iterations take: reckoned from a data sheet, by the published table, or as measured layer by
-    layer; then batches are composed and requests let in as the vLLM does that was measured."""
+    layer; then batches are composed an iteration ahead, as the vLLM does that was measured."""
     link_microseconds: float | None = None
     """Of a hop between the GPUs of an instance; None: as the card has it."""
     link_gigabytes: float | None = None
@@ -129,7 +129,6 @@ class Machines:
             memory_share=0.9,
             prefix_cache=self.prefix_cache,
             plans_ahead=self.timing == "profile",
-            reserves_prompt=self.timing == "profile",
         )
         if kind.capacity <= kind.weights:
             raise UsageError(f"{one.model} does not fit on {one.gpus} {one.gpu}")
