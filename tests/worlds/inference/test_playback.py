@@ -84,7 +84,7 @@ def test_flags_in_vain_are_refused(flags: dict[str, object]) -> None:
 @pytest.mark.parametrize("flags", [{"warp": 0.0}, {"rate": -1.0}, {"seconds": float("nan")}])
 def test_numbers_that_cannot_be_meant_are_refused(flags: dict[str, float], file: Path) -> None:
     with pytest.raises(UsageError):
-        InferenceFlags(trace=file, **flags).chosen()
+        InferenceFlags(trace=file, **flags).chosen()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("verb", [("simulate",), ("compare", "--policies", "static", "--seeds", "1")])
