@@ -8,7 +8,7 @@ import pytest
 from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.model.roofline import roofline
-from proreus.worlds.inference.traces.layer_profiles import read_layer_profile
+from proreus.worlds.inference.traces.layer_profiles import Together, read_layer_profile
 from tests.real_data import real_data
 
 PROFILED = {"llama3-8b": "meta-llama/Llama-3.1-8B", "qwen3-32b": "Qwen/Qwen3-32B"}
@@ -19,8 +19,10 @@ A_THIRD = 0.34
 @pytest.mark.parametrize("name", PROFILED)
 def test_a_data_sheet_comes_within_a_third_of_what_was_measured(name: str, gpus: int) -> None:
     perf = real_data("llm/llmservingsim") / "llm" / "llmservingsim" / "profiler" / "perf" / "RTXPRO6000"
-    measured = read_layer_profile(perf / PROFILED[name] / "bf16" / f"tp{gpus}", language_model(name))
-    reckoned = roofline(language_model(name), gpu("rtx-pro-6000"), gpus)
+    model, card = language_model(name), gpu("rtx-pro-6000")
+    together = Together(gpus, card.link)
+    measured = read_layer_profile(perf / PROFILED[name] / "bf16" / f"tp{gpus}", model, together=together)
+    reckoned = roofline(model, card, gpus)
     for tokens in (1, 32, 128, 512, 2_048):
         head = np.interp(tokens, measured.head_at, measured.head_time)
         whole = np.interp(tokens, measured.dense_at, measured.dense_time) + head

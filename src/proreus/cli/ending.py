@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
@@ -42,3 +43,18 @@ def told_to_end() -> Iterator[Ending]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def end_at_last(seconds: float) -> None:
+    """End the process after so many seconds, whatever holds it.
+
+    A thread in a call that nobody can interrupt, as one that resolves a name, is waited for when Python ends.
+    """
+
+    def end() -> None:
+        print(f"proreus: something did not end within {seconds:g} s and is left", file=sys.stderr, flush=True)
+        os._exit(0)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()

@@ -12,13 +12,15 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
-from proreus.cli.ending import told_to_end
+from proreus.cli.ending import end_at_last, told_to_end
 from proreus.cli.output import new_console, write_json
 from proreus.listening.credentials import check_authority, check_credentials
 from proreus.listening.hosts import is_loopback
 from proreus.model.errors import UsageError, needs_extra
 
 _PORT, _HTTP_PORT = 6000, 6001
+_LAST_SECONDS = 1.0
+"""Beyond --drain-seconds, for what is left to close."""
 _DESCRIPTION = """KEDA's external scaler (gRPC): replicas of vLLM by any controller.
 
 What a trigger's metadata may say: docs/serving.md.
@@ -147,6 +149,7 @@ def run(words: Sequence[str]) -> int:
             while not ending.wait(1.0):
                 service.check_metrics()
         finally:
+            end_at_last(limits.drain_seconds + _LAST_SECONDS)
             service.stop(limits.drain_seconds)
     return 0
 

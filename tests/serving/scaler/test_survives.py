@@ -199,7 +199,7 @@ def test_a_scaler_that_has_never_seen_anything_guesses_nothing(fake: FakeReplica
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         with pytest.raises(grpc.RpcError) as refused:
             keda.replicas("vllm", metadata)
-        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
         assert "guess" in refused.value.details()
         assert service.check_metrics()
         fake.places["a"] = Says()
@@ -243,6 +243,7 @@ def test_a_policy_that_was_quick_and_hangs_holds_nobody_up(
             assert keda.replicas("vllm", metadata) == 1
             assert time.monotonic() - began < 40.0  # it would hang for a minute
             clock.now += 10
+            fake.places["a"] = Says().after(clock.now)
         (tmp_path / "go_on").touch()
         assert service.measurements.counted("proreus_scaler_decisions", by="rule", reason="slow") == 1
 

@@ -337,8 +337,10 @@ def code_of(refusal: Refusal) -> grpc.StatusCode:
             return grpc.StatusCode.DEADLINE_EXCEEDED
         case Refusal.CONFLICT:
             return grpc.StatusCode.FAILED_PRECONDITION
-        case Refusal.TOO_LARGE | Refusal.EXHAUSTED | Refusal.UNAVAILABLE:
+        case Refusal.TOO_LARGE | Refusal.EXHAUSTED:
             return grpc.StatusCode.RESOURCE_EXHAUSTED
+        case Refusal.UNAVAILABLE:
+            return grpc.StatusCode.UNAVAILABLE
         case _:
             assert_never(refusal)
 

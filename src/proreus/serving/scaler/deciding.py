@@ -65,6 +65,7 @@ class Controlling:
         self._wanted: dict[Role, int] | None = None
         self._changed_at = -float("inf")
         self._read_at: float | None = None
+        self._doubt = ""
 
     @property
     def wanted(self) -> Mapping[Role, int] | None:
@@ -92,9 +93,10 @@ class Controlling:
         return float("inf") if self._read_at is None else now - self._read_at
 
     def step(
-        self, now: float, readings: Mapping[Role, Mapping[str, Reading]], at_router: int = 0
+        self, now: float, readings: Mapping[Role, Mapping[str, Reading]], at_router: int = 0, doubt: str = ""
     ) -> Decided | None:
-        """Look and decide; None: nothing is known at all."""
+        """Look and decide; None: nothing is known at all. doubt: why fewer replicas would be premature."""
+        self._doubt = doubt
         look = self.collector.look(now, readings, at_router)
         if look.read:
             self._read_at = now
@@ -159,6 +161,8 @@ class Controlling:
         for role, count in wanted.items():
             # Nobody but a replica serves those that wait before all of them.
             asked = max(count, 1) if seen.at_router > 0 else count
+            if self._doubt and asked < current[role]:
+                asked, said = current[role], said or f"{role}: none fewer, since {self._doubt}"
             railed = within(self.options.rails, asked, current[role], now - self._changed_at)
             found[role] = railed.replicas
             said = said or (f"{role}: {railed.why}" if railed.why else "")
@@ -187,7 +191,11 @@ class Controlling:
         return self._targets(decision, seen)
 
     def _targets(self, decision: object, seen: InferenceObservation) -> dict[Role, int]:
-        """From a change to numbers; those that are missing, and overdue, stay asked for."""
+        """From a change to numbers; those that are missing, and overdue, stay asked for while needed.
+
+        Whoever decides sees the replicas that serve and those that are expected, not those that were asked
+        for in vain: where it is content with them, nobody needs the others.
+        """
         change = _change(decision, seen)
         refusal = seen.refusal(change)
         if refusal:
@@ -197,7 +205,8 @@ class Controlling:
         for pool in seen.pools:
             more = change.of(pool.role) + change.moved_into(pool.role)
             target = pool.coming + more
-            found[pool.role] = max(target, self._wanted[pool.role]) if more >= 0 else target
+            content = more < 0 or (more == 0 and not pool.starting)
+            found[pool.role] = target if content else max(target, self._wanted[pool.role])
         return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -22,6 +22,7 @@ MOST_SERIES = 20_000
 _LONGEST_LINE = 16 * 1024
 _MOST_REQUESTS, _MOST_COUNTED = 1e7, 1e18
 """More than these at a replica are a mistake."""
+_LONGEST_NUMBER = 64
 _FULL = 1.0 + 1e-6
 _HISTOGRAMS = {
     vllm.TTFT: vllm.TTFT_BOUNDS,
@@ -53,7 +54,8 @@ class Absurd(Exception):
 def read_text(text: str, at: float, model_name: str = "") -> Reading:
     """A replica's /metrics."""
     # Most of a body is other families: left out before it is parsed. A comment gives a family its type.
-    lines = [line for line in text.split("\n") if line.startswith(("vllm:", "# TYPE vllm:"))]
+    everything = text.split("\n")
+    lines = [line for line in everything if line.startswith(("vllm:", "# TYPE vllm:"))]
     if len(lines) > MOST_SERIES or any(len(line) > _LONGEST_LINE for line in lines):
         return Unreadable("too_large", f"more than {MOST_SERIES} series, or one far too long")
     try:
@@ -65,7 +67,23 @@ def read_text(text: str, at: float, model_name: str = "") -> Reading:
         ]
     except (ValueError, KeyError, IndexError, TypeError) as error:
         return Unreadable("malformed", shortened(f"not Prometheus' text format: {error}"))
-    return read_series(found, at, model_name)
+    reading = read_series(found, at, model_name)
+    return (
+        replace(reading, heartbeat=_heartbeat(everything)) if isinstance(reading, ReplicaSample) else reading
+    )
+
+
+def _heartbeat(lines: Iterable[str]) -> float | None:
+    """What is no number is no heartbeat either: nothing is decided by its size."""
+    for line in lines:
+        name, _, value = line.partition(" ")
+        if name == vllm.PROCESS_CPU and len(value) < _LONGEST_NUMBER:
+            try:
+                seconds = float(value)
+            except ValueError:
+                return None
+            return seconds if math.isfinite(seconds) else None
+    return None
 
 
 def read_series(series: Iterable[Series], at: float, model_name: str = "") -> Reading:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import ipaddress
+import math
 import threading
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -23,6 +25,12 @@ from proreus.worlds.inference.state.replicas import Absent, Unreadable
 Result = TypeVar("Result")
 _NOT_SERVING = frozenset({404, 502, 503, 504})
 _MOST_ADDRESSES = 512
+_LONGEST_AGE = 12
+"""Digits of seconds."""
+
+
+class Closed(Exception):
+    """The fetcher was closed before there was an answer."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Fetcher:
     def __init__(self, limits: FetchLimits | None = None) -> None:
         self.limits = limits or FetchLimits()
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="scrape", daemon=True)
         self._thread.start()
         self._client = httpx.AsyncClient(
@@ -50,32 +60,60 @@ class Fetcher:
             follow_redirects=False,
             timeout=httpx.Timeout(self.limits.seconds),
             limits=httpx.Limits(max_keepalive_connections=0),
-            headers={"accept-encoding": "identity", "user-agent": "proreus-scaler"},
+            headers={
+                "accept-encoding": "identity",
+                "cache-control": "no-cache",
+                "user-agent": "proreus-scaler",
+            },
         )
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Have it done in the loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Have it done in the loop; raises Closed where the fetcher is, or is closed meanwhile."""
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise Closed("nobody is asked any more")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise Closed("given up") from None
 
     def close(self) -> None:
-        """Give up what is under way."""
-        asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop).result(5.0)
+        """Give up what is under way: whoever waits for it hears so, else they would wait for ever."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        asyncio.run_coroutine_threadsafe(self._give_up(), self._loop).result(5.0)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5.0)
         self._loop.close()
+
+    async def _give_up(self) -> None:
+        under_way = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in under_way:
+            task.cancel()
+        await asyncio.wait_for(asyncio.gather(*under_way, return_exceptions=True), 3.0)
+        await self._client.aclose()
 
     def slots(self) -> asyncio.Semaphore:
         """Those of one object."""
         return asyncio.Semaphore(self.limits.at_once)
 
     async def get(
-        self, slots: asyncio.Semaphore, url: str, address: str, query: Sequence[tuple[str, str]] = ()
+        self,
+        slots: asyncio.Semaphore,
+        url: str,
+        address: str,
+        query: Sequence[tuple[str, str]] = (),
+        oldest: float = math.inf,
     ) -> str | Absent | Unreadable:
-        """The body at a URL; `address`: which of its host's is asked."""
+        """The body at a URL; `address`: which of its host's is asked; `oldest`: seconds in a cache."""
         limits = self.limits
         try:
             async with asyncio.timeout(limits.seconds), slots:
-                return await self._get(url, address, query)
+                return await self._get(url, address, query, oldest)
         except TimeoutError:
             return Unreadable("too_slow", f"no whole answer within {limits.seconds:g} s")
         except httpx.ConnectError as error:
@@ -84,7 +122,7 @@ class Fetcher:
             return Unreadable("failed", shortened(f"{type(error).__name__}: {error}"))
 
     async def _get(
-        self, url: str, address: str, query: Sequence[tuple[str, str]]
+        self, url: str, address: str, query: Sequence[tuple[str, str]], oldest: float
     ) -> str | Absent | Unreadable:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -99,11 +137,11 @@ class Fetcher:
         request.extensions.setdefault("timeout", self._client.timeout.as_dict())
         response = await self._client.send(request, stream=True)
         try:
-            return await self._body(response)
+            return await self._body(response, oldest)
         finally:
             await response.aclose()
 
-    async def _body(self, response: httpx.Response) -> str | Absent | Unreadable:
+    async def _body(self, response: httpx.Response, oldest: float) -> str | Absent | Unreadable:
         status = response.status_code
         if status in _NOT_SERVING:
             return Absent(f"answers {status}")
@@ -111,6 +149,9 @@ class Fetcher:
             return Unreadable("refused", f"answers {status}")
         if response.headers.get("content-encoding", "identity") != "identity":
             return Unreadable("refused", "answers in another encoding than it was asked for")
+        age = response.headers.get("age", "0").strip()[:_LONGEST_AGE]
+        if age.isdecimal() and int(age) > oldest:
+            return Unreadable("stale", f"its metrics were {int(age)} s in a cache")
         body = bytearray()
         async for piece in response.aiter_raw():
             body += piece

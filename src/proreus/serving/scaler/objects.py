@@ -14,7 +14,8 @@ from proreus.policies.catalogue import AnyPolicy
 from proreus.policies.deadline import Guard
 from proreus.serving.metrics import Measurements
 from proreus.serving.scaler.deciding import Controlling, Decided
-from proreus.serving.scaler.fetching import Fetcher
+from proreus.serving.scaler.fetching import Closed, Fetcher
+from proreus.serving.scaler.freshness import Freshness
 from proreus.serving.scaler.options import Asked, Profile, ScalerOptions, read_metadata
 from proreus.serving.scaler.remembering import Memory, Remembered
 from proreus.serving.scaler.shadow import ShadowLog
@@ -56,6 +57,9 @@ class _Object:
     name: str
     options: ScalerOptions
     controlling: Controlling
+    freshness: Freshness
+    frozen: tuple[str, ...] = ()
+    """Why each replica that stands still is not read."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     due_at: float = -float("inf")
     asked_at: float = 0.0
@@ -94,6 +98,12 @@ class ScaledObjects:
             self._silent,
         )
         around.measurements.table(
+            "proreus_scaler_frozen_replicas",
+            "Replicas whose metrics stand still where they cannot.",
+            ("object",),
+            self._frozen,
+        )
+        around.measurements.table(
             "proreus_scaler_start_seconds",
             "From asking for a replica to its first request, as learned.",
             ("object", "pool"),
@@ -105,12 +115,16 @@ class ScaledObjects:
         self._ticker = threading.Thread(target=self._tick, name="ticker", daemon=True)
         self._ticker.start()
 
+    def end_looking(self) -> None:
+        """Begin no more looks of one's own; who asks is still answered."""
+        self._ending.set()
+        self._lookers.shutdown(wait=False, cancel_futures=True)
+
     def stop(self) -> None:
         """Look no more."""
-        self._ending.set()
+        self.end_looking()
         if self._ticker is not None:
             self._ticker.join(5.0)
-        self._lookers.shutdown(wait=False, cancel_futures=True)
 
     def metric(self, namespace: str, name: str, metadata: Mapping[str, str]) -> str:
         """The name of the metric; refuses metadata that cannot be meant."""
@@ -124,7 +138,7 @@ class ScaledObjects:
         found = self._object(namespace, name, asked)
         found.asked_at = self._around.clock()
         if self._ticker is None or not found.known:  # else somebody else looks, and nobody has to wait
-            self._look_if_due(found)
+            self._look_for(found)
         wanted = found.controlling.wanted
         if wanted is None:
             why = "" if found.decided is None else found.decided.why
@@ -140,7 +154,7 @@ class ScaledObjects:
         found = self._object(namespace, name, asked)
         key = object()
         found.listeners[key] = (asked.role, told)
-        self._look_if_due(found)
+        self._look_for(found)
         wanted = found.controlling.wanted
         if wanted is not None:
             told(wanted[asked.role])
@@ -160,6 +174,8 @@ class ScaledObjects:
             if one.known and (one.decided is None or one.decided.by == "held"):
                 why = "nothing was read yet" if one.decided is None else one.decided.why
                 return f"{one.name}: {why}"
+            if one.frozen:
+                return f"{one.name}: {one.frozen[0]}"
         return ""
 
     def _read(self, metadata: Mapping[str, str]) -> Asked:
@@ -211,7 +227,15 @@ class ScaledObjects:
                 raise invalid(field_, str(error)) from error
         guard = Guard(inline=False)  # a decision every few seconds can afford a thread, and none can hang
         controlling = Controlling(options, made["policy"], made["fallback"], guard.run)
-        return _Object(name, options, controlling)
+        freshness = Freshness(options.frozen_seconds, options.live.interval, options.stale_seconds)
+        return _Object(name, options, controlling, freshness)
+
+    def _look_for(self, one: _Object) -> None:
+        """For somebody who asks."""
+        try:
+            self._look_if_due(one)
+        except Closed:
+            raise Refused(Refusal.UNAVAILABLE, "the scaler ends") from None
 
     def _look_if_due(self, one: _Object) -> None:
         """At most one looks at a time; who comes meanwhile waits for what it finds."""
@@ -227,11 +251,13 @@ class ScaledObjects:
         around = self._around
         one.due_at = now + one.options.live.interval
         readings, at_router = around.fetcher.run(read_all(around.fetcher, one.options, now))
-        for of_pool in readings.values():
+        judged = one.freshness.judge(readings, at_router)
+        self._tell_frozen(one, judged.frozen)
+        for of_pool in judged.readings.values():
             for reading in of_pool.values():
                 if isinstance(reading, Unreadable):
                     around.measurements.count("proreus_scaler_unreadable", reason=reading.reason)
-        before, decided = one.decided, one.controlling.step(now, readings, at_router)
+        before, decided = one.decided, one.controlling.step(now, judged.readings, at_router, judged.doubt)
         one.decided, one.known = decided, True
         if decided is None:
             around.measurements.count("proreus_scaler_decisions", by="nobody", reason="unknown")
@@ -239,6 +265,14 @@ class ScaledObjects:
         around.measurements.count("proreus_scaler_decisions", by=decided.by, reason=decided.reason or "none")
         self._remember(one, now)
         self._tell(one, before, decided)
+
+    def _tell_frozen(self, one: _Object, frozen: tuple[str, ...]) -> None:
+        before, one.frozen = one.frozen, frozen
+        if len(before) == len(frozen):  # how long it lasts is for /metrics
+            return
+        level = logging.WARNING if frozen else logging.INFO
+        fields = {"object": one.name, "replicas": len(frozen), "why": frozen[0] if frozen else ""}
+        _log.log(level, "frozen metrics", extra={"fields": fields})
 
     def _remember(self, one: _Object, now: float) -> None:
         state, noted = one.state(now), one.noted
@@ -278,12 +312,24 @@ class ScaledObjects:
     def _tick(self) -> None:
         while not self._ending.wait(_TICK_SECONDS):
             for one in self._due():
-                if not one.lock.locked():
-                    self._lookers.submit(self._looked, one)
+                if not one.lock.locked() and not self._submitted(one):
+                    return
+
+    def _submitted(self, one: _Object) -> bool:
+        """False: it was told to end meanwhile."""
+        try:
+            self._lookers.submit(self._looked, one)
+        except RuntimeError:
+            if not self._ending.is_set():
+                raise
+            return False
+        return True
 
     def _looked(self, one: _Object) -> None:
         try:
             self._look_if_due(one)
+        except Closed:  # it ends, and nobody waits for this look
+            return
         except Exception:  # noqa: BLE001 - a thread of its own has nobody else to tell
             self._around.measurements.count("proreus_failures", door="scaler")
             _log.exception("an object could not be looked at", extra={"fields": {"object": one.name}})
@@ -302,6 +348,9 @@ class ScaledObjects:
     def _silent(self) -> dict[tuple[str, ...], float]:
         now = self._around.clock()
         return {(one.name,): one.controlling.silent_seconds(now) for one in self._all()}
+
+    def _frozen(self) -> dict[tuple[str, ...], float]:
+        return {(one.name,): float(len(one.frozen)) for one in self._all()}
 
     def _start_seconds(self) -> dict[tuple[str, ...], float]:
         return {

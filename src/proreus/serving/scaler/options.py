@@ -69,6 +69,8 @@ class ScalerOptions:
     model_name: str
     """Of vLLM's label; "": whatever the replicas serve."""
     stale_seconds: float
+    frozen_seconds: float
+    """That a replica with requests under way may say the same; 0: for ever."""
     deadline_seconds: float
     """For one decision."""
     shadow: Shadow
@@ -149,6 +151,7 @@ def read_metadata(metadata: Mapping[str, str], profile: Profile) -> Asked:
         fallback=fields.text("fallback", "threshold"),
         model_name=fields.text("modelName"),
         stale_seconds=fields.number("staleSeconds", 60.0, (1.0, 86_400.0)),
+        frozen_seconds=fields.number("frozenSeconds", 20.0, (0.0, 86_400.0)),
         deadline_seconds=fields.number("deadlineMs", 1_000.0, (1.0, 60_000.0)) / 1e3,
         shadow=_shadow(fields),
         router_query=fields.text("routerQuery"),

@@ -150,13 +150,15 @@ class ScalerService:
         return Reply(self.measurements.exposition(), headers=headers)
 
     def stop(self, seconds: float) -> None:
-        """Answer what has been asked, then let go of everything."""
+        """Answer what has been asked, then let go of everything; the seconds are for all of it."""
+        until = time.monotonic() + seconds
+        self.objects.end_looking()
         if self._grpc is not None:
             self._grpc.drain()
             self._grpc.stop(seconds)
+        self._fetcher.close()  # before threads are waited for, which may wait for it
         if self._http is not None:
-            self._http.stop(seconds)
+            self._http.stop(max(until - time.monotonic(), 0.0))
         self.objects.stop()
-        self._fetcher.close()
         if self._shadow_log is not None:
             self._shadow_log.close()

@@ -81,7 +81,8 @@ class _Asking:
         return dict(zip(names, readings, strict=True))
 
     async def _replica(self, url: str, address: str) -> Reading:
-        body = await self._fetcher.get(self._slots, url, address)
+        oldest = self._options.stale_seconds
+        body = await self._fetcher.get(self._slots, url, address, oldest=oldest)
         if not isinstance(body, str):
             return body
         return await asyncio.to_thread(read_text, body, self._now, self._options.model_name)

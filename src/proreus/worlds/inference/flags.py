@@ -16,7 +16,8 @@ from proreus.worlds.inference.scenarios import InferenceScenario, in_cluster, pa
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS
 from proreus.worlds.inference.simulation.machines import TimedBy
 from proreus.worlds.inference.traces.cluster_file import read_cluster
-from proreus.worlds.inference.traces.timings import table_in
+from proreus.worlds.inference.traces.recorded import Playback
+from proreus.worlds.inference.traces.timings import checked_profiles, profiles_in, table_in
 
 
 @dataclass(frozen=True)
@@ -29,21 +30,33 @@ class InferenceFlags:
     data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     trace: Annotated[Path | None, metavar("FILE")] = field(default=None, metadata=PLAYING)
-    """Your own requests: a table arrival,prompt,output (seconds, tokens, tokens)."""
+    """Your own requests: a table arrival,prompt,output (seconds, tokens, tokens), played as it is."""
+    trace_part: Literal["whole", "train", "valid", "test"] | None = field(default=None, metadata=PLAYING)
+    """Of --trace: the first half (train), the next fifth (valid), the rest (test), or the whole file."""
+    warp: float | None = field(default=None, metadata=PLAYING)
+    """How many times as fast as recorded the requests of --trace come (default: 1)."""
     cluster: Annotated[Path | None, metavar("FILE")] = None
     """Your own cluster: YAML with applications, their pools and scaling managers, and rl steps and limits."""
     rate: float | None = None
-    """Requests a second, mean (default: as the scenario has it)."""
+    """Requests a second, mean (default: as the scenario has it, as recorded in --trace). A trace is laid over
+    itself, or thinned out, to have it."""
     seconds: float | None = field(default=None, metadata=PLAYING)
     """How long requests come (default: as the scenario has it)."""
     model: str | None = None
     """The language model: llama3-70b, llama3-8b, qwen3-32b, ... (default: as the scenario has it)."""
     gpu: str | None = None
-    """a100-80gb, h100-80gb, l40s, rtx-pro-6000 (default: as the scenario has it)."""
+    """a100-80gb, h100-80gb, h200, b200, l4, l40s, rtx-4090, mi300x, ... (default: as the scenario has it)."""
     gpus: int | None = None
     """GPUs of an instance: tensor parallelism."""
     timing: TimedBy | None = None
-    """How long iterations take: a roofline of the GPU's data sheet, or the published table (a dataset)."""
+    """How long iterations take: a roofline of the GPU's data sheet, the published table (a dataset), or the
+    profile of its layers as it was measured (a dataset, or --profiles)."""
+    profiles: Annotated[Path | None, metavar("DIR")] = None
+    """Measured profiles, CARD/ORGANISATION/MODEL/bf16/tpN, for --timing profile."""
+    link_microseconds: float | None = None
+    """Of a hop between the GPUs of an instance (default: as the card has it)."""
+    link_gigabytes: float | None = None
+    """A second that one GPU of an instance sends to the next (default: as the card has it)."""
     engine: Engine | None = None
     """How instances batch: chunked as vLLM, splitwise or orca with whole prompts."""
     scheduler: Scheduler | None = None
@@ -71,11 +84,20 @@ class InferenceFlags:
         """The scenario that the flags describe; `name` in place of --scenario."""
         found = parse(name or self.scenario, self.data)
         if self.trace is not None:
-            found = replace(found, name=f"{found.name}:{self.trace.name}", source="file", place=self.trace)
+            playback = Playback(
+                self.trace_part or "whole", self.rate, 1.0 if self.warp is None else self.warp, self.seconds
+            )
+            name = f"{found.name}:{self.trace.name}"
+            found = replace(found, name=name, source="file", place=self.trace, playback=playback)
+        elif self.trace_part is not None or self.warp is not None:
+            flag = "trace-part" if self.trace_part is not None else "warp"
+            raise UsageError(f"--{flag} says how --trace is played, which is missing")
         if self.cluster is not None:
             found = in_cluster(found, read_cluster(self.cluster))
+        if self.profiles is not None and self.timing != "profile":
+            raise UsageError("--profiles is for --timing profile")
         if self.timing is not None:
-            table = table_in(data_dir(self.data)) if self.timing == "table" else None
+            table = self._timed_by(self.timing)
             found = replace(found, table=table, machines=replace(found.machines, timing=self.timing))
         self._check_pools(self.scheduler or found.machines.scheduler)
         limits = _changed(found.control.limits, most_in_total=self.most_instances, least=self.least_instances)
@@ -87,7 +109,10 @@ class InferenceFlags:
                 found.machines,
                 **{
                     part: getattr(self, part)
-                    for part in ("model", "gpu", "gpus", "engine", "scheduler", "prompt", "token", "mixed")
+                    for part in (
+                        *("model", "gpu", "gpus", "engine", "scheduler", "prompt", "token", "mixed"),
+                        *("link_microseconds", "link_gigabytes"),
+                    )
                 },
                 prefix_cache=None if self.prefix_cache is None else self.prefix_cache == "on",
             ),
@@ -99,6 +124,16 @@ class InferenceFlags:
                 spot_seconds=self.spot_seconds,
             ),
         )
+
+    def _timed_by(self, timing: TimedBy) -> Path | None:
+        match timing:
+            case "roofline":
+                return None
+            case "table":
+                return table_in(data_dir(self.data))
+            case "profile":
+                own = self.profiles
+                return profiles_in(data_dir(self.data)) if own is None else checked_profiles(own)
 
     def _check_pools(self, scheduler: Scheduler) -> None:
         """Instances are named for pools that there are."""

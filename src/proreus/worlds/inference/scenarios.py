@@ -22,7 +22,7 @@ from proreus.worlds.inference.simulation.world import InferenceRun
 from proreus.worlds.inference.traces.cluster_file import ClusterEntry
 from proreus.worlds.inference.traces.datasets import DATASETS
 from proreus.worlds.inference.traces.generate import Lengths, Load, generate
-from proreus.worlds.inference.traces.recorded import recorded
+from proreus.worlds.inference.traces.recorded import Playback, play_back, recorded
 from proreus.worlds.inference.traces.sessions import Sessions, generate_sessions
 from proreus.worlds.inference.traces.timings import timings_of
 
@@ -44,6 +44,8 @@ class InferenceScenario:
     part: Part = "test"
     table: Path | None = None
     """The published table of times, where machines are timed by it."""
+    playback: Playback | None = None
+    """How a file of one's own is played; None: by parts, at the rate of the load, as datasets are."""
     sessions: Sessions | None = None
     """What generated requests have in common; None: they are strangers to each other."""
 
@@ -60,7 +62,10 @@ class InferenceScenario:
     def load(self, seed: int) -> RequestTrace:
         """The requests of that seed."""
         drawn = seed_of(self.part, seed, SEEDS_APART)
-        if self.source != "generated":
+        if self.playback is not None:
+            assert self.place is not None
+            found = play_back(self.place, self.playback, seed).trace
+        elif self.source != "generated":
             assert self.place is not None
             found = recorded(self.source, self.place, self.load_, self.part, seed)
         elif self.sessions is not None:
@@ -85,11 +90,17 @@ class InferenceScenario:
         return InferenceRun(work, spec, timings_of(spec, self.table), self.control, seed)
 
     def of_part(self, part: Part) -> InferenceScenario:
-        """Other seeds of a generator, other hours or days of a recording."""
-        return replace(self, part=part)
+        """Other seeds of a generator, other hours or days of a recording; of a file the first half is for
+        training, the next fifth for validation, the rest for tests."""
+        return replace(self, part=part, playback=None)
 
     def caution(self, seeds: Sequence[int]) -> str:
         """Recorded hours and days come again."""
+        if self.playback is not None:
+            assert self.place is not None
+            told = f"{self.name}: {play_back(self.place, self.playback, min(seeds, default=0)).told}"
+            again = len(seeds) > 1 and self.playback.rate is None
+            return f"{told}; every seed plays the same requests" if again else told
         if self.source in ("generated", "servegen"):
             return ""
         return f"{self.name}: seeds begin at different moments of one recording" if len(seeds) > 1 else ""
@@ -228,6 +239,7 @@ def from_json(entry: Mapping[str, Any], data: Path | None) -> InferenceScenario:
                     **{**machines, "further": tuple(Further(**one) for one in machines["further"])}
                 ),
                 "control": ControlOptions(**{**control, **made}),
+                "playback": None if entry.get("playback") is None else Playback(**entry["playback"]),
                 "sessions": None if entry.get("sessions") is None else Sessions(**entry["sessions"]),
                 **{name: None if entry[name] is None else Path(entry[name]) for name in ("place", "table")},
             }

@@ -66,7 +66,8 @@ def arrivals_of(seen: InferenceObservation) -> Arrivals:
     steps = max(math.ceil(seen.start_seconds / seen.interval), 1)
     soon = forecast(requests, steps)
     shape = Smoothing()
-    levels = smoothed(requests, shape.level, shape.trend, shape.damping)[0][:, 0]
+    # A trend that falls goes on below nothing for a while; requests do not.
+    levels = np.maximum(smoothed(requests, shape.level, shape.trend, shape.damping)[0][:, 0], 0.0)
     settled = levels[min(_LATELY, len(levels) - 1) :]
     return Arrivals(
         level=float(levels[-1]),
@@ -103,18 +104,30 @@ def _hour_ago(requests: F64, interval: float, steps: int) -> float:
     if first < 0 or hour <= steps + _AROUND:
         return 1.0
     before = requests[first : first + 2 * _AROUND].mean()
-    after = requests[first + steps - _AROUND : first + steps + _AROUND].mean()
+    after = requests[max(first + steps - _AROUND, 0) : first + steps + _AROUND].mean()
     return float((after + _TINY) / (before + _TINY))
 
 
 def demand_of(seen: InferenceObservation, role: Role) -> Demand:
     """From the lengths of the last requests and from what is pending."""
-    requests, prompts, outputs = (float(total) for total in seen.history[-_FOR_LENGTHS:].sum(axis=0))
     ability, pool = seen.ability(role), seen.pool(role)
-    prompt, output = prompts / max(requests, _TINY), outputs / max(requests, _TINY)
+    prompt, output = _lengths(seen)
     pending = pool.pending_tokens / ability.prompt_tokens if role != "token" else 0.0
     waiting = (pool.waiting + seen.at_router) * output / ability.output_tokens if role != "prompt" else 0.0
     return Demand(_seconds(role, ability, prompt, output), pending + waiting)
+
+
+def _lengths(seen: InferenceObservation) -> tuple[float, float]:
+    """Tokens of a usual request: (its prompt, what it generates).
+
+    Where none came lately those of the whole history tell: tokens may still be generated for requests that
+    came before, and what is divided by nothing has no bound.
+    """
+    requests, prompts, outputs = (float(total) for total in seen.history[-_FOR_LENGTHS:].sum(axis=0))
+    one = 1.0 / seen.interval
+    if requests < one:
+        requests, prompts, outputs = (float(total) for total in seen.history.sum(axis=0))
+    return prompts / max(requests, one), outputs / max(requests, one)
 
 
 def _seconds(role: Role, ability: Ability, prompt: float, output: float) -> float:

@@ -23,7 +23,8 @@ from proreus.worlds.inference.model.timings import (
 _ARITHMETIC, _OF_ATTENTION, _BANDWIDTH = 0.8, 0.4, 0.85
 """The shares of a data sheet that kernels reach: in dense layers, in the attention of prompts, in memory."""
 _LINK = 200e9
-"""Bytes a second between GPUs of a server, for the sums that tensor parallelism needs."""
+"""Bytes a second between GPUs of a server with NVLink, for the sums that tensor parallelism needs; where the
+link of a card is far slower, it counts."""
 _LAUNCH = 15e-6
 """Seconds of a layer that are neither."""
 _HOST = 0.001
@@ -43,7 +44,9 @@ def roofline(model: LanguageModel, gpu: Gpu, gpus: int) -> LayerProfile:
         passed -= expert * (model.experts - model.experts_of_token)
     arithmetic = 2.0 * passed / model.number_size * tokens / flops
     dense = np.maximum(weights / bandwidth, arithmetic) + model.layers * _LAUNCH
-    if gpus > 1:
+    if gpus > 1 and gpu.link.bandwidth < _LINK / 4:
+        dense += gpu.link.of_iteration(model, tokens, gpus)
+    elif gpus > 1:
         dense += 4 * model.layers * tokens * model.hidden * model.number_size / _LINK
     chunk, behind, decodes, context = np.ix_(
         _axis(CHUNK_KNOTS, FIRST_TOKENS),

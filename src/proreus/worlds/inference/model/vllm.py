@@ -14,6 +14,8 @@ TTFT = "vllm:time_to_first_token_seconds"
 TBT = "vllm:request_time_per_output_token_seconds"
 E2E = "vllm:e2e_request_latency_seconds"
 QUEUE_TIME = "vllm:request_queue_time_seconds"
+PROCESS_CPU = "process_cpu_seconds_total"
+"""Not vLLM's own: Prometheus' client adds it, and it grows with every answer."""
 
 MODEL_LABEL, ENGINE_LABEL, REASON_LABEL = "model_name", "engine", "finished_reason"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
@@ -16,12 +17,12 @@ from proreus.worlds.inference.model.cluster import (
     Role,
     Scheduler,
 )
-from proreus.worlds.inference.model.hardware import gpu
+from proreus.worlds.inference.model.hardware import Gpu, gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS
 from proreus.worlds.inference.traces.cluster_file import ClusterEntry
 
-TimedBy = Literal["roofline", "table"]
+TimedBy = Literal["roofline", "table", "profile"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,12 @@ class Machines:
     prefix_cache: bool = False
     """Whether instances keep blocks of prompts for prompts that begin alike."""
     timing: TimedBy = "roofline"
-    """How long iterations take: reckoned from a data sheet, or by the published table."""
+    """How long iterations take: reckoned from a data sheet, by the published table, or as measured layer by
+    layer; then batches are composed an iteration ahead, as the vLLM does that was measured."""
+    link_microseconds: float | None = None
+    """Of a hop between the GPUs of an instance; None: as the card has it."""
+    link_gigabytes: float | None = None
+    """A second that a GPU sends to the next one; None: as the card has it."""
     drain_check_seconds: float = 0.0
     """Between two looks at a draining instance; 0: it stops as soon as it is empty."""
     further: tuple[Further, ...] = ()
@@ -97,19 +103,32 @@ class Machines:
             drain_check_seconds=self.drain_check_seconds,
         )
 
+    def _linked(self, card: Gpu) -> Gpu:
+        hop, bandwidth = self.link_microseconds, self.link_gigabytes
+        for name, value in (("microseconds", hop), ("gigabytes", bandwidth)):
+            if (value is not None and not 0.0 <= value < math.inf) or (name == "gigabytes" and value == 0.0):
+                raise UsageError(f"--link-{name} {value:g}: no link is like that")
+        link = replace(
+            card.link,
+            hop_seconds=card.link.hop_seconds if hop is None else hop * 1e-6,
+            bandwidth=card.link.bandwidth if bandwidth is None else bandwidth * 1e9,
+        )
+        return replace(card, link=link)
+
     def _kind(self, one: Further | Machines) -> InstanceKind:
         reckoned = f"{one.model}-{one.gpus}x{one.gpu}"
         kind = InstanceKind(
             name=reckoned,
             model=language_model(one.model),
-            gpu=gpu(one.gpu),
-            timing=reckoned if self.timing == "roofline" else f"{one.model}/{one.gpu}/{one.gpus}",
+            gpu=self._linked(gpu(one.gpu)),
+            timing=reckoned if self.timing != "table" else f"{one.model}/{one.gpu}/{one.gpus}",
             gpus=one.gpus,
             engine=one.engine,
             batch_limit=one.batch_limit,
             token_limit=one.token_limit,
             memory_share=0.9,
             prefix_cache=self.prefix_cache,
+            plans_ahead=self.timing == "profile",
         )
         if kind.capacity <= kind.weights:
             raise UsageError(f"{one.model} does not fit on {one.gpus} {one.gpu}")

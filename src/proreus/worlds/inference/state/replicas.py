@@ -25,6 +25,8 @@ class ReplicaSample:
     tbt: Histogram
     """Mean time between tokens of each request that has ended."""
     wait: Histogram
+    heartbeat: float | None = None
+    """What grows as long as whoever answers lives, idle or not; None: it does not say."""
 
     @property
     def under_way(self) -> float:

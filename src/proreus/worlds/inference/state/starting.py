@@ -9,6 +9,8 @@ from statistics import median
 _REMEMBERED = 16
 _GIVEN_UP = 3.0
 """After so many times the usual start a replica is not expected any more: there may be no room for it."""
+_LEAST_PATIENCE = 60.0
+"""Seconds before which none is given up, however fast starts are said to be."""
 
 
 @dataclass(frozen=True)
@@ -70,4 +72,5 @@ class Starts:
         """Seconds of each that is expected, the soonest first; those that are overdue may come any moment."""
         usual = self.seconds
         ages = [now - order.at for order in self._orders]
-        return tuple(sorted(max(usual - age, 0.0) for age in ages if age <= _GIVEN_UP * usual))
+        given_up = max(_GIVEN_UP * usual, _LEAST_PATIENCE)
+        return tuple(sorted(max(usual - age, 0.0) for age in ages if age <= given_up))

@@ -17,6 +17,7 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError
 from proreus.reading.table import read_filled_table
+from proreus.worlds.inference.model.interconnect import PCIE5, Interconnect
 from proreus.worlds.inference.model.llm import LanguageModel
 from proreus.worlds.inference.model.timings import (
     CHUNK_KNOTS,
@@ -58,10 +59,26 @@ PCIE = Link(35e-6, 29e9)
 """Two RTX PRO 6000 without NVLink; fitted to single iterations of a log of vLLM, see the docs."""
 
 
+@dataclass(frozen=True)
+class Together:
+    """GPUs that compute every layer together; the tables are those of one of them."""
+
+    gpus: int = 1
+    link: Interconnect = PCIE5
+
+
 def read_layer_profile(
-    folder: Path, model: LanguageModel, share_experts: int = 1, link: Link = PCIE
+    folder: Path,
+    model: LanguageModel,
+    share_experts: int = 1,
+    link: Link = PCIE,
+    together: Together | None = None,
 ) -> LayerProfile:
-    """All layers of the model together; so many instances that iterate in step share its experts."""
+    """All layers of the model together; so many instances that iterate in step share its experts.
+
+    The tables leave out what GPUs that compute a layer together tell each other: `together` adds it.
+    """
+    tensor = together or Together()
 
     def times(layer: str) -> int:
         if layer in _ONCE:
@@ -75,9 +92,10 @@ def read_layer_profile(
     sequences, head = _added_up(folder / "per_sequence.csv", "sequences", lambda layer: 1)
     attention = _attention(folder / "attention.csv") * model.layers
     alone = share_experts == 1
+    sums = tensor.link.of_iteration(model, tokens, tensor.gpus)
     return LayerProfile(
         dense_at=tokens,
-        dense_time=(dense + experts if alone else dense) * _MICRO,
+        dense_time=(dense + experts if alone else dense) * _MICRO + sums,
         head_at=sequences,
         head_time=head * _MICRO,
         attention=attention * _MICRO,

@@ -115,9 +115,9 @@ class Dynamo(Controller):
             ("first token", self._prompts.get(pool.role), queued, self.ttft),
             ("between tokens", self._tokens.get(pool.role), running, self.tbt),
         ):
-            now = times.at(load) if times is not None else None
-            if times is None:
+            if times is None or load <= 0.0:  # nothing is late where there is nothing
                 continue
+            now = times.at(load)
             if now is None:
                 down = False
                 continue

@@ -32,7 +32,8 @@ def cheapest_plan(
     `least` at least and `most` in all. Where that cannot be, what is missing is least. Ties go to what
     changes least, then to fewer.
     """
-    ends = [max(math.ceil(need), count, least) for need, count in zip(needs, now, strict=True)]
+    # More than `most` are no plan, and what a burst would need may be a million.
+    ends = [max(math.ceil(min(need, most)), count, least) for need, count in zip(needs, now, strict=True)]
     axes = np.meshgrid(*(np.arange(least, end + 1) for end in ends), indexing="ij")
     counts = np.stack([axis.ravel() for axis in axes], axis=1)
     counts = counts[(counts.sum(axis=1) <= most) | (counts == least).all(axis=1)]
