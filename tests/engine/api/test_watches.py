@@ -14,9 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from proreus.engine.api.feeds import Feeds, Wanted
+from proreus.engine.api.feeds import FeedBounds, Feeds
 from proreus.engine.api.forms import Form
 from proreus.engine.api.options import ApiLimits, ApiOptions
+from proreus.engine.api.subscriptions import QueueBounds, Wanted
 from proreus.engine.api.watches import WatchAsked, Watches
 from proreus.engine.objects.errors import Gone
 from proreus.engine.objects.kinds import CONFIG_MAP
@@ -128,7 +129,7 @@ def test_a_watch_from_a_compacted_revision_hears_410() -> None:
 def test_a_slow_watcher_is_cut_and_the_others_are_not() -> None:
     async def scenario() -> tuple[object, int]:
         registry, _ = await _registry()
-        feeds = Feeds(registry, remembered=1000, waiting=10)
+        feeds = Feeds(registry, FeedBounds(1000, 1 << 30, QueueBounds(10, 1 << 30), 1 << 30))
         quick = await feeds.subscribe(Wanted(CONFIG_MAP), 10**6)
         slow = await feeds.subscribe(Wanted(CONFIG_MAP), (await registry.list(CONFIG_MAP)).revision)
         other = await feeds.subscribe(Wanted(CONFIG_MAP), (await registry.list(CONFIG_MAP)).revision)
@@ -136,10 +137,10 @@ def test_a_slow_watcher_is_cut_and_the_others_are_not() -> None:
         for number in range(30):
             await registry.create(CONFIG_MAP, _map(f"m{number}"))
             await asyncio.sleep(0.002)
-            taken += len(other.take(100))
+            taken += len(other.take(100, 1 << 20))
         await asyncio.sleep(0.05)
-        taken += len(other.take(100))
-        assert quick.take(100) == []
+        taken += len(other.take(100, 1 << 20))
+        assert quick.take(100, 1 << 20) == []
         await feeds.stop()
         return slow.refusal, taken
 

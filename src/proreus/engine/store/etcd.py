@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 from aetcd import rpc
 
-from proreus.engine.store.checking import check_lease, check_seconds, check_transaction, not_reached
+from proreus.engine.store.checking import check_lease, check_seconds, check_transaction
 from proreus.engine.store.etcd_address import EtcdAddress
 from proreus.engine.store.etcd_connection import EtcdConnection, EtcdError
 from proreus.engine.store.feed import PROGRESS_SECONDS, Feed
@@ -28,6 +28,7 @@ from proreus.engine.store.protocol import (
     Entry,
     Listing,
     NoSuchLease,
+    NotReached,
     Operation,
     Put,
     StoreError,
@@ -204,7 +205,7 @@ class EtcdStore:
             if _COMPACTED in error.details:
                 raise Compacted(request.revision + 1) from error
             if _NOT_REACHED in error.details:
-                raise not_reached(asked, await self._revision()) from error
+                raise NotReached(asked, await self._revision()) from error
             raise
 
     # Watching

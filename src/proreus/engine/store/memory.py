@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from proreus.engine.store.checking import check_seconds, check_transaction, not_reached
+from proreus.engine.store.checking import check_seconds, check_transaction
 from proreus.engine.store.feed import PROGRESS_SECONDS
 from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
@@ -25,6 +25,7 @@ from proreus.engine.store.protocol import (
     Entry,
     Listing,
     NoSuchLease,
+    NotReached,
     Operation,
     Put,
     Unchanged,
@@ -65,7 +66,7 @@ class MemoryStore:
         """The keys with that prefix, in order."""
         self._expire()
         if revision > self._revision:
-            raise not_reached(revision, self._revision)
+            raise NotReached(revision, self._revision)
         standing = self._at(revision) if revision else self._entries
         keys = sorted(key for key in standing if key.startswith(prefix) and key > after)
         taken = keys[:limit] if limit else keys

@@ -129,6 +129,14 @@ class Compacted(StoreError):
         self.revision = revision
 
 
+class NotReached(StoreError):
+    """A revision that is still to come."""
+
+    def __init__(self, asked: int, revision: int) -> None:
+        super().__init__(f"revision {asked} is not reached; the store is at {revision}")
+        self.asked, self.revision = asked, revision
+
+
 class NoSuchLease(StoreError):
     """The lease has run out or was never granted."""
 

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from proreus.engine.store.checking import check_lease, check_seconds, check_transaction, not_reached
+from proreus.engine.store.checking import check_lease, check_seconds, check_transaction
 from proreus.engine.store.feed import Feed
 from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
@@ -31,6 +31,7 @@ from proreus.engine.store.protocol import (
     Compacted,
     Entry,
     Listing,
+    NotReached,
     Operation,
     StoreError,
     StoreFull,
@@ -422,7 +423,7 @@ def _check_revision(tables: Tables, revision: int, now: int) -> None:
     if revision < tables.number("compacted"):
         raise Compacted(tables.number("compacted"))
     if revision > now:
-        raise not_reached(revision, now)
+        raise NotReached(revision, now)
 
 
 async def _in_slices(rows: Iterator[T]) -> AsyncIterator[list[T]]:
