@@ -1,4 +1,4 @@
-"""The law of watches: every change behind their revision, once and in order, or 410; whatever befalls the feed.
+"""The law of watches: every change behind their revision, once and in order, or 410, whatever happens.
 
 Stores here list slowly, as an etcd does that is busy, and forget their history while watchers come and go.
 """

@@ -122,7 +122,7 @@ class Feed:
             except Refused as refused:  # the store is away: the watchers wait with us
                 _log.warning("changes of %s cannot be read: %s", self._kind.resource, refused)
                 self._tell_of_trial(refused.message)
-            except Exception:  # whatever it is, nobody may wait for changes that are never told
+            except Exception:  # noqa: BLE001 - nobody may wait for changes that are never told
                 _log.exception("changes of %s cannot be read", self._kind.resource)
                 self._begin_again(Gone("changes were missed: list again"))
                 self._tell_of_trial("changes cannot be read; the engine's log says why")
@@ -231,7 +231,7 @@ class Feeds:
                 await subscription.drained()
         except Refused as refused:
             subscription.cut(refused)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the same
             _log.exception("the past of %s cannot be read", subscription.wanted.kind.resource)
             subscription.cut(Gone("changes were missed: list again"))
         else:

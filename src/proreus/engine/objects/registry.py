@@ -365,7 +365,7 @@ class Registry:
         """A change of a key as one of an object."""
         entry, previous = change.entry, change.previous
         before = None if previous is None else self._shelf.read(previous).object
-        # The state before is the one that the last change brought, and mostly the same object: it counts once.
+        # The state before is the one that the last change brought, and mostly the same object: it counts once
         if entry is not None:
             obj = self._shelf.read(entry).object
             kind: Literal["ADDED", "MODIFIED"] = "ADDED" if before is None else "MODIFIED"

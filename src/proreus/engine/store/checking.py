@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proreus.engine.store.protocol import NoSuchLease, Operation, Put, StoreError, Unchanged
+from proreus.engine.store.protocol import NoSuchLease, Operation, Put, Unchanged
 
 MOST_BYTES = 64 << 20
 """No store takes a larger value; etcd's own limit is about 1.5 MiB a transaction."""

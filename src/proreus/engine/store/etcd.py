@@ -7,6 +7,7 @@ this process, and takes up again behind the last change that it has handed out w
 from __future__ import annotations
 
 import asyncio
+import bisect
 import contextlib
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -266,8 +267,14 @@ class EtcdStore:
         begin, end = self._range(prefix)
         # From the revision itself: etcd then refuses just where what stood before the first change is gone.
         create = rpc.WatchCreateRequest(
-            key=begin, range_end=end, start_revision=max(1, after), prev_kv=True, progress_notify=True
+            key=begin,
+            range_end=end,
+            start_revision=max(1, after),
+            prev_kv=True,
+            progress_notify=True,
+            fragment=True,  # else a thousand large changes are one message
         )
+        rest: list[Change] = []
         async with self._connection.stream("Watch.Watch", rpc.WatchRequest(create_request=create)) as call:
             while (answer := await call.read()) is not grpc.aio.EOF:
                 if answer.compact_revision:
@@ -275,11 +282,12 @@ class EtcdStore:
                 if answer.canceled:
                     self._connection.forget_token()
                     raise Unavailable(f"etcd: the watch was ended: {answer.cancel_reason}")
-                changes = tuple(
-                    self._change(event) for event in answer.events if event.kv.mod_revision > after
-                )
+                rest += [self._change(event) for event in answer.events if event.kv.mod_revision > after]
+                changes, rest = _whole_revisions(rest, more=answer.fragment)
                 if changes:
                     yield Batch(changes, changes[-1].revision)
+                elif answer.fragment:
+                    continue
                 elif answer.created:
                     yield Batch((), after)  # it is heard again
                 elif not answer.events:
@@ -324,3 +332,12 @@ class EtcdStore:
             raise Compacted(revision)  # while the change was on its way, what stood before was forgotten
         entry = None if deleted else self._entry(event.kv)
         return Change(event.kv.key.decode()[len(self._root) :], revision, entry, previous)
+
+
+def _whole_revisions(changes: list[Change], *, more: bool) -> tuple[tuple[Change, ...], list[Change]]:
+    """Changes that can be handed out, and those of a revision of which more may follow."""
+    if not more or not changes:
+        return tuple(changes), []
+    last = changes[-1].revision
+    end = bisect.bisect_left(changes, last, key=lambda change: change.revision)
+    return tuple(changes[:end]), changes[end:]

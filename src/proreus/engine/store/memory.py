@@ -30,6 +30,7 @@ from proreus.engine.store.protocol import (
     Put,
     Unchanged,
 )
+from proreus.engine.store.superseded import Superseded
 
 _LEAST_SECONDS = 0.001
 """Timers may fire a moment early: who waits for the rest of that moment waits for nothing, and for ever."""
@@ -47,7 +48,8 @@ class MemoryStore:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, options: StoreOptions = DEFAULTS) -> None:
         self._clock = clock
-        self._kept = options.history
+        self._kept, self._kept_bytes = options.history, options.history_bytes
+        self._superseded = Superseded()
         self._entries: dict[str, Entry] = {}
         self._history: list[Change] = []
         self._revision = 1
@@ -132,6 +134,7 @@ class MemoryStore:
         self._compacted = max(self._compacted, min(revision, self._revision))
         begin = bisect.bisect_right(self._history, self._compacted, key=lambda change: change.revision)
         del self._history[:begin]
+        self._superseded.forget(self._compacted)
 
     def _at(self, revision: int) -> dict[str, Entry]:
         """What stood at that revision: the present with the later changes undone, the last first."""
@@ -172,8 +175,11 @@ class MemoryStore:
         if changes:
             self._revision = revision
             self._history.extend(changes)
+            self._superseded.add_changes(changes)
             if self._revision - self._compacted > self._kept * 5 // 4:
                 self._forget(self._revision - self._kept)
+            if self._superseded.size > self._kept_bytes * 5 // 4:
+                self._forget(self._superseded.surplus(self._kept_bytes))
             self._wake()
         return self._revision
 

@@ -57,6 +57,12 @@ class Change:
     previous: Entry | None
     """What stood there before; None where it came to be."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of its values, the one before included."""
+        entry, previous = self.entry, self.previous
+        return (0 if entry is None else len(entry.value)) + (0 if previous is None else len(previous.value))
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

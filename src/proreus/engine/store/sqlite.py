@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -52,6 +52,8 @@ _SLICE = 256
 """So many rows of a list are read in one turn of the loop."""
 _SPAN = 500
 """So many revisions of the history are read or swept in one go."""
+_SPAN_BYTES = 1 << 20
+"""And fewer of them where their values take more than this: it is read by every watch for itself."""
 _READERS = 4
 """So many connections are kept for lists; more are opened while more are asked for at once."""
 _CHECKED_BYTES = 256 << 20
@@ -250,12 +252,16 @@ class SQLiteStore:
         """Take over what other processes have committed since."""
         revision = self._tables.number("revision")
         self._compacted = max(self._compacted, self._tables.number("compacted"))
-        if revision - self._revision > min(_SPAN, self._options.held):
-            self._feed.skip(revision)
-        elif revision > self._revision:
-            changes = list(self._tables.changes("", self._revision, revision))
-            self._superseded.add_changes(changes)
-            self._feed.publish(changes, revision)
+        if revision > self._revision:
+            few = revision - self._revision <= min(_SPAN, self._options.held)
+            if few and self._tables.size(self._revision, revision) <= self._options.held_bytes:
+                changes = list(self._tables.changes("", self._revision, revision))
+                self._superseded.add_changes(changes)
+                self._feed.publish(changes, revision)
+            else:
+                for superseded in self._tables.superseded(self._revision):
+                    self._superseded.add(*superseded)
+                self._feed.skip(revision)
         self._revision = revision
         self._superseded.forget(self._compacted)
 
@@ -409,14 +415,27 @@ class SQLiteStore:
                 now, compacted = tables.number("revision"), tables.number("compacted")
                 if after < compacted:
                     raise Compacted(compacted)
-                upto = min(now, after + _SPAN)
-                changes = tuple(tables.changes(prefix, after, upto))
+                changes, upto = _some(tables, prefix, after, min(now, after + _SPAN))
             if changes or upto == now:
                 yield Batch(changes, upto)
             if upto == now:
                 return
             after = upto
             await asyncio.sleep(0)
+
+
+def _some(tables: Tables, prefix: str, after: int, upto: int) -> tuple[tuple[Change, ...], int]:
+    """The changes after one revision up to another, or to an earlier one where values are large; whole
+    revisions only. And the revision they go up to."""
+    some: list[Change] = []
+    size = 0
+    with closing(tables.changes(prefix, after, upto)) as changes:
+        for change in changes:
+            if size > _SPAN_BYTES and change.revision != some[-1].revision:
+                return tuple(some), some[-1].revision
+            some.append(change)
+            size += change.size
+    return tuple(some), upto
 
 
 def _check_revision(tables: Tables, revision: int, now: int) -> None:

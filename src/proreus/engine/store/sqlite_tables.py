@@ -10,7 +10,7 @@ takes away.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 from proreus.engine.store.protocol import Change, Delete, Entry, NoSuchLease, Operation, Put, StoreError
@@ -186,7 +186,7 @@ class Tables:
         ).fetchone()
         return int(count)
 
-    def changes(self, prefix: str, after: int, upto: int) -> Iterator[Change]:
+    def changes(self, prefix: str, after: int, upto: int) -> Generator[Change, None, None]:
         """The history under the prefix after one revision, up to and with another."""
         rows = self.execute(
             _CHANGES, {**_range(prefix), "place": (after + 1) * PLACES, "end_place": (upto + 1) * PLACES}
@@ -195,6 +195,14 @@ class Tables:
             entry = None if value is None else _entry(key, value, created, place, lease)
             previous = None if before[2] is None else _entry(key, *before)
             yield Change(key, place // PLACES, entry, previous)
+
+    def size(self, after: int, upto: int) -> int:
+        """Bytes of the values that came after one revision, up to and with another."""
+        span = ((after + 1) * PLACES, (upto + 1) * PLACES)
+        ((size,),) = self.execute(
+            "SELECT total(length(value)) FROM changes WHERE place >= ? AND place < ?", span
+        ).fetchall()
+        return int(size)
 
     def superseded(self, after: int) -> Iterator[tuple[int, int]]:
         """What each later change took the place of: its revision, and how long that was."""

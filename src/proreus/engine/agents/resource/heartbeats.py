@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from proreus.engine.agents.leading import FAREWELL_SECONDS
 from proreus.engine.agents.metadata import Object, name_of
 from proreus.engine.agents.resource.claims import (
     NodeTaken,
@@ -101,7 +102,15 @@ class Heartbeats:
             for name in self._nodes
             if self._process
         ]
-        await self._registry.commit_each(wants)
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                outcomes = await self._registry.commit_each(wants)
+        except TimeoutError:
+            outcomes = [Unserviceable("the store does not answer")]
+        for outcome in outcomes:
+            if isinstance(outcome, Unserviceable):
+                _log.warning("nodes were not given back, others wait for their leases' end: %s", outcome)
+                return
 
     async def left_behind(self) -> list[str]:
         """Nodes that stand in the API and that this process ran before, but not now."""
