@@ -9,6 +9,7 @@ waiting for another process) goes to the thread. All commits that wait meanwhile
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import time
 from collections import deque
@@ -39,10 +40,12 @@ from proreus.engine.store.protocol import (
 )
 from proreus.engine.store.sqlite_errors import in_protocol_words
 from proreus.engine.store.sqlite_file import make_private, tell_if_public
+from proreus.engine.store.sqlite_mark import AHEAD, Lost, Mark, check_whole
 from proreus.engine.store.sqlite_tables import READER_KIB, Tables
 from proreus.engine.store.superseded import Superseded
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 _GROUP_SECONDS = 0.005
 """So long the loop works on one group of commits before it goes to disk."""
@@ -79,6 +82,7 @@ class SQLiteStore:
 
     _tables: Tables
     _reader: Tables
+    _mark: Mark
     _feed: Feed
     _writer: asyncio.Task[None]
 
@@ -116,7 +120,9 @@ class SQLiteStore:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self._path.parent}: {error.strerror}") from error
+        lost = self._look_for_losses()
         make_private(self._path)
+        self._mark = Mark(self._path)
         self._tables = Tables(self._path, busy_seconds=self._options.timeout)
         try:
             self._tables.prepare()
@@ -124,6 +130,9 @@ class SQLiteStore:
                 self._tables.check()
             self._tables.execute("BEGIN IMMEDIATE")
             self._tables.rebase_leases(self._clock())
+            if lost is not None:
+                self._tables.set_number("revision", lost.acknowledged + AHEAD)
+                self._tables.set_number("compacted", lost.acknowledged + AHEAD)
             self._tables.execute("COMMIT")
             self._others = self._tables.others()  # before the rest: what comes in between is looked for
             self._revision = self._tables.number("revision")
@@ -134,10 +143,24 @@ class SQLiteStore:
                 self._superseded.add(revision, size)
         except BaseException:
             self._tables.close()
+            self._mark.close()
             raise
+        self._mark.note(self._revision)
         tell_if_public(self._path, self._options.holds)
         self._reader = self._new_reader()
         self._feed = Feed(self._revision, self._options.held, self._options.held_bytes)
+
+    def _look_for_losses(self) -> Lost | None:
+        """What the file lacks, where that is accepted: revisions go on behind it, so that no client takes a
+        new one for one of those."""
+        try:
+            check_whole(self._path)
+        except Lost as lost:
+            if not self._options.accept_loss:
+                raise
+            _log.warning("%s; going on with what is there", lost)
+            return lost
+        return None
 
     def _new_reader(self) -> Tables:
         return Tables(self._path, busy_seconds=self._options.timeout, cache_kib=READER_KIB)
@@ -208,6 +231,7 @@ class SQLiteStore:
             finally:
                 for tables in (self._tables, self._reader, *self._readers):
                     tables.close()
+                self._mark.close()
                 self._thread.shutdown()
 
     def _check_open(self) -> None:
@@ -330,7 +354,7 @@ class SQLiteStore:
                 if self._revision != before[0]:
                     self._tables.set_number("revision", self._revision)
                 self._next_end = self._tables.next_end()
-                await self._in_thread(self._tables.execute, "COMMIT")
+                await self._in_thread(self._sync, self._revision != before[0])
         except StoreError as error:
             if self._tables.in_transaction:
                 self._tables.execute("ROLLBACK")
@@ -345,6 +369,11 @@ class SQLiteStore:
         self._unpublished.clear()
         for request in group:
             _answer(request, request.outcome)
+
+    def _sync(self, changed: bool) -> None:
+        self._tables.execute("COMMIT")
+        if changed:
+            self._mark.note(self._revision)
 
     async def _after_failure(self, group: _Group, error: StoreError) -> None:
         """Who asked is told; where there was no room for all, there may be for each, or some."""

@@ -107,9 +107,7 @@ class Tables:
         self.execute("PRAGMA journal_mode = WAL")
         self.execute("PRAGMA journal_size_limit = 67108864")
         self.execute("BEGIN IMMEDIATE")  # two processes may open a new file at once
-        (application,) = self.execute("PRAGMA application_id").fetchone()
-        (tables,) = self.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if application == 0 and tables == 0:
+        if self.is_new():
             for statement in _SCHEMA.split(";\n"):
                 self.execute(statement)
             self.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -117,6 +115,12 @@ class Tables:
         else:
             self.check_format()
         self.execute("COMMIT")
+
+    def is_new(self) -> bool:
+        """Whether nothing was ever written to the file."""
+        (application,) = self.execute("PRAGMA application_id").fetchone()
+        (tables,) = self.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        return bool(application == 0 and tables == 0)
 
     def check_format(self) -> None:
         """Raise `Damaged` where the file holds something else than a store as it is kept here."""
