@@ -24,11 +24,15 @@ def test_a_full_disk_refuses_writes_and_nothing_else(tmp_path: Path) -> None:
                     refusal = await _refused(rig)
                     assert refusal["kind"] == "Status" and refusal["reason"] == "ServiceUnavailable"
                     assert "no room" in refusal["message"], refusal
+                    assert await _ready(rig) == 500, "it takes no writes"
                     for kind in PATHS:
                         answer = await rig.client.once("GET", PATHS[kind])
                         assert answer is not None and answer.status_code == 200
                     await asyncio.sleep(1.0)
                     (disk / "ballast").unlink()
+                    async with asyncio.timeout(30):  # until something was written again
+                        while await _ready(rig) != 200:
+                            await asyncio.sleep(0.2)
                 await rig.settled()
                 assert rig.client.met["503"] > 0
                 assert rig.broken() == []
@@ -37,6 +41,12 @@ def test_a_full_disk_refuses_writes_and_nothing_else(tmp_path: Path) -> None:
 
     with small_disk(tmp_path / "small") as disk:
         asyncio.run(main(disk))
+
+
+async def _ready(rig: Rig) -> int:
+    answer = await rig.client.once("GET", "/readyz")
+    assert answer is not None
+    return int(answer.status_code)
 
 
 async def _refused(rig: Rig) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from proreus.engine.store.protocol import (
     Operation,
     Put,
     StoreError,
+    StoreFull,
     Unavailable,
     Unchanged,
 )
@@ -55,6 +56,7 @@ class EtcdStore:
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._readings: set[asyncio.Future[Batch]] = set()
         self._closed = False
+        self._full = ""
 
     @classmethod
     async def open(cls, address: EtcdAddress, options: StoreOptions = DEFAULTS) -> EtcdStore:
@@ -115,7 +117,13 @@ class EtcdStore:
                 rpc.RequestOp(request_range=rpc.RangeRequest(key=self._bytes(one.key))) for one in conditions
             ],
         )
-        answer = await self._connection.call("KV.Txn", request, repeatable=not operations)
+        try:
+            answer = await self._connection.call("KV.Txn", request, repeatable=not operations)
+        except StoreFull as error:
+            self._full = str(error)
+            raise
+        if answer.succeeded and operations:
+            self._full = ""
         if answer.succeeded:
             return Committed(True, answer.header.revision)
         ranges = (one.response_range.kvs for one in answer.responses)
@@ -126,6 +134,10 @@ class EtcdStore:
         """Every change under the prefix after that revision."""
         self._check_open()
         return self._feed.follow(prefix, after, self._older)
+
+    def trouble(self) -> str:
+        """Its quota is used up, said the last write."""
+        return self._full
 
     async def grant(self, seconds: float) -> int:
         """A lease, in whole seconds; at least one and a half of etcd's election timeouts, rounded up."""

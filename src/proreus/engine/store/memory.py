@@ -104,6 +104,10 @@ class MemoryStore:
             except TimeoutError:
                 yield Batch((), seen)
 
+    def trouble(self) -> str:
+        """None ever."""
+        return ""
+
     async def grant(self, seconds: float) -> int:
         """A lease that lives so long after each `keep_alive`."""
         check_seconds(seconds)

@@ -172,6 +172,10 @@ class Store(Protocol):
         """
         ...
 
+    def trouble(self) -> str:
+        """Why writes are refused, as far as that is known without one; "": they are not."""
+        ...
+
     async def grant(self, seconds: float) -> int:
         """A lease that lives so long after each `keep_alive`."""
         ...

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -59,6 +60,8 @@ _SPAN_BYTES = 1 << 20
 """And fewer of them where their values take more than this: it is read by every watch for itself."""
 _READERS = 4
 """So many connections are kept for lists; more are opened while more are asked for at once."""
+_SPARE_BYTES = 1 << 20
+"""With less than this left on its disk, a file can hardly be written to."""
 _CHECKED_BYTES = 256 << 20
 """A larger file is not read through when it is opened."""
 
@@ -97,6 +100,8 @@ class SQLiteStore:
         self._woken = asyncio.Event()
         self._closing = False
         self._unpublished: list[Change] = []
+        self._full = ""
+        """What the last write said, where there was no room for it."""
         self._superseded = Superseded()
         self._readers: list[Tables] = []
 
@@ -201,6 +206,14 @@ class SQLiteStore:
         """Every change under the prefix after that revision."""
         self._check_open()
         return self._feed.follow(prefix, after, self._older)
+
+    def trouble(self) -> str:
+        """The disk is full, or was when it was last written to."""
+        with suppress(OSError):
+            disk = os.statvfs(self._path.parent)
+            if disk.f_bavail * disk.f_frsize < _SPARE_BYTES:
+                return f"{self._path}: its disk is full"
+        return self._full
 
     async def grant(self, seconds: float) -> int:
         """A lease that lives so long after each `keep_alive`, by the clock that no one sets."""
@@ -362,6 +375,7 @@ class SQLiteStore:
             self._unpublished.clear()
             await self._after_failure(group, error)
             return
+        self._full = ""
         self._superseded.add_changes(self._unpublished)
         self._superseded.forget(self._compacted)
         self._feed.publish(self._unpublished, self._revision)
@@ -377,6 +391,8 @@ class SQLiteStore:
 
     async def _after_failure(self, group: _Group, error: StoreError) -> None:
         """Who asked is told; where there was no room for all, there may be for each, or some."""
+        if isinstance(error, StoreFull):
+            self._full = str(error)
         if not group:  # it could not begin, or it was sweeping or a lease: again, but not at once
             group.extend(self._waiting)
             self._waiting.clear()
