@@ -80,7 +80,7 @@ async def _grown_for_good(before: Counter[str]) -> dict[str, tuple[int, int]]:
 def test_nothing_grows_with_the_pods_that_have_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stores: list[Store] = []
 
-    async def opened(address: str) -> Store:
+    async def opened(address: str, _: object) -> Store:
         stores.append(await opening.open_store(address, _BOUNDS))
         return stores[0]
 

@@ -83,6 +83,8 @@ class UpArguments:
     store: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
     """Where objects are kept: sqlite:PATH, etcd://HOST:PORT[,HOST:PORT], or memory:. By default a SQLite file
     in the folder of the cluster."""
+    accept_loss: bool = False
+    """Start though the store lacks what was acknowledged, or is empty while pods run: with what is there."""
     machine: Machine = field(default_factory=Machine)
     nodes: Nodes = field(default_factory=Nodes)
     deciding: Deciding = field(default_factory=Deciding)
@@ -139,6 +141,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
         api=api_options(arguments),
         patience=patience_options(arguments.silence),
         promotion=promotion_options(arguments.judging),
+        accept_loss=arguments.accept_loss,
     )
 
 

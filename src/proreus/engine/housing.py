@@ -72,7 +72,7 @@ async def open_nodes(
         case MachineNode(name, options, runtime):
             opened = await open_runtime(runtime, replace(options, references=RegistryReferences(registry)))
             stack.push_async_callback(opened.close)
-            return OpenNodes((Housed(NodeSpec(name, options.address), opened),), opened)
+            return OpenNodes((Housed(NodeSpec(name, options.address), opened, options.root),), opened)
         case _:
             assert_never(nodes)
 

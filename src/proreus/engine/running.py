@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from starlette.responses import Response
@@ -32,8 +33,10 @@ from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, Chosen
 from proreus.engine.runtimes.machine.holding import MachineImages
 from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.engine.runtimes.timers import LoopTimers, Timers
-from proreus.engine.store.opening import InFile, open_store, read_address
+from proreus.engine.store.opening import InFile, InMemory, open_store, read_address
+from proreus.engine.store.options import DEFAULTS
 from proreus.engine.store.protocol import Store
+from proreus.engine.store.sqlite_mark import Lost
 from proreus.engine.supervising import Part, supervise
 from proreus.listening.sockets import listen
 from proreus.model.errors import UsageError
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from proreus.engine.agents.scheduling.core import SchedulingOptions
     from proreus.engine.agents.scheduling.deciding import Decider
     from proreus.policies.apart import Strangers
+
+_WAY_ON = "restore the store from a copy, or go on with what is there: --accept-loss"
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class EngineOptions:
     """Whether the store must have a cluster in it already."""
     promotion: PromotionOptions = field(default_factory=PromotionOptions)
     """Of candidates that are put up for a scheduler."""
+    accept_loss: bool = False
+    """Whether to go on where the store lacks what was acknowledged, or is empty while pods run."""
     door_port: int | None = None
     """Where this machine answers the API of another process for its pods; 0: any port, None: nowhere."""
 
@@ -126,6 +133,8 @@ class Engine:
             registry = Registry(store)
             if self.options.joins:
                 await self._check_cluster(registry)
+            elif not self.options.accept_loss:
+                await self._check_pods(registry)
             await registry.prepare()
             if self.options.joins and isinstance(self.options.nodes, MachineNode):
                 await check_access(registry)
@@ -157,11 +166,31 @@ class Engine:
             case InFile(path) if self.options.joins and not path.exists():
                 raise self._no_cluster()
             case _:
-                return await open_store(self.options.store)
+                options = replace(DEFAULTS, accept_loss=self.options.accept_loss)
+        try:
+            return await open_store(self.options.store, options)
+        except Lost as lost:
+            what = "its `proreus up` says what to do" if self.options.joins else _WAY_ON
+            raise UsageError(f"{lost}; {what}") from lost
 
     async def _check_cluster(self, registry: Registry) -> None:
-        if not (await registry.list(NAMESPACE, limit=1)).items:
+        if not await self._has_cluster(registry):
             raise self._no_cluster()
+
+    async def _check_pods(self, registry: Registry) -> None:
+        """A cluster that begins ends whatever runs of another; where one was, its store is not at hand."""
+        nodes = self.options.nodes
+        if not isinstance(nodes, MachineNode) or isinstance(read_address(self.options.store), InMemory):
+            return
+        pods = nodes.options.root / "pods"
+        if await asyncio.to_thread(_holds_some, pods) and not await self._has_cluster(registry):
+            raise UsageError(
+                f"{self.options.store}: no cluster is in it, but pods of one are here ({pods}), and "
+                f"would be ended; `proreus down` ends them, too; {_WAY_ON}"
+            )
+
+    async def _has_cluster(self, registry: Registry) -> bool:
+        return bool((await registry.list(NAMESPACE, limit=1)).items)
 
     def _no_cluster(self) -> UsageError:
         store = self.options.store
@@ -216,6 +245,10 @@ class Engine:
         self.port = server.port
         await server.start()
         stack.push_async_callback(server.stop)
+
+
+def _holds_some(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def _schedulers(deciding: SchedulingOptions | None) -> dict[str, Chosen]:

@@ -6,6 +6,7 @@ Their time is played: what they wait for comes before their time is up, however 
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 import json
 import time
@@ -14,9 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from proreus.engine.api.feeds import Feeds, Wanted
+from proreus.engine.api.feeds import FeedBounds, Feeds
 from proreus.engine.api.forms import Form
 from proreus.engine.api.options import ApiLimits, ApiOptions
+from proreus.engine.api.subscriptions import QueueBounds, Wanted
 from proreus.engine.api.watches import WatchAsked, Watches
 from proreus.engine.objects.errors import Gone
 from proreus.engine.objects.kinds import CONFIG_MAP
@@ -128,7 +130,7 @@ def test_a_watch_from_a_compacted_revision_hears_410() -> None:
 def test_a_slow_watcher_is_cut_and_the_others_are_not() -> None:
     async def scenario() -> tuple[object, int]:
         registry, _ = await _registry()
-        feeds = Feeds(registry, remembered=1000, waiting=10)
+        feeds = Feeds(registry, FeedBounds(1000, 1 << 30, QueueBounds(10, 1 << 30), 1 << 30))
         quick = await feeds.subscribe(Wanted(CONFIG_MAP), 10**6)
         slow = await feeds.subscribe(Wanted(CONFIG_MAP), (await registry.list(CONFIG_MAP)).revision)
         other = await feeds.subscribe(Wanted(CONFIG_MAP), (await registry.list(CONFIG_MAP)).revision)
@@ -136,10 +138,10 @@ def test_a_slow_watcher_is_cut_and_the_others_are_not() -> None:
         for number in range(30):
             await registry.create(CONFIG_MAP, _map(f"m{number}"))
             await asyncio.sleep(0.002)
-            taken += len(other.take(100))
+            taken += len(other.take(100, 1 << 20))
         await asyncio.sleep(0.05)
-        taken += len(other.take(100))
-        assert quick.take(100) == []
+        taken += len(other.take(100, 1 << 20))
+        assert quick.take(100, 1 << 20) == []
         await feeds.stop()
         return slow.refusal, taken
 
@@ -186,3 +188,39 @@ def test_what_one_transaction_changed_is_told_in_one_piece() -> None:
         return [len(piece) for piece in pieces]
 
     assert sum(play(scenario())) == 301
+
+
+@pytest.mark.parametrize("query", ["watch=true&", "", "resourceVersionMatch=NotOlderThan&"])
+def test_a_revision_still_to_come_is_504_in_words_that_clients_know(query: str) -> None:
+    """It was 200 and silent for ever. The words are those of Kubernetes' API server."""
+    with live() as door, door.client() as client:
+        now = int(client.get("/api/v1/configmaps").json()["metadata"]["resourceVersion"])
+        with client.stream("GET", f"/api/v1/configmaps?{query}resourceVersion={now + 1000}") as answer:
+            assert answer.status_code == 504
+            told = json.loads(answer.read())
+        assert told["reason"] == "Timeout"
+        assert told["message"] == f"Timeout: Too large resource version: {now + 1000}, current: {now}"
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        assert told["details"] == {"causes": [cause], "retryAfterSeconds": 1}
+        assert client.get(f"/api/v1/configmaps?{query}resourceVersion={now}&timeoutSeconds=1").is_success
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"rv": 10**9, "start": "/registry/configmaps/default/a"},
+        {"rv": 2**62 - 1, "start": "/registry/configmaps/default/a"},
+        {"rv": 1, "start": "/registry/secrets/default/a"},
+        {"rv": 1, "start": "zzz"},
+        {"rv": 1, "start": "/registry/configmaps/\0"},
+        {"rv": -1, "start": "/registry/configmaps/default/a"},
+        {"rv": "1", "start": 1},
+        [],
+    ],
+)
+def test_a_forged_continue_token_is_400(told: Any) -> None:
+    """It was 503, as if the store were away."""
+    token = base64.urlsafe_b64encode(json.dumps(told).encode()).decode()
+    with live() as door, door.client() as client:
+        answer = client.get("/api/v1/configmaps", params={"limit": 1, "continue": token})
+        assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Compacted, Put, StoreError, StoreFull, Unavailable, Unchanged
 from proreus.engine.store.sqlite import SQLiteStore
+from proreus.engine.store.sqlite_mark import Lost, acknowledged, mark_of
 from tests.engine.store.killing import kill_often
 from tests.engine.store.stores import changes, opened, put, watching
 
@@ -161,6 +163,7 @@ import asyncio, sys
 from pathlib import Path
 from proreus.engine.store.protocol import Put, Unchanged
 from proreus.engine.store.sqlite import SQLiteStore
+from proreus.engine.store.sqlite_mark import Lost, acknowledged, mark_of
 
 async def main():
     store = await SQLiteStore.open(Path(sys.argv[1]))
@@ -323,5 +326,100 @@ def test_nobody_waits_for_a_writer_that_has_ended(tmp_path: Path) -> None:
             await store.close()
         async with opened(lambda: SQLiteStore.open(tmp_path / "store.db")) as again:
             assert [entry.key for entry in (await again.list("")).entries] == ["before"]
+
+    asyncio.run(story())
+
+
+def _damage_log(path: Path) -> None:
+    """The first frame, behind the header of 32 bytes."""
+    log = path.with_name(f"{path.name}-wal")
+    with log.open("r+b") as file:
+        file.seek(32 + 24 + 100)
+        file.write(b"\xa5" * 16)
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
+def _older_copy(path: Path) -> None:
+    path.with_name(f"{path.name}-wal").unlink()
+
+
+_KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from proreus.engine.store.protocol import Put
+from proreus.engine.store.sqlite import SQLiteStore
+from proreus.engine.store.sqlite_mark import Lost, acknowledged, mark_of
+
+async def main():
+    store = await SQLiteStore.open(Path(sys.argv[1]))
+    for number in range(int(sys.argv[2])):
+        await store.commit([], [Put(f"k/{number}", bytes(2000))])
+    os.kill(os.getpid(), 9)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("writes", [5, 400], ids=["all in the log", "some in the file"])
+@pytest.mark.parametrize("damage", [_damage_log, _empty, _remove, _older_copy])
+def test_what_was_acknowledged_and_is_not_there_is_told(tmp_path: Path, damage: object, writes: int) -> None:
+    """SQLite opens each of these files without a word."""
+    path = tmp_path / "store.db"
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(path), str(writes)], check=False)
+    assert killed.returncode == -9
+    assert callable(damage)
+    damage(path)
+    files = {file.name: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}
+    for _ in range(2):
+        with pytest.raises(Lost, match=rf"{writes + 1} revisions|of {writes + 1}") as lost:
+            asyncio.run(SQLiteStore.open(path))
+        assert "\n" not in str(lost.value)
+    after = {file.name: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}
+    assert {name: after[name] for name in files} == files, "what may be rescued is left as it was"
+
+    async def accepted() -> None:
+        async with opened(lambda: SQLiteStore.open(path, StoreOptions(accept_loss=True))) as store:
+            there = await store.list("")
+            assert len(there.entries) < writes
+            assert there.revision > writes + 1, "no revision is given twice"
+            with pytest.raises(Compacted):
+                await changes(store, "", writes - 1, 1)
+            revision = await put(store, "new")
+            assert [change.key for change in await changes(store, "", there.revision, 1)] == ["new"]
+        async with opened(lambda: SQLiteStore.open(path)) as store:  # and is whole from now on
+            assert (await store.list("")).revision == revision
+
+    asyncio.run(accepted())
+
+
+def test_a_file_of_a_version_without_marks_gets_one(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    asyncio.run(_fill(path))
+    mark_of(path).unlink()
+    asyncio.run(_fill(path))
+    assert acknowledged(path) == 401
+    mark_of(path).write_bytes(b"\xff" * 100)
+    asyncio.run(_fill(path))
+    assert acknowledged(path) == 601
+
+
+def test_a_mark_that_cannot_be_written_hinders_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = tmp_path / "store.db"
+        async with opened(lambda: SQLiteStore.open(path)) as store:
+            assert isinstance(store, SQLiteStore)
+            os.close(store._mark._handle)
+            store._mark._handle = os.open("/dev/full", os.O_RDWR)
+            for number in range(5):
+                await put(store, f"k/{number}")
+        async with opened(lambda: SQLiteStore.open(path)) as store:
+            assert len((await store.list("")).entries) == 5
 
     asyncio.run(story())

@@ -83,7 +83,17 @@ def write_kubeconfig(path: Path, address: Address) -> None:
         "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
         "current-context": NAME,
     }
-    write_privately(path, yaml.safe_dump(content, sort_keys=False).encode())
+    text = yaml.safe_dump(content, sort_keys=False).encode()
+    if not _stands(path, text):  # a disk that is full since is no reason not to start
+        write_privately(path, text)
+
+
+def _stands(path: Path, content: bytes) -> bool:
+    """Whether the file is this already, and nobody else's to read."""
+    try:
+        return path.read_bytes() == content and not path.stat().st_mode & _PRIVATE
+    except OSError:
+        return False
 
 
 def write_privately(path: Path, content: bytes) -> None:

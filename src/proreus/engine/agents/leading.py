@@ -22,6 +22,8 @@ from proreus.engine.objects.registry import Registry
 from proreus.engine.store.protocol import Unchanged
 
 NAMESPACE = "kube-system"
+FAREWELL_SECONDS = 2.0
+"""So long a process that ends waits for the store to take note of it."""
 _log = logging.getLogger(__name__)
 
 
@@ -129,7 +131,12 @@ class Leader:
                 return None
             return {**lease, "spec": {**spec, "holderIdentity": "", "leaseDurationSeconds": 1}}
 
-        await self._registry.edit(LEASE, NAMESPACE, self._name, change)
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                await self._registry.edit(LEASE, NAMESPACE, self._name, change)
+        except (Refused, TimeoutError) as error:  # whoever ends must not be kept by a store that is away
+            why = str(error) or "the store does not answer"
+            _log.warning("%s: the Lease was not given back, others wait for its end: %s", self._name, why)
 
     async def _attempt(self) -> None:
         """One look at the Lease, and what follows from it."""

@@ -197,7 +197,7 @@ class Gate:
         match error:
             case Unauthorized():
                 headers = ((b"www-authenticate", b'Bearer realm="proreus"'),)
-            case TooManyRequests() | Unserviceable():
+            case TooManyRequests():  # where the store is away, kubectl would ask ten times before it says so
                 headers = ((b"retry-after", b"%d" % RETRY_SECONDS),)
             case TooLarge() | TooSlow():
                 headers = ((b"connection", b"close"),)

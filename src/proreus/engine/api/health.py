@@ -58,7 +58,7 @@ class Health:
         return written(endpoint, [Check("ping", well=True)], verbose="verbose" in asked.query)
 
     async def ready(self, asked: Asked) -> Answer:
-        """Whether requests can be served: the store answers."""
+        """Whether requests can be served: the store answers, and takes writes."""
         checks = [Check("ping", well=True), Check("store", well=await self._store_answers())]
         return written("readyz", checks, verbose="verbose" in asked.query)
 
@@ -76,8 +76,10 @@ class Health:
             _log.warning("not ready: %s", error)
             return False
         except NotFound:  # says the store
-            return True
-        return True
+            pass
+        if trouble := self._registry.store.trouble():
+            _log.warning("not ready: %s", trouble)
+        return not trouble
 
     async def stop(self) -> None:
         """Nobody waits for the store any more."""

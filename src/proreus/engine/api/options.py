@@ -34,8 +34,14 @@ class ApiLimits:
     """How long such a stream may be quiet."""
     watch_events: int = 8192
     """Events that wait for one watcher; one that is slower is cut, and lists again."""
+    watch_bytes: int = 16 * MEBIBYTE
+    """Of the objects of these events, as they are stored."""
     remembered_events: int = 4096
     """Events of each kind from which a watch can go on without asking the store."""
+    remembered_bytes: int = 32 * MEBIBYTE
+    """That these take in memory."""
+    event_bytes: int = 96 * MEBIBYTE
+    """That all events take in memory, remembered or waiting; one that many wait for counts once."""
     connections: int = 4096
     body_seconds: float = 10.0
     """How long the head of a request may take to come, and how long its body."""

@@ -14,6 +14,7 @@ from proreus.engine.api.asking import Receive, Send
 
 Header = tuple[bytes, bytes]
 _JSON = b"application/json"
+_PART_BYTES = 64 * 1024
 _encoder = msgspec.json.Encoder()
 encode = _encoder.encode
 
@@ -79,7 +80,10 @@ async def _send_pieces(stream: Stream, send: Send, headers: list[Header]) -> Non
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     async with aclosing(stream.pieces) as pieces:
         async for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            # Of a client that reads nothing no more than one part waits, however long a piece is.
+            for start in range(0, len(piece), _PART_BYTES):
+                part = piece if len(piece) <= _PART_BYTES else piece[start : start + _PART_BYTES]
+                await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 

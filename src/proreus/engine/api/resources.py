@@ -11,15 +11,15 @@ import msgspec
 
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.effects import effect_warnings, touches_spec
-from proreus.engine.api.feeds import Wanted
 from proreus.engine.api.forms import Form, form_of
 from proreus.engine.api.patching import PATCH_TYPES, Check, patched
 from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Answer, Header, Reply, Stream, encode
 from proreus.engine.api.status import success
+from proreus.engine.api.subscriptions import Wanted
 from proreus.engine.api.unknown import field_warnings
 from proreus.engine.api.watches import WatchAsked, Watches
-from proreus.engine.objects.errors import BadRequest, NotFound
+from proreus.engine.objects.errors import BadRequest, NotFound, TooLargeVersion
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.selectors import Selection, selection
@@ -57,14 +57,20 @@ class Resources:
         form = _form(asked)
         chosen = _selection(target.kind, asked)
         limit = asked.number("limit") or 0
-        after, revision = _read_continue(asked.query.get("continue", ""))
+        after, revision = _read_continue(asked.query.get("continue", ""), target.kind)
+        version = asked.number("resourceVersion") or 0
         if not after and asked.query.get("resourceVersionMatch") == "Exact":
-            revision = asked.number("resourceVersion") or 0
-        else:
-            asked.number("resourceVersion")
-        listed = await self._registry.list(
-            target.kind, target.namespace, limit=limit, after=after, revision=revision
-        )
+            revision = version
+        try:
+            listed = await self._registry.list(
+                target.kind, target.namespace, limit=limit, after=after, revision=revision
+            )
+        except TooLargeVersion:
+            if after:  # no list was ever told of that revision
+                raise _bad_continue() from None
+            raise
+        if not after and version > listed.revision:
+            raise TooLargeVersion(version, listed.revision)
         items = listed.items if chosen.everything else [one for one in listed.items if chosen.matches(one)]
         metadata: dict[str, Any] = {"resourceVersion": str(listed.revision)}
         if listed.after:
@@ -95,6 +101,7 @@ class Resources:
             asked.client,
         )
         self._watches.check_room(asked.client)
+        await self._watches.check_reached(target.kind, version or 0)
         return Stream(self._watches.lines(watch))
 
     async def create(self, target: Target, asked: Asked) -> Answer:
@@ -261,7 +268,7 @@ def _continue(after: str, revision: int) -> str:
     return base64.urlsafe_b64encode(told).decode().rstrip("=")
 
 
-def _read_continue(token: str) -> tuple[str, int]:
+def _read_continue(token: str, kind: Kind) -> tuple[str, int]:
     """The key to go on behind, and the revision to go on at."""
     if not token:
         return "", 0
@@ -269,10 +276,16 @@ def _read_continue(token: str) -> tuple[str, int]:
         told = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         after, revision = told["start"], told["rv"]
     except (binascii.Error, ValueError, KeyError, TypeError, msgspec.MsgspecError):
-        raise BadRequest("continue key is not valid") from None
-    if not isinstance(after, str) or type(revision) is not int or not 0 <= revision < 2**62:
-        raise BadRequest("continue key is not valid")
+        raise _bad_continue() from None
+    if not isinstance(after, str) or type(revision) is not int or not 0 < revision < 2**62:
+        raise _bad_continue()
+    if not after.startswith(kind.prefix) or not after.isprintable():
+        raise _bad_continue()
     return after, revision
+
+
+def _bad_continue() -> BadRequest:
+    return BadRequest("continue key is not valid")
 
 
 async def _encoded(form: Form, kind: Kind, items: list[dict[str, Any]], metadata: dict[str, Any]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proreus.engine.objects.errors import Refused, TooManyRequests, Unserviceable
+from proreus.engine.objects.errors import Refused, TooLargeVersion, TooManyRequests, Unserviceable
 
 RETRY_SECONDS = 1
 
@@ -57,10 +57,11 @@ def failure(refused: Refused) -> dict[str, Any]:
             details["group"] = group
     if refused.causes:
         details["causes"] = [
-            {"reason": cause.reason, "message": cause.message, "field": cause.field}
+            {"reason": cause.reason, "message": cause.message}
+            | ({"field": cause.field} if cause.field else {})
             for cause in refused.causes
         ]
-    if isinstance(refused, TooManyRequests | Unserviceable):
+    if isinstance(refused, TooManyRequests | TooLargeVersion | Unserviceable):
         details["retryAfterSeconds"] = RETRY_SECONDS
     # Never without details, though these may be empty, as with the API server: clients look into them.
     told = {"message": refused.message, "reason": refused.reason, "details": details}

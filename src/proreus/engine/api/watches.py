@@ -10,15 +10,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from proreus.engine.api.feeds import Feeds, Subscription, Told, Wanted
+from proreus.engine.api.feeds import FeedBounds, Feeds
 from proreus.engine.api.forms import Form
 from proreus.engine.api.options import ApiLimits
 from proreus.engine.api.replying import encode
 from proreus.engine.api.status import failure
+from proreus.engine.api.subscriptions import QueueBounds, Subscription, Told, Wanted
 from proreus.engine.objects.errors import Refused, TooManyRequests
+from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.registry import Registry
 
 _AT_A_TIME = 256
+_PIECE_BYTES = 64 * 1024
+"""Changes are written together up to this length; a longer one goes as it is, for all watchers the same."""
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -42,7 +46,9 @@ class Watches:
 
     def __init__(self, registry: Registry, limits: ApiLimits) -> None:
         self._registry, self._limits = registry, limits
-        self._feeds = Feeds(registry, remembered=limits.remembered_events, waiting=limits.watch_events)
+        queue = QueueBounds(limits.watch_events, limits.watch_bytes)
+        bounds = FeedBounds(limits.remembered_events, limits.remembered_bytes, queue, limits.event_bytes)
+        self._feeds = Feeds(registry, bounds)
         self._by_client: Counter[str] = Counter()
         self._closing = asyncio.Event()
 
@@ -81,6 +87,11 @@ class Watches:
         if self.open >= self._limits.watches or self._by_client[client] >= self._limits.watches_per_client:
             raise TooManyRequests("too many watches are open")
 
+    async def check_reached(self, kind: Kind, revision: int) -> None:
+        """Refuse a watch that begins at a revision still to come."""
+        if revision:
+            await self._feeds.check_reached(kind, revision)
+
     @contextmanager
     def _counted(self, client: str) -> Iterator[None]:
         self.check_room(client)
@@ -101,9 +112,14 @@ class Watches:
         if after is None:
             listed = await self._registry.list(wanted.kind, wanted.namespace)
             after = listed.revision
-            chosen = [one for one in listed.items if wanted.matches is None or wanted.matches(one)]
-            for start in range(0, len(chosen), _AT_A_TIME):
-                yield writer.write([Told("ADDED", one) for one in chosen[start : start + _AT_A_TIME]])
+            standing = listed.items
+            del listed
+            standing.reverse()
+            while standing:  # what is written is let go
+                some = [standing.pop() for _ in range(min(_AT_A_TIME, len(standing)))]
+                chosen = [obj for obj in some if wanted.matches is None or wanted.matches(obj)]
+                for piece in writer.write([Told("ADDED", obj) for obj in chosen]):
+                    yield piece
             if asked.initial_end:
                 yield writer.bookmark(after, _INITIAL_END)
         subscription = await self._feeds.subscribe(wanted, after)
@@ -111,7 +127,7 @@ class Watches:
             async for piece in self._live(asked, subscription, writer):
                 yield piece
         finally:
-            await self._feeds.unsubscribe(wanted, subscription)
+            await self._feeds.unsubscribe(subscription)
 
     async def _live(
         self, asked: WatchAsked, subscription: Subscription, writer: _Writer
@@ -121,9 +137,10 @@ class Watches:
         every = self._limits.bookmark_seconds
         bookmark_at = clock() + every if asked.bookmarks else until
         while not self._closing.is_set():
-            taken = subscription.take(_AT_A_TIME)
+            taken = subscription.take(_AT_A_TIME, _PIECE_BYTES)
             if taken:
-                yield writer.write(taken)
+                for piece in writer.write(taken):
+                    yield piece
                 continue
             if subscription.refusal is not None:
                 raise subscription.refusal
@@ -144,11 +161,22 @@ class _Writer:
         self._form, self._wanted = form, wanted
         self._first = True
 
-    def write(self, changes: Sequence[Told]) -> bytes:
-        """All of them."""
-        if self._form.plain:
-            return b"".join(change.line or _plain_line(change) for change in changes)
-        return b"".join(self._formed(change.type, change.object) for change in changes)
+    def write(self, changes: Sequence[Told]) -> Iterator[bytes]:
+        """All of them, the short ones together."""
+        waiting: list[bytes] = []
+        size = 0
+        for change in changes:
+            if self._form.plain:
+                line = change.line or _plain_line(change)
+            else:
+                line = self._formed(change.type, change.object)
+            if waiting and size + len(line) > _PIECE_BYTES:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+            waiting.append(line)
+            size += len(line)
+        if waiting:
+            yield waiting[0] if len(waiting) == 1 else b"".join(waiting)
 
     def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
         """How far the watch is."""

@@ -79,6 +79,16 @@ class TooManyRequests(Refused):
     code, reason = 429, "TooManyRequests"
 
 
+class TooLargeVersion(Refused):
+    """A resourceVersion that is still to come."""
+
+    code, reason = 504, "Timeout"
+
+    def __init__(self, asked: int, current: int) -> None:
+        cause = Cause("", "Too large resource version", "ResourceVersionTooLarge")
+        super().__init__(f"Timeout: Too large resource version: {asked}, current: {current}", causes=(cause,))
+
+
 class Unserviceable(Refused):
     """The store is away or full."""
 

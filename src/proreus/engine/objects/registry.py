@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Literal
 
 from proreus.engine.objects.admission import Admission
@@ -21,7 +22,7 @@ from proreus.engine.objects.notes import Notes
 from proreus.engine.objects.patch.apply import Writer, applied
 from proreus.engine.objects.patch.patching import PatchType, patched
 from proreus.engine.objects.refusals import conflict, not_found
-from proreus.engine.objects.shelf import Shelf, with_version
+from proreus.engine.objects.shelf import Shelf, room_of, with_version
 from proreus.engine.objects.structure import shaped
 from proreus.engine.objects.transactions import (
     Objects,
@@ -39,6 +40,7 @@ from proreus.engine.objects.wants import (
     Terms,
     Want,
 )
+from proreus.engine.store.protocol import Change as KeyChange
 from proreus.engine.store.protocol import Store, Unchanged
 
 __all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "Outcomes", "PatchType", "Registry"]
@@ -46,6 +48,8 @@ __all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "Outcomes", "PatchType
 OWN_NAME = "proreus"
 """The field manager of writers that state none."""
 _MOST_TURNS = 8
+_NOWHERE = "\x00"
+"""No key begins so: to list it costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,12 @@ class ObjectEvent:
     """With its resourceVersion; DELETED: the last state, with the revision of the deletion."""
     previous: dict[str, Any] | None
     revision: int
+    length: int = 0
+    """Bytes of the object as it is stored."""
+    room: int = 0
+    """Bytes that the objects take in memory, about."""
+    last: bool = True
+    """Whether nothing else was changed by this revision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,10 @@ class Registry:
         items = [self._shelf.read(entry).object for entry in found.entries]
         last = found.entries[-1].key if found.remaining else ""
         return Listed(items, found.revision, found.remaining, last)
+
+    async def revision(self) -> int:
+        """Of the store, now."""
+        return (await self._shelf.list(_NOWHERE, after="", limit=1, revision=0)).revision
 
     async def create(self, kind: Kind, obj: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """The object with its defaults, checked and stored; `AlreadyExists`, `Invalid`."""
@@ -337,21 +351,32 @@ class Registry:
         batches = self._shelf.watch(prefix, after)
         try:
             async for batch in batches:
-                for change in batch.changes:
-                    before = None if change.previous is None else self._shelf.read(change.previous).object
-                    if change.entry is not None:
-                        obj = self._shelf.read(change.entry).object
-                        yield ObjectEvent(
-                            "ADDED" if before is None else "MODIFIED", obj, before, change.revision
-                        )
-                    elif before is not None:
-                        self._shelf.gone(change.key, change.revision)
-                        last = with_version(before, change.revision)
-                        yield ObjectEvent("DELETED", last, before, change.revision)
+                for change, following in zip_longest(batch.changes, batch.changes[1:]):
+                    last = following is None or following.revision != change.revision
+                    event = self._event(change, last=last)
+                    if event is not None:
+                        yield event
                 if not batch.changes:
                     yield _bookmark(kind, batch.revision)
         finally:
             await batches.aclose()
+
+    def _event(self, change: KeyChange, *, last: bool) -> ObjectEvent | None:
+        """A change of a key as one of an object."""
+        entry, previous = change.entry, change.previous
+        before = None if previous is None else self._shelf.read(previous).object
+        # The state before is the one that the last change brought, and mostly the same object: it counts once
+        if entry is not None:
+            obj = self._shelf.read(entry).object
+            kind: Literal["ADDED", "MODIFIED"] = "ADDED" if before is None else "MODIFIED"
+            room = room_of(entry.value)
+            return ObjectEvent(kind, obj, before, change.revision, len(entry.value), room, last)
+        if before is None or previous is None:
+            return None
+        self._shelf.gone(change.key, change.revision)
+        gone = with_version(before, change.revision)
+        room = room_of(previous.value)
+        return ObjectEvent("DELETED", gone, before, change.revision, len(previous.value), room, last)
 
 
 def _bookmark(kind: Kind, revision: int) -> ObjectEvent:

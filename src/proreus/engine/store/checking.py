@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proreus.engine.store.protocol import NoSuchLease, Operation, Put, StoreError, Unchanged
+from proreus.engine.store.protocol import NoSuchLease, Operation, Put, Unchanged
 
 MOST_BYTES = 64 << 20
 """No store takes a larger value; etcd's own limit is about 1.5 MiB a transaction."""
@@ -45,8 +45,3 @@ def check_seconds(seconds: float) -> None:
     """Raise ValueError for a lease that has ended before it begins."""
     if not 0 < seconds < float("inf"):
         raise ValueError(f"a lease lives for a time above 0, not {seconds} s")
-
-
-def not_reached(asked: int, revision: int) -> StoreError:
-    """For a list at a revision that is still to come."""
-    return StoreError(f"revision {asked} is not reached; the store is at {revision}")

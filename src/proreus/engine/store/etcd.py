@@ -7,6 +7,7 @@ this process, and takes up again behind the last change that it has handed out w
 from __future__ import annotations
 
 import asyncio
+import bisect
 import contextlib
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import grpc
 from aetcd import rpc
 
-from proreus.engine.store.checking import check_lease, check_seconds, check_transaction, not_reached
+from proreus.engine.store.checking import check_lease, check_seconds, check_transaction
 from proreus.engine.store.etcd_address import EtcdAddress
 from proreus.engine.store.etcd_connection import EtcdConnection, EtcdError
 from proreus.engine.store.feed import PROGRESS_SECONDS, Feed
@@ -28,9 +29,11 @@ from proreus.engine.store.protocol import (
     Entry,
     Listing,
     NoSuchLease,
+    NotReached,
     Operation,
     Put,
     StoreError,
+    StoreFull,
     Unavailable,
     Unchanged,
 )
@@ -53,6 +56,7 @@ class EtcdStore:
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._readings: set[asyncio.Future[Batch]] = set()
         self._closed = False
+        self._full = ""
 
     @classmethod
     async def open(cls, address: EtcdAddress, options: StoreOptions = DEFAULTS) -> EtcdStore:
@@ -113,7 +117,13 @@ class EtcdStore:
                 rpc.RequestOp(request_range=rpc.RangeRequest(key=self._bytes(one.key))) for one in conditions
             ],
         )
-        answer = await self._connection.call("KV.Txn", request, repeatable=not operations)
+        try:
+            answer = await self._connection.call("KV.Txn", request, repeatable=not operations)
+        except StoreFull as error:
+            self._full = str(error)
+            raise
+        if answer.succeeded and operations:
+            self._full = ""
         if answer.succeeded:
             return Committed(True, answer.header.revision)
         ranges = (one.response_range.kvs for one in answer.responses)
@@ -124,6 +134,10 @@ class EtcdStore:
         """Every change under the prefix after that revision."""
         self._check_open()
         return self._feed.follow(prefix, after, self._older)
+
+    def trouble(self) -> str:
+        """Its quota is used up, said the last write."""
+        return self._full
 
     async def grant(self, seconds: float) -> int:
         """A lease, in whole seconds; at least one and a half of etcd's election timeouts, rounded up."""
@@ -204,7 +218,7 @@ class EtcdStore:
             if _COMPACTED in error.details:
                 raise Compacted(request.revision + 1) from error
             if _NOT_REACHED in error.details:
-                raise not_reached(asked, await self._revision()) from error
+                raise NotReached(asked, await self._revision()) from error
             raise
 
     # Watching
@@ -265,8 +279,14 @@ class EtcdStore:
         begin, end = self._range(prefix)
         # From the revision itself: etcd then refuses just where what stood before the first change is gone.
         create = rpc.WatchCreateRequest(
-            key=begin, range_end=end, start_revision=max(1, after), prev_kv=True, progress_notify=True
+            key=begin,
+            range_end=end,
+            start_revision=max(1, after),
+            prev_kv=True,
+            progress_notify=True,
+            fragment=True,  # else a thousand large changes are one message
         )
+        rest: list[Change] = []
         async with self._connection.stream("Watch.Watch", rpc.WatchRequest(create_request=create)) as call:
             while (answer := await call.read()) is not grpc.aio.EOF:
                 if answer.compact_revision:
@@ -274,11 +294,12 @@ class EtcdStore:
                 if answer.canceled:
                     self._connection.forget_token()
                     raise Unavailable(f"etcd: the watch was ended: {answer.cancel_reason}")
-                changes = tuple(
-                    self._change(event) for event in answer.events if event.kv.mod_revision > after
-                )
+                rest += [self._change(event) for event in answer.events if event.kv.mod_revision > after]
+                changes, rest = _whole_revisions(rest, more=answer.fragment)
                 if changes:
                     yield Batch(changes, changes[-1].revision)
+                elif answer.fragment:
+                    continue
                 elif answer.created:
                     yield Batch((), after)  # it is heard again
                 elif not answer.events:
@@ -323,3 +344,12 @@ class EtcdStore:
             raise Compacted(revision)  # while the change was on its way, what stood before was forgotten
         entry = None if deleted else self._entry(event.kv)
         return Change(event.kv.key.decode()[len(self._root) :], revision, entry, previous)
+
+
+def _whole_revisions(changes: list[Change], *, more: bool) -> tuple[tuple[Change, ...], list[Change]]:
+    """Changes that can be handed out, and those of a revision of which more may follow."""
+    if not more or not changes:
+        return tuple(changes), []
+    last = changes[-1].revision
+    end = bisect.bisect_left(changes, last, key=lambda change: change.revision)
+    return tuple(changes[:end]), changes[end:]

@@ -32,6 +32,8 @@ _CHANNEL = (
 )
 _LOOK_SECONDS = 0.02
 _PAUSE_SECONDS = 0.1
+_AWAY_SECONDS = 1.5
+"""A connection that broke is waited for so long."""
 _LEADER = (("hasleader", "true"),)
 """A member without a leader says so at once, instead of keeping the caller waiting."""
 
@@ -70,6 +72,10 @@ class EtcdConnection:
         self._members = [_member(endpoint, credentials) for endpoint in address.endpoints]
         self._token = ""
         self._authenticating = asyncio.Lock()
+        self._stood = False
+        """Whether a connection ever stood."""
+        self._away_since: float | None = None
+        """Since when none does that did."""
 
     async def call(self, method: str, request: Any, *, repeatable: bool) -> Any:
         """One call and its answer, as `Service.Method`; what is repeatable is asked of others in turn."""
@@ -131,8 +137,14 @@ class EtcdConnection:
         while True:
             for member in self._members:
                 if member.ready:
+                    self._stood, self._away_since = True, None
                     return member
-            if _now() >= until:
+            now = _now()
+            if self._away_since is None and self._stood:
+                self._away_since = now
+            # Where all have been away for some time, nobody is kept waiting for them any more.
+            gone = self._away_since is not None and now - self._away_since >= _AWAY_SECONDS
+            if gone or now >= until:
                 raise NotDone(await self._why())
             await asyncio.sleep(_LOOK_SECONDS)
 

@@ -82,7 +82,7 @@ class Feed:
         self.revision = revision
         changes = [self._sharing(change) for change in changes]
         self._recent.extend(changes)
-        self._bytes += sum(_size(change) for change in changes)
+        self._bytes += sum(change.size for change in changes)
         if changes:
             for prefix, followers in self._followers.items():
                 matching = [change for change in changes if change.key.startswith(prefix)]
@@ -210,7 +210,7 @@ class Feed:
             if count - surplus <= self._most and size <= self._most_bytes:
                 break
             surplus += 1
-            size -= _size(change)
+            size -= change.size
         self._forget(surplus)
         for follower in self._all():
             follower.keep_up(self.floor)
@@ -221,7 +221,7 @@ class Feed:
             last = self._recent[count - 1].revision
             end = bisect.bisect_right(self._recent, last, key=_revision)
             for change in self._recent[:end]:
-                self._bytes -= _size(change)
+                self._bytes -= change.size
                 if change.entry is not None and self._newest.get(change.key) is change.entry:
                     del self._newest[change.key]
             del self._recent[:end]
@@ -229,13 +229,6 @@ class Feed:
 
     def _all(self) -> list[_Follower]:
         return [follower for followers in self._followers.values() for follower in followers]
-
-
-def _size(change: Change) -> int:
-    entry, previous = change.entry, change.previous
-    return (len(entry.value) if entry is not None else 0) + (
-        len(previous.value) if previous is not None else 0
-    )
 
 
 def _revision(change: Change) -> int:

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from proreus.engine.store.checking import check_seconds, check_transaction, not_reached
+from proreus.engine.store.checking import check_seconds, check_transaction
 from proreus.engine.store.feed import PROGRESS_SECONDS
 from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
@@ -25,10 +25,12 @@ from proreus.engine.store.protocol import (
     Entry,
     Listing,
     NoSuchLease,
+    NotReached,
     Operation,
     Put,
     Unchanged,
 )
+from proreus.engine.store.superseded import Superseded
 
 _LEAST_SECONDS = 0.001
 """Timers may fire a moment early: who waits for the rest of that moment waits for nothing, and for ever."""
@@ -46,7 +48,8 @@ class MemoryStore:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, options: StoreOptions = DEFAULTS) -> None:
         self._clock = clock
-        self._kept = options.history
+        self._kept, self._kept_bytes = options.history, options.history_bytes
+        self._superseded = Superseded()
         self._entries: dict[str, Entry] = {}
         self._history: list[Change] = []
         self._revision = 1
@@ -65,7 +68,7 @@ class MemoryStore:
         """The keys with that prefix, in order."""
         self._expire()
         if revision > self._revision:
-            raise not_reached(revision, self._revision)
+            raise NotReached(revision, self._revision)
         standing = self._at(revision) if revision else self._entries
         keys = sorted(key for key in standing if key.startswith(prefix) and key > after)
         taken = keys[:limit] if limit else keys
@@ -101,6 +104,10 @@ class MemoryStore:
             except TimeoutError:
                 yield Batch((), seen)
 
+    def trouble(self) -> str:
+        """None ever."""
+        return ""
+
     async def grant(self, seconds: float) -> int:
         """A lease that lives so long after each `keep_alive`."""
         check_seconds(seconds)
@@ -131,6 +138,7 @@ class MemoryStore:
         self._compacted = max(self._compacted, min(revision, self._revision))
         begin = bisect.bisect_right(self._history, self._compacted, key=lambda change: change.revision)
         del self._history[:begin]
+        self._superseded.forget(self._compacted)
 
     def _at(self, revision: int) -> dict[str, Entry]:
         """What stood at that revision: the present with the later changes undone, the last first."""
@@ -171,8 +179,11 @@ class MemoryStore:
         if changes:
             self._revision = revision
             self._history.extend(changes)
+            self._superseded.add_changes(changes)
             if self._revision - self._compacted > self._kept * 5 // 4:
                 self._forget(self._revision - self._kept)
+            if self._superseded.size > self._kept_bytes * 5 // 4:
+                self._forget(self._superseded.surplus(self._kept_bytes))
             self._wake()
         return self._revision
 

@@ -24,5 +24,8 @@ class StoreOptions:
     holds: str = "Secrets of a cluster"
     """What is kept there by whoever opens it: told where every user of the machine may read it."""
 
+    accept_loss: bool = False
+    """Open a file though it lacks what was acknowledged, with what is there."""
+
 
 DEFAULTS = StoreOptions()

@@ -57,6 +57,12 @@ class Change:
     previous: Entry | None
     """What stood there before; None where it came to be."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of its values, the one before included."""
+        entry, previous = self.entry, self.previous
+        return (0 if entry is None else len(entry.value)) + (0 if previous is None else len(previous.value))
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -129,6 +135,14 @@ class Compacted(StoreError):
         self.revision = revision
 
 
+class NotReached(StoreError):
+    """A revision that is still to come."""
+
+    def __init__(self, asked: int, revision: int) -> None:
+        super().__init__(f"revision {asked} is not reached; the store is at {revision}")
+        self.asked, self.revision = asked, revision
+
+
 class NoSuchLease(StoreError):
     """The lease has run out or was never granted."""
 
@@ -156,6 +170,10 @@ class Store(Protocol):
 
         Closing the iterator (`aclose`) ends it. Raises `Compacted` where it cannot begin or go on there.
         """
+        ...
+
+    def trouble(self) -> str:
+        """Why writes are refused, as far as that is known without one; "": they are not."""
         ...
 
     async def grant(self, seconds: float) -> int:

@@ -9,18 +9,20 @@ waiting for another process) goes to the thread. All commits that wait meanwhile
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sqlite3
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from proreus.engine.store.checking import check_lease, check_seconds, check_transaction, not_reached
+from proreus.engine.store.checking import check_lease, check_seconds, check_transaction
 from proreus.engine.store.feed import Feed
 from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
@@ -31,6 +33,7 @@ from proreus.engine.store.protocol import (
     Compacted,
     Entry,
     Listing,
+    NotReached,
     Operation,
     StoreError,
     StoreFull,
@@ -38,10 +41,12 @@ from proreus.engine.store.protocol import (
 )
 from proreus.engine.store.sqlite_errors import in_protocol_words
 from proreus.engine.store.sqlite_file import make_private, tell_if_public
+from proreus.engine.store.sqlite_mark import AHEAD, Lost, Mark, check_whole
 from proreus.engine.store.sqlite_tables import READER_KIB, Tables
 from proreus.engine.store.superseded import Superseded
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 _GROUP_SECONDS = 0.005
 """So long the loop works on one group of commits before it goes to disk."""
@@ -51,8 +56,12 @@ _SLICE = 256
 """So many rows of a list are read in one turn of the loop."""
 _SPAN = 500
 """So many revisions of the history are read or swept in one go."""
+_SPAN_BYTES = 1 << 20
+"""And fewer of them where their values take more than this: it is read by every watch for itself."""
 _READERS = 4
 """So many connections are kept for lists; more are opened while more are asked for at once."""
+_SPARE_BYTES = 1 << 20
+"""With less than this left on its disk, a file can hardly be written to."""
 _CHECKED_BYTES = 256 << 20
 """A larger file is not read through when it is opened."""
 
@@ -76,6 +85,7 @@ class SQLiteStore:
 
     _tables: Tables
     _reader: Tables
+    _mark: Mark
     _feed: Feed
     _writer: asyncio.Task[None]
 
@@ -90,6 +100,8 @@ class SQLiteStore:
         self._woken = asyncio.Event()
         self._closing = False
         self._unpublished: list[Change] = []
+        self._full = ""
+        """What the last write said, where there was no room for it."""
         self._superseded = Superseded()
         self._readers: list[Tables] = []
 
@@ -113,7 +125,9 @@ class SQLiteStore:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self._path.parent}: {error.strerror}") from error
+        lost = self._look_for_losses()
         make_private(self._path)
+        self._mark = Mark(self._path)
         self._tables = Tables(self._path, busy_seconds=self._options.timeout)
         try:
             self._tables.prepare()
@@ -121,6 +135,9 @@ class SQLiteStore:
                 self._tables.check()
             self._tables.execute("BEGIN IMMEDIATE")
             self._tables.rebase_leases(self._clock())
+            if lost is not None:
+                self._tables.set_number("revision", lost.acknowledged + AHEAD)
+                self._tables.set_number("compacted", lost.acknowledged + AHEAD)
             self._tables.execute("COMMIT")
             self._others = self._tables.others()  # before the rest: what comes in between is looked for
             self._revision = self._tables.number("revision")
@@ -131,10 +148,24 @@ class SQLiteStore:
                 self._superseded.add(revision, size)
         except BaseException:
             self._tables.close()
+            self._mark.close()
             raise
+        self._mark.note(self._revision)
         tell_if_public(self._path, self._options.holds)
         self._reader = self._new_reader()
         self._feed = Feed(self._revision, self._options.held, self._options.held_bytes)
+
+    def _look_for_losses(self) -> Lost | None:
+        """What the file lacks, where that is accepted: revisions go on behind it, so that no client takes a
+        new one for one of those."""
+        try:
+            check_whole(self._path)
+        except Lost as lost:
+            if not self._options.accept_loss:
+                raise
+            _log.warning("%s; going on with what is there", lost)
+            return lost
+        return None
 
     def _new_reader(self) -> Tables:
         return Tables(self._path, busy_seconds=self._options.timeout, cache_kib=READER_KIB)
@@ -176,6 +207,14 @@ class SQLiteStore:
         self._check_open()
         return self._feed.follow(prefix, after, self._older)
 
+    def trouble(self) -> str:
+        """The disk is full, or was when it was last written to."""
+        with suppress(OSError):
+            disk = os.statvfs(self._path.parent)
+            if disk.f_bavail * disk.f_frsize < _SPARE_BYTES:
+                return f"{self._path}: its disk is full"
+        return self._full
+
     async def grant(self, seconds: float) -> int:
         """A lease that lives so long after each `keep_alive`, by the clock that no one sets."""
         check_seconds(seconds)
@@ -205,6 +244,7 @@ class SQLiteStore:
             finally:
                 for tables in (self._tables, self._reader, *self._readers):
                     tables.close()
+                self._mark.close()
                 self._thread.shutdown()
 
     def _check_open(self) -> None:
@@ -249,12 +289,16 @@ class SQLiteStore:
         """Take over what other processes have committed since."""
         revision = self._tables.number("revision")
         self._compacted = max(self._compacted, self._tables.number("compacted"))
-        if revision - self._revision > min(_SPAN, self._options.held):
-            self._feed.skip(revision)
-        elif revision > self._revision:
-            changes = list(self._tables.changes("", self._revision, revision))
-            self._superseded.add_changes(changes)
-            self._feed.publish(changes, revision)
+        if revision > self._revision:
+            few = revision - self._revision <= min(_SPAN, self._options.held)
+            if few and self._tables.size(self._revision, revision) <= self._options.held_bytes:
+                changes = list(self._tables.changes("", self._revision, revision))
+                self._superseded.add_changes(changes)
+                self._feed.publish(changes, revision)
+            else:
+                for superseded in self._tables.superseded(self._revision):
+                    self._superseded.add(*superseded)
+                self._feed.skip(revision)
         self._revision = revision
         self._superseded.forget(self._compacted)
 
@@ -323,7 +367,7 @@ class SQLiteStore:
                 if self._revision != before[0]:
                     self._tables.set_number("revision", self._revision)
                 self._next_end = self._tables.next_end()
-                await self._in_thread(self._tables.execute, "COMMIT")
+                await self._in_thread(self._sync, self._revision != before[0])
         except StoreError as error:
             if self._tables.in_transaction:
                 self._tables.execute("ROLLBACK")
@@ -331,6 +375,7 @@ class SQLiteStore:
             self._unpublished.clear()
             await self._after_failure(group, error)
             return
+        self._full = ""
         self._superseded.add_changes(self._unpublished)
         self._superseded.forget(self._compacted)
         self._feed.publish(self._unpublished, self._revision)
@@ -339,8 +384,15 @@ class SQLiteStore:
         for request in group:
             _answer(request, request.outcome)
 
+    def _sync(self, changed: bool) -> None:
+        self._tables.execute("COMMIT")
+        if changed:
+            self._mark.note(self._revision)
+
     async def _after_failure(self, group: _Group, error: StoreError) -> None:
         """Who asked is told; where there was no room for all, there may be for each, or some."""
+        if isinstance(error, StoreFull):
+            self._full = str(error)
         if not group:  # it could not begin, or it was sweeping or a lease: again, but not at once
             group.extend(self._waiting)
             self._waiting.clear()
@@ -408,8 +460,7 @@ class SQLiteStore:
                 now, compacted = tables.number("revision"), tables.number("compacted")
                 if after < compacted:
                     raise Compacted(compacted)
-                upto = min(now, after + _SPAN)
-                changes = tuple(tables.changes(prefix, after, upto))
+                changes, upto = _some(tables, prefix, after, min(now, after + _SPAN))
             if changes or upto == now:
                 yield Batch(changes, upto)
             if upto == now:
@@ -418,11 +469,25 @@ class SQLiteStore:
             await asyncio.sleep(0)
 
 
+def _some(tables: Tables, prefix: str, after: int, upto: int) -> tuple[tuple[Change, ...], int]:
+    """The changes after one revision up to another, or to an earlier one where values are large; whole
+    revisions only. And the revision they go up to."""
+    some: list[Change] = []
+    size = 0
+    with closing(tables.changes(prefix, after, upto)) as changes:
+        for change in changes:
+            if size > _SPAN_BYTES and change.revision != some[-1].revision:
+                return tuple(some), some[-1].revision
+            some.append(change)
+            size += change.size
+    return tuple(some), upto
+
+
 def _check_revision(tables: Tables, revision: int, now: int) -> None:
     if revision < tables.number("compacted"):
         raise Compacted(tables.number("compacted"))
     if revision > now:
-        raise not_reached(revision, now)
+        raise NotReached(revision, now)
 
 
 async def _in_slices(rows: Iterator[T]) -> AsyncIterator[list[T]]:

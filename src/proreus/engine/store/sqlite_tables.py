@@ -10,7 +10,7 @@ takes away.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 from proreus.engine.store.protocol import Change, Delete, Entry, NoSuchLease, Operation, Put, StoreError
@@ -107,9 +107,7 @@ class Tables:
         self.execute("PRAGMA journal_mode = WAL")
         self.execute("PRAGMA journal_size_limit = 67108864")
         self.execute("BEGIN IMMEDIATE")  # two processes may open a new file at once
-        (application,) = self.execute("PRAGMA application_id").fetchone()
-        (tables,) = self.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if application == 0 and tables == 0:
+        if self.is_new():
             for statement in _SCHEMA.split(";\n"):
                 self.execute(statement)
             self.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -117,6 +115,12 @@ class Tables:
         else:
             self.check_format()
         self.execute("COMMIT")
+
+    def is_new(self) -> bool:
+        """Whether nothing was ever written to the file."""
+        (application,) = self.execute("PRAGMA application_id").fetchone()
+        (tables,) = self.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        return bool(application == 0 and tables == 0)
 
     def check_format(self) -> None:
         """Raise `Damaged` where the file holds something else than a store as it is kept here."""
@@ -186,7 +190,7 @@ class Tables:
         ).fetchone()
         return int(count)
 
-    def changes(self, prefix: str, after: int, upto: int) -> Iterator[Change]:
+    def changes(self, prefix: str, after: int, upto: int) -> Generator[Change, None, None]:
         """The history under the prefix after one revision, up to and with another."""
         rows = self.execute(
             _CHANGES, {**_range(prefix), "place": (after + 1) * PLACES, "end_place": (upto + 1) * PLACES}
@@ -195,6 +199,14 @@ class Tables:
             entry = None if value is None else _entry(key, value, created, place, lease)
             previous = None if before[2] is None else _entry(key, *before)
             yield Change(key, place // PLACES, entry, previous)
+
+    def size(self, after: int, upto: int) -> int:
+        """Bytes of the values that came after one revision, up to and with another."""
+        span = ((after + 1) * PLACES, (upto + 1) * PLACES)
+        ((size,),) = self.execute(
+            "SELECT total(length(value)) FROM changes WHERE place >= ? AND place < ?", span
+        ).fetchall()
+        return int(size)
 
     def superseded(self, after: int) -> Iterator[tuple[int, int]]:
         """What each later change took the place of: its revision, and how long that was."""

@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -23,6 +23,7 @@ from proreus.engine.objects.errors import Conflict, Fenced, Gone, NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, NODE, POD, PRIORITY_CLASS, Kind
 from proreus.engine.objects.registry import Binding, ObjectEvent, Registry
 from proreus.engine.store.memory import MemoryStore
+from proreus.engine.store.protocol import Committed, Entry, Operation, Unavailable, Unchanged
 from tests.engine.agents.scheduling.objects import Object, node, pod
 
 QUICK = LeaseTimes(lease=0.3, renew=0.2, retry=0.03)
@@ -300,6 +301,38 @@ def test_two_agents_with_the_leader_killed_again_and_again(seed: int) -> None:
 
 async def _led(agents: dict[str, SchedulingAgent]) -> bool:
     return any(agent.leader.fence is not None for agent in agents.values())
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_leader_whose_store_is_away_can_go(silent: bool) -> None:
+    class Away(MemoryStore):
+        away = False
+
+        async def get(self, key: str) -> Entry | None:
+            if self.away and silent:
+                await asyncio.sleep(3600)
+            if self.away:
+                raise Unavailable("nobody answers")
+            return await super().get(key)
+
+        async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
+            if self.away:
+                await self.get("")
+            return await super().commit(conditions, operations)
+
+    async def play() -> None:
+        store = Away()
+        registry = Registry(store)
+        await registry.prepare()
+        leader = Leader(registry, "scheduler", "first", QUICK)
+        await leader._attempt()
+        assert leader.fence is not None
+        store.away = True
+        async with asyncio.timeout(10):
+            await leader.resign()
+        assert leader.fence is None
+
+    asyncio.run(play())
 
 
 def test_a_leader_that_was_halted_binds_nothing_more() -> None:

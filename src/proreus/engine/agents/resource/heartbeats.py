@@ -7,7 +7,9 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from proreus.engine.agents.leading import FAREWELL_SECONDS
 from proreus.engine.agents.metadata import Object, name_of
 from proreus.engine.agents.resource.claims import (
     NodeTaken,
@@ -16,6 +18,7 @@ from proreus.engine.agents.resource.claims import (
     released,
     sign_of_life,
 )
+from proreus.engine.agents.resource.disks import NO_PRESSURE, Pressure, disk_pressure
 from proreus.engine.agents.resource.measuring import Measuring
 from proreus.engine.agents.resource.nodes import (
     LEASE_SECONDS,
@@ -47,6 +50,11 @@ class Housed:
 
     spec: NodeSpec
     runtime: PodRuntime
+    disk: Path | None = None
+    """A folder on the disk that its pods live on; None: it has none, as simulated nodes."""
+
+
+_Told = tuple[tuple[Image, ...], str, Pressure]
 
 
 class Heartbeats:
@@ -65,8 +73,8 @@ class Heartbeats:
         self._registry, self._timers, self._nodes, self._stands = registry, timers, nodes, stands
         self._measuring = measuring
         self._process = process
-        self._told: dict[str, tuple[tuple[Image, ...], str]] = {}
-        """What the API knows of each: the images that it holds, and its trouble."""
+        self._told: dict[str, _Told] = {}
+        """What the API knows of each: the images that it holds, its trouble, and what its disk lacks."""
         self._silent: Mapping[str, str] = {}
         """By node, signs of life of others after which none came."""
 
@@ -101,7 +109,15 @@ class Heartbeats:
             for name in self._nodes
             if self._process
         ]
-        await self._registry.commit_each(wants)
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                outcomes = await self._registry.commit_each(wants)
+        except TimeoutError:
+            outcomes = [Unserviceable("the store does not answer")]
+        for outcome in outcomes:
+            if isinstance(outcome, Unserviceable):
+                _log.warning("nodes were not given back, others wait for their leases' end: %s", outcome)
+                return
 
     async def left_behind(self) -> list[str]:
         """Nodes that stand in the API and that this process ran before, but not now."""
@@ -140,7 +156,10 @@ class Heartbeats:
             for name in names
         ]
         outcomes = await self._registry.commit_each(wants)
-        return [name for name, out in zip(names, outcomes, strict=True) if isinstance(out, Unserviceable)]
+        untold = [name for name, out in zip(names, outcomes, strict=True) if isinstance(out, Unserviceable)]
+        for name in untold:  # again at the next beat
+            self._told.pop(name, None)
+        return untold
 
     async def _renew(self, names: Sequence[str]) -> None:
         wants: list[Want] = [
@@ -191,13 +210,17 @@ class Heartbeats:
 
     def _look(self, name: str) -> NodeState:
         """What it has and holds, of which the API is told now."""
-        runtime = self._nodes[name].runtime
-        images, trouble = self._told[name] = tuple(runtime.images()), runtime.trouble()
-        return NodeState(runtime.capacity(), images, trouble)
+        images, trouble, pressure = self._told[name] = self._seen(name)
+        return NodeState(self._nodes[name].runtime.capacity(), images, trouble, pressure.lacks)
 
     def _changed(self, name: str) -> bool:
-        runtime = self._nodes[name].runtime
-        return (tuple(runtime.images()), runtime.trouble()) != self._told.get(name, ((), ""))
+        return self._seen(name) != self._told.get(name)
+
+    def _seen(self, name: str) -> _Told:
+        housed = self._nodes[name]
+        disk = housed.disk
+        pressure = NO_PRESSURE if disk is None else disk_pressure(disk)
+        return tuple(housed.runtime.images()), housed.runtime.trouble(), pressure
 
 
 def beats_for(nodes: int) -> int:

@@ -56,6 +56,8 @@ class NodeState:
     images: Sequence[Image] = ()
     trouble: str = ""
     """Why it can run nothing now; "": it can."""
+    disk_pressure: str = ""
+    """What its disk lacks; "": nothing."""
 
 
 def new_node(spec: NodeSpec, state: NodeState, now: float) -> Object:
@@ -82,8 +84,7 @@ def node_status(standing: Mapping[str, Any], spec: NodeSpec, state: NodeState, n
     capacity, images = state.capacity, state.images
     before = standing.get("status") or {}
     moment = timestamp(now)
-    told = _HEALTHY if not state.trouble else (*_HEALTHY[:-1], _not_ready(state.trouble))
-    conditions = with_conditions(before.get("conditions") or (), told, now)
+    conditions = with_conditions(before.get("conditions") or (), _conditions(state), now)
     ours = {condition.type for condition in _HEALTHY}
     for condition in conditions:
         if condition["type"] in ours:
@@ -106,8 +107,19 @@ def node_status(standing: Mapping[str, Any], spec: NodeSpec, state: NodeState, n
     return status
 
 
-def _not_ready(trouble: str) -> Condition:
-    return Condition("Ready", "False", "KubeletNotReady", trouble)
+def _conditions(state: NodeState) -> list[Condition]:
+    """As the kubelet tells them."""
+    told = {condition.type: condition for condition in _HEALTHY}
+    if state.disk_pressure:
+        told["DiskPressure"] = Condition(
+            "DiskPressure",
+            "True",
+            "KubeletHasDiskPressure",
+            f"kubelet has disk pressure: {state.disk_pressure}",
+        )
+    if state.trouble:
+        told["Ready"] = Condition("Ready", "False", "KubeletNotReady", state.trouble)
+    return list(told.values())
 
 
 def looks_well(node: Mapping[str, Any]) -> bool:
