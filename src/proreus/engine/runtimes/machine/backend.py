@@ -142,6 +142,8 @@ class Backend(Protocol):
     """See `PodRuntime.trouble`."""
     needs_images: bool
     """Whether nothing can be run without its image."""
+    own_files: bool
+    """Whether its containers have files of their own, and see of the machine's what is mounted alone."""
 
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
         """What there is of these pods; whatever is here of any other pod ends and goes."""

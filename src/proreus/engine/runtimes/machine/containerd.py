@@ -69,7 +69,7 @@ class ContainerdBackend:
     scheme = "containerd"
     version = ""
     trouble = ""
-    needs_images = True
+    needs_images = own_files = True
 
     def __init__(self, options: MachineOptions) -> None:
         self._options = options

@@ -19,8 +19,8 @@ _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 class Planner:
     """Looks up what specs refer to; `folder` has a folder for each pod."""
 
-    def __init__(self, folder: Path, options: MachineOptions, gpus: GpuHolding) -> None:
-        self._folder, self._options, self._gpus = folder, options, gpus
+    def __init__(self, folder: Path, options: MachineOptions, gpus: GpuHolding, *, own_files: bool) -> None:
+        self._folder, self._options, self._gpus, self._own_files = folder, options, gpus, own_files
 
     async def plan(self, standing: Standing, name: str) -> Plan:
         """The attempt that is due; its volumes stand then. Raises `LaunchRefused`."""
@@ -50,4 +50,5 @@ class Planner:
             references,
             {"status.podIP": standing.address, "status.hostIP": self._options.address},
             self._options.host_paths,
+            self._own_files,
         )

@@ -41,7 +41,7 @@ class ProcessBackend(KeptBackend):
     """See the module."""
 
     scheme = "process"
-    needs_images = False
+    needs_images = own_files = False
     version = __version__
 
     def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:

@@ -29,9 +29,9 @@ from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.planning import Planner
 from proreus.engine.runtimes.machine.probes import PROBES
 from proreus.engine.runtimes.machine.pulling import have_image
+from proreus.engine.runtimes.machine.removal import remove_tree
 from proreus.engine.runtimes.machine.standing import Standing, ended_report
 from proreus.engine.runtimes.machine.using import Using
-from proreus.engine.runtimes.machine.volumes import remove_tree
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     Capacity,
@@ -65,7 +65,7 @@ class MachineRuntime:
         self._chores: set[asyncio.Task[None]] = set()
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._gpus = GpuHolding(self._folder, options.devices, self._pods)
-        self._planner = Planner(self._folder, options, self._gpus)
+        self._planner = Planner(self._folder, options, self._gpus, own_files=backend.own_files)
         self._lives = Lives(backend, self._folder, self._launch, self._tell, options.pauses)
         self._inside = Inside(backend, self._pods)
         self._using = Using(backend, self._folder, self._pods)
@@ -283,10 +283,12 @@ class MachineRuntime:
 
     async def _leave(self, uid: str, standing: Standing) -> None:
         await asyncio.gather(*standing.tasks.values(), return_exceptions=True)
-        await self._backend.raze(uid)
-        await asyncio.to_thread(remove_tree, self._folder / uid)
-        self._gpus.release(uid)
-        self._leaving.pop(uid, None)
+        try:
+            await self._backend.raze(uid)
+            await asyncio.to_thread(remove_tree, self._folder / uid)
+            self._gpus.release(uid)
+        finally:  # what is left of one that cannot be removed goes when the node is started anew
+            self._leaving.pop(uid, None)
 
     def _take_up(self, standing: Standing, found: Sequence[Found]) -> None:
         """Attempts that an earlier runtime began: those that run are followed on."""
