@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from proreus.engine.runtimes.containers import container_of
 from proreus.engine.runtimes.machine.backend import Plan
-from proreus.engine.runtimes.machine.environment import environment, expanded_all
+from proreus.engine.runtimes.machine.capacity import machine_capacity
+from proreus.engine.runtimes.machine.environment import ALLOCATABLE, environment, expanded_all
 from proreus.engine.runtimes.machine.gpu_holding import GpuHolding
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.references import References
 from proreus.engine.runtimes.machine.standing import Standing
+from proreus.engine.runtimes.machine.termination import stand_message
 from proreus.engine.runtimes.machine.volumes import Volumes
 
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -28,6 +31,9 @@ class Planner:
         volumes = self.volumes(standing, references)
         variables = await environment(standing.pod, container, references, volumes.facts)
         mounts = await volumes.mounts(container, variables)
+        message = stand_message(self._folder / standing.uid, container, standing.reports[name].attempt)
+        if message.target not in {mount.target for mount in mounts}:
+            mounts = (*mounts, message)
         gpus = self._gpus.give(standing, container)
         if gpus is not None:
             variables[_VISIBLE] = gpus.visible
@@ -42,13 +48,21 @@ class Planner:
             gpus,
         )
 
+    def _allocatable(self) -> Mapping[str, str]:
+        """What pods may have of this machine."""
+        return machine_capacity(self._options.root, self._options.reserved, "").allocatable
+
     def volumes(self, standing: Standing, references: References) -> Volumes:
         """The pod's."""
         return Volumes(
             self._folder / standing.uid / "volumes",
             standing.pod,
             references,
-            {"status.podIP": standing.address, "status.hostIP": self._options.address},
+            {
+                "status.podIP": standing.address,
+                "status.hostIP": self._options.address,
+                **{f"{ALLOCATABLE}{resource}": amount for resource, amount in self._allocatable().items()},
+            },
             self._options.host_paths,
             self._own_files,
         )

@@ -31,6 +31,7 @@ from proreus.engine.runtimes.machine.probes import PROBES
 from proreus.engine.runtimes.machine.pulling import have_image
 from proreus.engine.runtimes.machine.removal import remove_tree
 from proreus.engine.runtimes.machine.standing import Standing, ended_report
+from proreus.engine.runtimes.machine.termination import Terminations
 from proreus.engine.runtimes.machine.using import Using
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
@@ -87,7 +88,7 @@ class MachineRuntime:
             if folder.name not in runtime._pods:
                 remove_tree(folder)
         for uid, standing in runtime._pods.items():
-            runtime._take_up(standing, found.get(uid, ()))
+            runtime._take_up(standing, [await runtime._told(standing, one) for one in found.get(uid, ())])
         runtime._chore(runtime._using.looking.run(), "looking at disks and GPUs")
         following = runtime._following.run(options.follow_seconds, options.references)
         runtime._chore(following, "following volumes")
@@ -289,6 +290,15 @@ class MachineRuntime:
             self._gpus.release(uid)
         finally:  # what is left of one that cannot be removed goes when the node is started anew
             self._leaving.pop(uid, None)
+
+    async def _told(self, standing: Standing, attempt: Found) -> Found:
+        """One that has ended meanwhile, with what it left to be told of it."""
+        launched = attempt.launched
+        if launched.ended is None:
+            return attempt
+        terminations = Terminations(self._folder, self._backend)
+        ended = await terminations.told(standing.pod, attempt.name, attempt.attempt, launched.ended)
+        return replace(attempt, launched=replace(launched, ended=ended))
 
     def _take_up(self, standing: Standing, found: Sequence[Found]) -> None:
         """Attempts that an earlier runtime began: those that run are followed on."""

@@ -179,7 +179,7 @@ class Volumes:
         if "fieldRef" in item:
             return field_value(self.pod, str(item["fieldRef"]["fieldPath"]), self.facts).encode()
         wanted = item["resourceFieldRef"]
-        return resource_value(self.pod, self.pod["spec"]["containers"][0], wanted).encode()
+        return resource_value(self.pod, self.pod["spec"]["containers"][0], wanted, self.facts).encode()
 
 
 def _given_kind(volume: Mapping[str, Any]) -> str:
