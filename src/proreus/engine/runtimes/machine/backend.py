@@ -149,6 +149,10 @@ class Backend(Protocol):
         """What there is of these pods; whatever is here of any other pod ends and goes."""
         ...
 
+    async def unready(self) -> str:
+        """Why no pod could run now though this answers; "" where they can."""
+        ...
+
     async def stand(self, pod: Pod) -> str:
         """A sandbox for the pod; its address. Asked again, the same. Raises `LaunchRefused`."""
         ...

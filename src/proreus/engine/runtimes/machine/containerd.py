@@ -125,6 +125,10 @@ class ContainerdBackend:
         self._task(self._shims.run())
         return found
 
+    async def unready(self) -> str:
+        """The image that it makes sandboxes of may be missing, and nowhere to be had."""
+        return await self._images.missing_sandbox_image()
+
     async def stand(self, pod: Pod) -> str:
         """A sandbox that is ready; one that is not is left to `raze`."""
         uid = str(pod["metadata"]["uid"])

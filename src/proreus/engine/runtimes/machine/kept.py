@@ -88,6 +88,10 @@ class KeptBackend(ABC):
             await asyncio.to_thread(self.cgroups.sweep, standing)
         return found
 
+    async def unready(self) -> str:
+        """It would not have opened."""
+        return ""
+
     async def stand(self, pod: Pod) -> str:
         """The machine's network is the pods'."""
         return self.options.address

@@ -65,6 +65,7 @@ class MachineRuntime:
         self._hear: Callable[[PodReport], None] = lambda report: None
         self._chores: set[asyncio.Task[None]] = set()
         self._leaving: dict[str, asyncio.Task[None]] = {}
+        self._making = asyncio.Lock()
         self._gpus = GpuHolding(self._folder, options.devices, self._pods)
         self._planner = Planner(self._folder, options, self._gpus, own_files=backend.own_files)
         self._lives = Lives(backend, self._folder, self._launch, self._tell, options.pauses)
@@ -168,6 +169,10 @@ class MachineRuntime:
         gpus = len(list_gpus(self._options.devices))
         return machine_capacity(self._options.root, self._options.reserved, runtime, gpus)
 
+    async def unready(self) -> str:
+        """Why pods could not run now though the runtime answers; "" where they can."""
+        return await self._backend.unready()
+
     @property
     def name(self) -> str:
         """Which runtime it is: "process", "runc" or "containerd"."""
@@ -248,7 +253,7 @@ class MachineRuntime:
             if not standing.address:
                 await self._stand(standing)
         plan = await self._planner.plan(standing, name)
-        await have_image(self._backend, plan.container, tell)
+        await have_image(self._backend, plan.container, tell, self._making)
         return await self._backend.launch(plan)
 
     async def _stand(self, standing: Standing) -> None:
