@@ -23,7 +23,6 @@ from proreus.cli.cluster.place import (
     write_kubeconfig,
 )
 from proreus.cli.cluster.saying import (
-    first_commands,
     nodes_in_words,
     nodes_told,
     running_on,
@@ -196,7 +195,7 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, token: str) 
         f"  store        {ready['store']}",
         "",
         "In another terminal:",
-        *(f"  {line}{where}" for line in first_commands(engine)),
+        *(f"  {line}{where}" for line in [EXAMPLE]),
         f"  proreus get pods -o wide{where}",
         f"  kubectl --kubeconfig {config} get nodes",
         "Ctrl-C ends it; the same command goes on where it was.",

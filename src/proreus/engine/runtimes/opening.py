@@ -57,8 +57,8 @@ async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:
     """The runtime, with what an earlier one on the same folder left running; raises `UsageError`.
 
     "auto" is the one whose pods stand in the folder, or else the first of containerd, runc and process that
-    works here; who answers but could not run a pod is left out. Where another is named than theirs, those pods
-    end first: nobody would look after them.
+    works here; who answers but could not run a pod is left out. Where another is named than theirs, those
+    pods end first: nobody would look after them.
     """
     check_runtime(name, options)
     options.root.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -57,8 +57,8 @@ async def have_image(
 async def _make_python(backend: Backend, making: asyncio.Lock) -> int:
     """This machine's Python as an image, once, however many want it; raises `LaunchRefused`."""
     async with making:
-        if await backend.has_image(MACHINE_PYTHON):
-            return 0
+        if await backend.has_image(MACHINE_PYTHON):  # another container's attempt was faster
+            return sum(image.size for image in backend.images() if MACHINE_PYTHON in image.names)
         with tempfile.TemporaryDirectory() as folder:
             archive = Path(folder, "python.tar")
             try:
