@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ACTIONS = ("import", "list", "pack", "remove")
 _SWITCHES = ("--quiet", "--no-quiet", "--log-json", "--no-log-json", "-h", "--help")
 """Flags that no value follows."""
-_EXAMPLE = "Example: proreus images import busybox.tar --name busybox (and see proreus images list|pack|remove --help)"
+_EXAMPLE = "Example: proreus images import busybox.tar --name busybox (see also list|pack|remove --help)"
 _PIECE = 2 << 20
 _BYTES = "application/octet-stream"
 _IMPORT_SECONDS = 900.0

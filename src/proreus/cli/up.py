@@ -23,6 +23,7 @@ from proreus.cli.cluster.place import (
     write_kubeconfig,
 )
 from proreus.cli.cluster.saying import (
+    EXAMPLE,
     nodes_in_words,
     nodes_told,
     running_on,
@@ -195,7 +196,7 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, token: str) 
         f"  store        {ready['store']}",
         "",
         "In another terminal:",
-        *(f"  {line}{where}" for line in [EXAMPLE]),
+        f"  {EXAMPLE}{where}",
         f"  proreus get pods -o wide{where}",
         f"  kubectl --kubeconfig {config} get nodes",
         "Ctrl-C ends it; the same command goes on where it was.",
