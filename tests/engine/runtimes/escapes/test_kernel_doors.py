@@ -52,6 +52,8 @@ def _all_refused(place: Place, *commands: str, **fields: Any) -> None:
 
 def test_no_limit_is_lifted_and_no_neighbour_frozen(contained_place: Place) -> None:
     """Of the cgroups a container sees its own, and writes none."""
+    assert contained_place.options is not None
+    own_name = contained_place.options.own_name
 
     async def scene() -> None:
         async with contained_place.bench() as bench:
@@ -67,7 +69,7 @@ def test_no_limit_is_lifted_and_no_neighbour_frozen(contained_place: Place) -> N
                 "b mount -o remount,rw /sys/fs/cgroup/memory 2>/dev/null && echo OPEN remount; "
                 "b mount -t cgroup -o memory x /mnt 2>/dev/null && echo OPEN mount; "
                 "b mount -t cgroup2 x /mnt 2>/dev/null && echo OPEN mount2; "
-                f"b find /sys/fs/cgroup -name '*proreus*' -o -name '*{contained_place.options.own_name}*'; "
+                f"b find /sys/fs/cgroup -name '*proreus*' -o -name '*{own_name}*'; "
                 "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null"
             )
             pod = pod_of(neighbour, container(_BUSYBOX + script, resources=limits))
@@ -80,7 +82,6 @@ def test_no_limit_is_lifted_and_no_neighbour_frozen(contained_place: Place) -> N
             await asyncio.sleep(1)
             assert len(await bench.text(uid, "neighbour")) > counted, "the neighbour stands still"
 
-    assert contained_place.options is not None
     asyncio.run(scene())
 
 
