@@ -127,3 +127,19 @@ def test_a_mount_where_the_machine_has_something_is_the_volume(tmp_path: Path, r
 
     asyncio.run(scene())
     assert [entry.name for entry in taken.iterdir()] == ["kept"]
+
+
+def test_a_mount_over_the_nodes_own_folder_is_refused_by_plain_processes(real_place: Place) -> None:
+    async def scene() -> None:
+        async with real_place.bench() as bench:
+            mounts = [{"name": "data", "mountPath": str(real_place.root.parent)}]
+            pod = pod_of(container("true", volumeMounts=mounts), volumes=[{"name": "data", "emptyDir": {}}])
+            bench.runtime.start(pod, ["main"])
+            uid = pod["metadata"]["uid"]
+            if not real_place.name.startswith("process"):
+                assert (await bench.ended(uid)).exit_code == 0
+                return
+            report = (await bench.until(uid, lambda one: bool(one["main"].message)))["main"]
+            assert report.reason == "CreateContainerConfigError"
+
+    asyncio.run(scene())

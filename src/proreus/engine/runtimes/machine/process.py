@@ -76,7 +76,7 @@ class ProcessBackend(KeptBackend):
             "argv": [word.replace(f"$({ROOT})", str(root)) for word in command_of(plan, unpacked)],
             "env": environment,
             "cwd": str(home),
-            "binds": _bound_over(plan.mounts),
+            "binds": _bound_over(plan.mounts, folder),
             "rlimits": {"RLIMIT_CORE": 0},
             "capabilities": _numbers(capabilities_of(plan)) if root_like else None,
             "no_new_privileges": _no_new_privileges(plan),
@@ -104,7 +104,7 @@ class ProcessBackend(KeptBackend):
         return tree_spent(keeping.marked(id))
 
 
-def _bound_over(mounts: Sequence[Mount]) -> list[tuple[str, str]]:
+def _bound_over(mounts: Sequence[Mount], folder: Path) -> list[tuple[str, str]]:
     """Mounts at paths that this machine has, too: the container is to find its own there and never write the
     machine's. Root binds them over those, for the container alone; nobody else can."""
     binds = [(str(mount.source), mount.target) for mount in mounts if os.path.lexists(mount.target)]
@@ -114,6 +114,10 @@ def _bound_over(mounts: Sequence[Mount]) -> list[tuple[str, str]]:
             "write instead of the volume: mount it elsewhere, or start the node as root"
         )
         raise LaunchRefused("CreateContainerConfigError", told)
+    for _, target in binds:  # whoever binds over it hides the container's own folder
+        if folder.resolve().is_relative_to(Path(target).resolve()):
+            told = f"mountPath {target} holds the node's own folder: the runtime process cannot replace it"
+            raise LaunchRefused("CreateContainerConfigError", told)
     return binds
 
 
