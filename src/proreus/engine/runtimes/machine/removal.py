@@ -28,8 +28,9 @@ def remove_tree(folder: Path) -> None:
     if left:
         _log.error("%s is left as it is: %s stays mounted", folder, left[0])
         return
-    _remove_content(folder)
-    folder.rmdir()
+    with contextlib.suppress(FileNotFoundError):  # somebody else takes it away at the same moment
+        _remove_content(folder)
+        folder.rmdir()
 
 
 def _remove_mounts(folder: Path) -> None:
@@ -50,7 +51,8 @@ def _remove_mounts(folder: Path) -> None:
 def _remove_content(folder: Path) -> None:
     for visit in walk_beneath(folder, force=os.geteuid() != 0):
         if visit.done:
-            os.rmdir(visit.done, dir_fd=visit.folder)
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(visit.done, dir_fd=visit.folder)
             continue
         for entry in visit.entries:
             if not entry.is_dir(follow_symlinks=False):
