@@ -1,4 +1,4 @@
-"""`proreus images import | list | remove`: the images that the containers of a cluster are made of."""
+"""`proreus images pack | import | list | remove`: the images that the containers of a cluster are made of."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from proreus.cli.cluster.place import Where
 from proreus.cli.cluster.tables import print_rows
 from proreus.cli.output import Output, new_console, write_json
 from proreus.engine.runtimes.images.names import check_reference
+from proreus.engine.runtimes.images.packing import pack_programs
 from proreus.model.errors import InputError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from proreus.cli.cluster.client import Client
 
-ACTIONS = ("import", "list", "remove")
-_EXAMPLE = (
-    "Example: proreus images import busybox.tar --name busybox (and see proreus images list|remove --help)"
-)
+ACTIONS = ("import", "list", "pack", "remove")
+_SWITCHES = ("--quiet", "--no-quiet", "--log-json", "--no-log-json", "-h", "--help")
+"""Flags that no value follows."""
+_EXAMPLE = "Example: proreus images import busybox.tar --name busybox (see also list|pack|remove --help)"
 _PIECE = 2 << 20
 _BYTES = "application/octet-stream"
 _IMPORT_SECONDS = 900.0
@@ -64,22 +65,64 @@ class RemoveArguments:
     common: Output = field(default_factory=Output)
 
 
+@dataclass(frozen=True)
+class PackArguments:
+    """Flags of `proreus images pack`."""
+
+    archive: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="ARCHIVE")] = None
+    """The tar file that is written, in OCI's layout."""
+    programs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="PROGRAM")] = ()
+    """Programs of this machine; the libraries that they need come along."""
+    name: str = ""
+    """What the image is called."""
+    common: Output = field(default_factory=Output)
+
+
 def run(words: Sequence[str]) -> int:
-    """Import an archive, list what nodes hold, or remove an image."""
-    if not words or words[0].startswith("-"):
-        parse(ImportArguments, "proreus images import", words, _EXAMPLE)
-        raise UsageError(f"say what to do with images: {', '.join(ACTIONS)}")
-    action, *rest = words
+    """Import an archive, list what nodes hold, pack an image of programs, or remove one."""
+    action, rest = _action_of(words)
     match action:
+        case "":
+            parse(ImportArguments, "proreus images import", words, _EXAMPLE)
+            raise UsageError(f"say what to do with images: {', '.join(ACTIONS)}")
         case "import":
             return _import(parse(ImportArguments, "proreus images import", rest, _EXAMPLE))
         case "list":
             return _list(parse(ListArguments, "proreus images list", rest, "Example: proreus images list"))
+        case "pack":
+            example = "Example: proreus images pack busybox.tar /usr/bin/busybox --name busybox:1"
+            return _pack(parse(PackArguments, "proreus images pack", rest, example))
         case "remove":
             example = "Example: proreus images remove busybox"
             return _remove(parse(RemoveArguments, "proreus images remove", rest, example))
         case _:
             raise unknown_name("action", action, ACTIONS)
+
+
+def _action_of(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The first word that is neither a flag nor the value of one, and the others; "": there is none."""
+    is_value = False
+    for place, word in enumerate(words):
+        if not is_value and not word.startswith("-"):
+            return word, [*words[:place], *words[place + 1 :]]
+        is_value = not is_value and word.startswith("-") and "=" not in word and word not in _SWITCHES
+    return "", list(words)
+
+
+def _pack(arguments: PackArguments) -> int:
+    prepare(arguments.common)
+    if arguments.archive is None or not arguments.programs or not arguments.name:
+        raise UsageError("name archive, programs and image: proreus images pack ARCHIVE PROGRAM --name NAME")
+    check_reference(arguments.name)
+    pack_programs(arguments.archive, arguments.name, arguments.programs)
+    size = image_size(arguments.archive.stat().st_size)
+    new_console(arguments.common).print(
+        f"{arguments.archive}: {arguments.name}, {size}; next: proreus images import {arguments.archive}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    write_json(arguments.common, {"archive": str(arguments.archive), "name": arguments.name})
+    return 0
 
 
 def _import(arguments: ImportArguments) -> int:

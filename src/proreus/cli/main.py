@@ -98,7 +98,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "exec": ("proreus.cli.exec", "run a command in a pod", "proreus exec deployment/web -- echo hello"),
     "images": (
         "proreus.cli.images",
-        "import, list and remove the images that containers are made of",
+        "pack, import, list and remove the images that containers are made of",
         "proreus images import busybox.tar --name busybox",
     ),
     "delete": ("proreus.cli.delete", "take objects out of a cluster", "proreus delete deployment web"),

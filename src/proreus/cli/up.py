@@ -23,7 +23,7 @@ from proreus.cli.cluster.place import (
     write_kubeconfig,
 )
 from proreus.cli.cluster.saying import (
-    first_commands,
+    EXAMPLE,
     nodes_in_words,
     nodes_told,
     running_on,
@@ -202,7 +202,7 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, own: Path | 
         f"  store        {ready['store']}",
         "",
         "In another terminal:",
-        *(f"  {line}{where}" for line in first_commands(engine)),
+        f"  {EXAMPLE}{where}",
         f"  proreus get pods -o wide{where}",
         f"  kubectl --kubeconfig {config} get nodes",
         "Ctrl-C ends it; the same command goes on where it was.",

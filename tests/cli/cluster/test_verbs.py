@@ -42,7 +42,7 @@ def test_from_a_file_to_three_replicas_and_back(ask: Ask) -> None:
     until(lambda: "3/3" in ask("get", "deployment", "web").out)
     assert ask("apply", "-f", str(WEB)).out.count("unchanged") == 2
     logs = ask("logs", "deployment/web")
-    assert logs.code == 0 and logs.out.startswith("starting python:3.12")
+    assert logs.code == 0 and logs.out.startswith("starting proreus.local/python:3")
     tried = ask("exec", f"pod/{running(ask)[0]}", "--", "echo", "hello")
     assert tried.code == 126 and "simulated" in tried.err
     ended = ask("delete", "-f", str(WEB))

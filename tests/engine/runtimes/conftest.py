@@ -38,6 +38,12 @@ def real_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place
     yield from _place(request, tmp_path)
 
 
+@pytest.fixture(params=("runc", "containerd"))
+def contained_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A runtime whose containers are kept from the machine."""
+    yield from _place(request, tmp_path)
+
+
 @pytest.fixture(scope="session")
 def containerd_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One daemon for all tests."""

@@ -377,31 +377,34 @@ def test_limits_hold_and_are_read_back(real_place: Place) -> None:
             await bench.running(uid)
             done = await bench.runtime.execute(uid, "main", ["cat", "/proc/self/cgroup"])
             paths = dict(line.split(":")[1:] for line in done.stdout.decode().splitlines())
-            mount = Path("/sys/fs/cgroup")
-            if (mount / "cgroup.controllers").exists():
-                own = mount / paths[""].lstrip("/")
-                assert (own / "memory.max").read_text() == f"{64 << 20}\n"
-                assert (own / "cpu.max").read_text() == "25000 100000\n"
+
+            async def said(controller: str, file: str) -> str:
+                """A plain process sees the machine's cgroups, others their own alone."""
+                is_second = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+                own = "" if is_second else controller
+                within = next(path for names, path in paths.items() if own in names.split(","))
+                below = within if real_place.name == "process" else ""
+                path = f"/sys/fs/cgroup/{own}/{below}/{file}"
+                return (await bench.runtime.execute(uid, "main", ["cat", path])).stdout.decode().strip()
+
+            if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+                assert await said("memory", "memory.max") == str(64 << 20)
+                assert await said("cpu", "cpu.max") == "25000 100000"
             else:
-                assert _v1(mount, paths, "memory", "memory.limit_in_bytes") == 64 << 20
-                assert _v1(mount, paths, "cpu", "cpu.cfs_quota_us") == 25000
-                assert _v1(mount, paths, "cpu", "cpu.shares") == 256
+                assert await said("memory", "memory.limit_in_bytes") == str(64 << 20)
+                assert await said("cpu", "cpu.cfs_quota_us") == "25000"
+                assert await said("cpu", "cpu.shares") == "256"
 
     asyncio.run(scene())
-
-
-def _v1(mount: Path, paths: dict[str, str], controller: str, file: str) -> int:
-    own = next(path for names, path in paths.items() if controller in names.split(","))
-    return int((mount / controller / own.lstrip("/") / file).read_text())
 
 
 def test_probes(real_place: Place) -> None:
     async def scene() -> None:
         async with real_place.bench() as bench:
             often = {"periodSeconds": 1, "timeoutSeconds": 5}
-            ready = {"exec": {"command": ["sh", "-c", f"test -e {ROOT}/tmp/ready"]}, **often}
-            alive = {"exec": {"command": ["sh", "-c", f"test ! -e {ROOT}/tmp/dead"]}, **often}
-            mounts = [{"name": "tmp", "mountPath": "/tmp"}]
+            ready = {"exec": {"command": ["sh", "-c", f"test -e {ROOT}/probed/ready"]}, **often}
+            alive = {"exec": {"command": ["sh", "-c", f"test ! -e {ROOT}/probed/dead"]}, **often}
+            mounts = [{"name": "tmp", "mountPath": "/probed"}]
             main = container(
                 "sleep 300",
                 readinessProbe=ready,
@@ -413,9 +416,9 @@ def test_probes(real_place: Place) -> None:
             uid = pod["metadata"]["uid"]
             bench.runtime.start(pod, ["main"])
             assert not (await bench.running(uid)).ready
-            await bench.runtime.execute(uid, "main", ["sh", "-c", f"touch {ROOT}/tmp/ready"])
+            await bench.runtime.execute(uid, "main", ["sh", "-c", f"touch {ROOT}/probed/ready"])
             await bench.until(uid, lambda one: one["main"].ready)
-            await bench.runtime.execute(uid, "main", ["sh", "-c", f"touch {ROOT}/tmp/dead"])
+            await bench.runtime.execute(uid, "main", ["sh", "-c", f"touch {ROOT}/probed/dead"])
             end = await bench.ended(uid)
             assert (end.exit_code, end.ready) == (137, False)
             assert end.message.startswith("Liveness probe failed")

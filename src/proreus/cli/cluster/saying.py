@@ -35,13 +35,6 @@ def nodes_in_words(engine: Engine) -> str:
             return f"{len(names)} simulated nodes ({names[0]} to {names[-1]})"
 
 
-def first_commands(engine: Engine) -> list[str]:
-    """What to try first; runc has nothing to run until it is given an image."""
-    if engine.machine is not None and engine.machine.name == "runc" and not engine.machine.images():
-        return ["proreus images import ARCHIVE"]
-    return [EXAMPLE]
-
-
 def running_on(engine: Engine) -> str:
     """What Ctrl-C leaves running."""
     count = 0 if engine.machine is None else engine.machine.running()

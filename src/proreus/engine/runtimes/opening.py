@@ -57,7 +57,8 @@ async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:
     """The runtime, with what an earlier one on the same folder left running; raises `UsageError`.
 
     "auto" is the one whose pods stand in the folder, or else the first of containerd, runc and process that
-    works here. Where another is named than theirs, those pods end first: nobody would look after them.
+    works here; who answers but could not run a pod is left out. Where another is named than theirs, those
+    pods end first: nobody would look after them.
     """
     check_runtime(name, options)
     options.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -73,9 +74,15 @@ async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:
     if name == "auto":
         for better in ("containerd", "runc"):
             try:
-                return await open_runtime(better, options)
+                runtime = await open_runtime(better, options)
             except UsageError as error:
                 _log.info("%s", error)
+                continue
+            why = await runtime.unready()
+            if not why:
+                return runtime
+            _log.warning("the runtime %s is not taken: %s", better, why)
+            await runtime.close()
         name = "process"
     return await _opened(name, options)
 

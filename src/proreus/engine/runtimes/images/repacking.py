@@ -39,8 +39,8 @@ def repack(path: Path, name: str, target: Path, most_bytes: int) -> list[str]:
             unpack(manifest, root, Allowance(most_bytes, _MOST_FILES), path)
         described = [_descriptor(one, called, blobs) for one, called in zip(manifests, names, strict=True)]
         with tarfile.open(target, "w") as tar:
-            _add(tar, "oci-layout", {"imageLayoutVersion": "1.0.0"})
-            _add(tar, "index.json", {"schemaVersion": 2, "manifests": described})
+            add_document(tar, "oci-layout", {"imageLayoutVersion": "1.0.0"})
+            add_document(tar, "index.json", {"schemaVersion": 2, "manifests": described})
             for blob in sorted(blobs.iterdir()):
                 tar.add(blob, f"blobs/sha256/{blob.name}", recursive=False)
     return names
@@ -56,8 +56,14 @@ def _descriptor(manifest: Manifest, name: str, blobs: Path) -> dict[str, object]
     }
 
 
-def _add(tar: tarfile.TarFile, name: str, document: dict[str, object]) -> None:
-    data = json.dumps(document).encode()
+def encoded(document: dict[str, object]) -> bytes:
+    """As it stands in an archive."""
+    return json.dumps(document).encode()
+
+
+def add_document(tar: tarfile.TarFile, name: str, document: dict[str, object]) -> None:
+    """One of an archive's own documents."""
+    data = encoded(document)
     member = tarfile.TarInfo(name)
     member.size, member.mode = len(data), 0o644
     tar.addfile(member, io.BytesIO(data))

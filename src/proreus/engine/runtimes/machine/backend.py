@@ -142,9 +142,15 @@ class Backend(Protocol):
     """See `PodRuntime.trouble`."""
     needs_images: bool
     """Whether nothing can be run without its image."""
+    own_files: bool
+    """Whether its containers have files of their own, and see of the machine's what is mounted alone."""
 
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
         """What there is of these pods; whatever is here of any other pod ends and goes."""
+        ...
+
+    async def unready(self) -> str:
+        """Why no pod could run now though this answers; "" where they can."""
         ...
 
     async def stand(self, pod: Pod) -> str:

@@ -69,7 +69,7 @@ class ContainerdBackend:
     scheme = "containerd"
     version = ""
     trouble = ""
-    needs_images = True
+    needs_images = own_files = True
 
     def __init__(self, options: MachineOptions) -> None:
         self._options = options
@@ -124,6 +124,10 @@ class ContainerdBackend:
         self._task(self._watch())
         self._task(self._shims.run())
         return found
+
+    async def unready(self) -> str:
+        """The image that it makes sandboxes of may be missing, and nowhere to be had."""
+        return await self._images.missing_sandbox_image()
 
     async def stand(self, pod: Pod) -> str:
         """A sandbox that is ready; one that is not is left to `raze`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from proreus.engine.runtimes.machine.beneath import walk_beneath
 
 MOST_ENTRIES = 200_000
 """Files and folders that are counted of one place; of a pod that has more, only these are told."""
@@ -22,35 +23,28 @@ def folder_bytes(folder: Path, most: int = MOST_ENTRIES, until: float = float("i
     Neither links nor mounts are followed: what they lead to is somebody else's. A file with several names
     counts once. until: a moment of the steady clock.
     """
-    try:
-        device = folder.lstat().st_dev
-    except OSError:
-        return 0
     total, seen = 0, 0
     several: set[int] = set()
-    waiting = [str(folder)]
-    while waiting and seen < most:
-        if time.monotonic() > until:
-            return None
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    seen += 1
-                    if seen > most:
-                        break
-                    try:
-                        stat = entry.stat(follow_symlinks=False)
-                    except OSError:  # gone meanwhile
-                        continue
-                    if stat.st_dev != device or stat.st_ino in several:
-                        continue
-                    if stat.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
-                        several.add(stat.st_ino)
-                    total += stat.st_blocks * _BLOCK
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:  # gone meanwhile, or not to be looked into
-            continue
+    try:
+        device = folder.lstat().st_dev
+        for visit in walk_beneath(folder):
+            for entry in visit.entries:
+                seen += 1
+                if seen > most:
+                    return total
+                try:
+                    stat = entry.stat(follow_symlinks=False)
+                except OSError:  # gone meanwhile
+                    continue
+                if stat.st_dev != device or stat.st_ino in several:
+                    continue
+                if stat.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):
+                    several.add(stat.st_ino)
+                total += stat.st_blocks * _BLOCK
+            if time.monotonic() > until:
+                return None
+    except OSError:  # gone meanwhile, or moved while it was walked through: so much was seen
+        return total
     return total
 
 

@@ -13,6 +13,8 @@ from proreus.engine.runtimes.machine.references import UNRESOLVED, References, c
 from proreus.engine.runtimes.protocol import Pod
 from proreus.model.resources import CPU, parse_quantity
 
+ALLOCATABLE = "allocatable."
+"""How the names of facts begin that say how much of a resource pods may have."""
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
 
@@ -73,7 +75,7 @@ async def _looked_up(
     if "fieldRef" in source:
         return field_value(pod, str(source["fieldRef"].get("fieldPath")), facts)
     if "resourceFieldRef" in source:
-        return resource_value(pod, container, source["resourceFieldRef"])
+        return resource_value(pod, container, source["resourceFieldRef"], facts)
     for field, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
         if field in source:
             wanted = source[field]
@@ -108,13 +110,19 @@ def field_value(pod: Pod, path: str, facts: Mapping[str, str]) -> str:
             raise LaunchRefused(UNRESOLVED, f"unsupported fieldPath: {path}")
 
 
-def resource_value(pod: Pod, container: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """A request or limit in units of the divisor."""
+def resource_value(
+    pod: Pod, container: Mapping[str, Any], wanted: Mapping[str, Any], facts: Mapping[str, str]
+) -> str:
+    """A request or limit in units of the divisor; who has no limit may have all that pods may have."""
     named = wanted.get("containerName")
     if named and named != container["name"]:
-        container = next((one for one in pod["spec"]["containers"] if one["name"] == named), container)
+        spec = pod["spec"]
+        containers = (*spec["containers"], *(spec.get("initContainers") or ()))
+        container = next((other for other in containers if other["name"] == named), container)
     what, _, resource = str(wanted["resource"]).partition(".")
     stated = read_amounts((container.get("resources") or {}).get(what))
     scale = 1000 if resource == CPU else 1
+    usual = facts.get(f"{ALLOCATABLE}{resource}") if what == "limits" else None
+    amount = stated.get(resource, parse_quantity(usual, scale=scale) if usual else 0)
     divisor = parse_quantity(wanted.get("divisor") or "1", scale=scale) or scale
-    return str(-(-stated.get(resource, 0) // divisor))
+    return str(-(-amount // divisor))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from proreus.engine.runtimes.machine.cgroups import Cgroups, Limits, Spent, Unwr
 from proreus.engine.runtimes.machine.commands import collected
 from proreus.engine.runtimes.machine.keeper import members
 from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.machine.removal import remove_tree
 from proreus.engine.runtimes.protocol import AttachWanted, CommandWanted, Executed, Image, Pod, Session
 from proreus.model.resources import CPU, MEMORY
 
@@ -54,7 +54,7 @@ class KeptBackend(ABC):
 
     trouble = ""
     """Nobody has to be asked."""
-    needs_images = True
+    needs_images = own_files = True
 
     def __init__(self, options: MachineOptions, images: ImageStore) -> None:
         self.options, self.images_held = options, images
@@ -87,6 +87,10 @@ class KeptBackend(ABC):
         if self.cgroups is not None:
             await asyncio.to_thread(self.cgroups.sweep, standing)
         return found
+
+    async def unready(self) -> str:
+        """It would not have opened."""
+        return ""
 
     async def stand(self, pod: Pod) -> str:
         """The machine's network is the pods'."""
@@ -147,7 +151,7 @@ class KeptBackend(ABC):
     async def discard(self, id: str) -> None:
         """Whatever is left of it."""
         await asyncio.to_thread(self._clear_away, Path(id))
-        await asyncio.to_thread(shutil.rmtree, id, ignore_errors=True)
+        await asyncio.to_thread(remove_tree, Path(id))
 
     async def raze(self, uid: str) -> None:
         """Every attempt at every container."""

@@ -26,6 +26,7 @@ from proreus.engine.runtimes.machine.handlers import Reached
 from proreus.engine.runtimes.machine.hooks import HookFailed, hook_of, run_hook
 from proreus.engine.runtimes.machine.probes import PROBES, Probed, probe
 from proreus.engine.runtimes.machine.standing import Standing, ended_report
+from proreus.engine.runtimes.machine.termination import Terminations
 from proreus.engine.runtimes.machine.waiting import Pauses, Waiting
 from proreus.engine.runtimes.protocol import ContainerReport, Executed, Notice, Phase
 
@@ -51,7 +52,7 @@ class Lives:
         pauses: Pauses,
     ) -> None:
         self._backend, self._folder, self._launch, self._tell = backend, folder, launch, tell
-        self._pauses = pauses
+        self._pauses, self._terminations = pauses, Terminations(folder, backend)
         self._arrival = asyncio.Event()
 
     def ordered(self, standing: Standing, name: str) -> Coroutine[Any, Any, None]:
@@ -131,7 +132,7 @@ class Lives:
         }
         if launched.ended is not None:
             standing.reports[name] = replace(standing.reports[name], **began)
-            self._end(standing, name, launched.ended)
+            self._end(standing, name, await self._told(standing, name, launched.ended))
             return
         ending = standing.endings[name] = self._ending(standing, name)
         over = asyncio.ensure_future(self._backend.wait(launched.id))
@@ -158,7 +159,7 @@ class Lives:
                     task.cancel()
         if name in standing.doom:
             ended = replace(ended, message=standing.doom.pop(name))
-        self._end(standing, name, ended)
+        self._end(standing, name, await self._told(standing, name, ended))
 
     def greeted(self, standing: Standing, name: str) -> bool:
         """Whether its `postStart` hook is through, or there is none: only then it counts as running."""
@@ -264,6 +265,9 @@ class Lives:
     def _tell_of(self, standing: Standing, name: str, notice: Notice) -> None:
         standing.reports[name] = standing.reports[name].with_notice(notice)
         self._tell(standing)
+
+    async def _told(self, standing: Standing, name: str, ended: Ended) -> Ended:
+        return await self._terminations.told(standing.pod, name, standing.reports[name].attempt, ended)
 
     def _end(self, standing: Standing, name: str, ended: Ended) -> None:
         standing.reports[name] = ended_report(standing.reports[name], ended)

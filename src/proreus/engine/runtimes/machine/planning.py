@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from proreus.engine.runtimes.containers import container_of
 from proreus.engine.runtimes.machine.backend import Plan
-from proreus.engine.runtimes.machine.environment import environment, expanded_all
+from proreus.engine.runtimes.machine.capacity import machine_capacity
+from proreus.engine.runtimes.machine.environment import ALLOCATABLE, environment, expanded_all
 from proreus.engine.runtimes.machine.gpu_holding import GpuHolding
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.references import References
 from proreus.engine.runtimes.machine.standing import Standing
+from proreus.engine.runtimes.machine.termination import stand_message
 from proreus.engine.runtimes.machine.volumes import Volumes
 
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -19,8 +22,8 @@ _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 class Planner:
     """Looks up what specs refer to; `folder` has a folder for each pod."""
 
-    def __init__(self, folder: Path, options: MachineOptions, gpus: GpuHolding) -> None:
-        self._folder, self._options, self._gpus = folder, options, gpus
+    def __init__(self, folder: Path, options: MachineOptions, gpus: GpuHolding, *, own_files: bool) -> None:
+        self._folder, self._options, self._gpus, self._own_files = folder, options, gpus, own_files
 
     async def plan(self, standing: Standing, name: str) -> Plan:
         """The attempt that is due; its volumes stand then. Raises `LaunchRefused`."""
@@ -28,6 +31,9 @@ class Planner:
         volumes = self.volumes(standing, references)
         variables = await environment(standing.pod, container, references, volumes.facts)
         mounts = await volumes.mounts(container, variables)
+        message = stand_message(self._folder / standing.uid, container, standing.reports[name].attempt)
+        if message.target not in {mount.target for mount in mounts}:
+            mounts = (*mounts, message)
         gpus = self._gpus.give(standing, container)
         if gpus is not None:
             variables[_VISIBLE] = gpus.visible
@@ -42,12 +48,21 @@ class Planner:
             gpus,
         )
 
+    def _allocatable(self) -> Mapping[str, str]:
+        """What pods may have of this machine."""
+        return machine_capacity(self._options.root, self._options.reserved, "").allocatable
+
     def volumes(self, standing: Standing, references: References) -> Volumes:
         """The pod's."""
         return Volumes(
             self._folder / standing.uid / "volumes",
             standing.pod,
             references,
-            {"status.podIP": standing.address, "status.hostIP": self._options.address},
+            {
+                "status.podIP": standing.address,
+                "status.hostIP": self._options.address,
+                **{f"{ALLOCATABLE}{resource}": amount for resource, amount in self._allocatable().items()},
+            },
             self._options.host_paths,
+            self._own_files,
         )

@@ -4,7 +4,8 @@ Each has its own session, its own cgroup where cgroups can be made (else rlimits
 address space, CPU without a limit), its own folder to work in, and bounded logs; nothing of it outlives its
 first process. An image is used for its configuration alone. What this cannot keep apart: files, network,
 processes and users of the machine are all there to see, as for any program that its user starts. Volumes
-stand below `$PROREUS_ROOT`, the container's folder, instead of at the root; read-only mounts are
+stand below `$PROREUS_ROOT`, the container's folder; where the machine has the path of a mount itself, root
+binds the volume over it for the container alone, and without root it is not started. Read-only mounts are
 not enforced.
 """
 
@@ -17,7 +18,8 @@ from typing import Any
 
 from proreus.engine.runtimes.images.store import Unpacked
 from proreus.engine.runtimes.machine import keeping
-from proreus.engine.runtimes.machine.backend import LaunchRefused, Plan
+from proreus.engine.runtimes.machine.backend import LaunchRefused, Mount, Plan
+from proreus.engine.runtimes.machine.beneath import UnsafePath, open_beneath
 from proreus.engine.runtimes.machine.cgroups import Spent
 from proreus.engine.runtimes.machine.commands import spawn
 from proreus.engine.runtimes.machine.kept import (
@@ -41,7 +43,7 @@ class ProcessBackend(KeptBackend):
     """See the module."""
 
     scheme = "process"
-    needs_images = False
+    needs_images = own_files = False
     version = __version__
 
     def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
@@ -53,7 +55,7 @@ class ProcessBackend(KeptBackend):
         uid, gid = user_of(plan, unpacked)
         work = str(plan.container.get("workingDir") or (unpacked.folder if unpacked else "") or "/")
         home = _inside(root, work)
-        home.mkdir(parents=True, exist_ok=True)
+        _make_work(root, work, plan.mounts)
         if uid is not None and os.geteuid() == 0:
             _hand_over(root, uid, -1 if gid is None else gid)
             folder.parents[2].chmod(0o711)  # the pod's: whoever is not of the pod does not get so far
@@ -74,6 +76,7 @@ class ProcessBackend(KeptBackend):
             "argv": [word.replace(f"$({ROOT})", str(root)) for word in command_of(plan, unpacked)],
             "env": environment,
             "cwd": str(home),
+            "binds": _bound_over(plan.mounts, folder),
             "rlimits": {"RLIMIT_CORE": 0},
             "capabilities": _numbers(capabilities_of(plan)) if root_like else None,
             "no_new_privileges": _no_new_privileges(plan),
@@ -99,6 +102,37 @@ class ProcessBackend(KeptBackend):
         if self.cgroups is not None:
             return super().spent(id)
         return tree_spent(keeping.marked(id))
+
+
+def _bound_over(mounts: Sequence[Mount], folder: Path) -> list[tuple[str, str]]:
+    """Mounts at paths that this machine has, too: the container is to find its own there and never write the
+    machine's. Root binds them over those, for the container alone; nobody else can."""
+    binds = [(str(mount.source), mount.target) for mount in mounts if os.path.lexists(mount.target)]
+    if binds and os.geteuid() != 0:
+        told = (
+            f"mountPath {binds[0][1]} is a path of this machine, which the runtime process would read and "
+            "write instead of the volume: mount it elsewhere, or start the node as root"
+        )
+        raise LaunchRefused("CreateContainerConfigError", told)
+    for _, target in binds:  # whoever binds over it hides the container's own folder
+        if folder.resolve().is_relative_to(Path(target).resolve()):
+            told = f"mountPath {target} holds the node's own folder: the runtime process cannot replace it"
+            raise LaunchRefused("CreateContainerConfigError", told)
+    return binds
+
+
+def _make_work(root: Path, work: str, mounts: Sequence[Mount]) -> None:
+    """The folder that is worked in, by descriptor: a volume's content may lead anywhere."""
+    inside = [mount for mount in mounts if Path(work).is_relative_to(mount.target)]
+    mount = max(inside, key=lambda mount: len(mount.target), default=Mount(root, "/"))
+    try:
+        top = os.open(mount.source, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.close(open_beneath(top, str(Path(work).relative_to(mount.target)), make=True))
+        finally:
+            os.close(top)
+    except (UnsafePath, OSError, ValueError) as error:
+        raise LaunchRefused("CreateContainerConfigError", f"workingDir {work}: {error}") from error
 
 
 def _hand_over(root: Path, uid: int, gid: int) -> None:

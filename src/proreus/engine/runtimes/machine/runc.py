@@ -36,6 +36,7 @@ MASKED = (
     "/proc/scsi",
     "/proc/timer_list",
     "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
     "/sys/firmware",
 )
 READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
@@ -148,19 +149,19 @@ class RuncBackend(KeptBackend):
                 "noNewPrivileges": context.get("allowPrivilegeEscalation") is not True,
             },
             "mounts": [
-                *_usual_mounts(self.cgroups.version),
+                *_usual_mounts(),
                 *_names_of_hosts(plan.mounts),
                 *(_mount(one) for one in plan.mounts),
             ],
             "linux": {
-                "namespaces": [{"type": one} for one in ("pid", "ipc", "uts", "mount")],
+                "namespaces": [{"type": one} for one in ("pid", "ipc", "uts", "mount", "cgroup")],
                 "cgroupsPath": self.cgroups.path(self._name(folder)),
                 "devices": devices,
                 "resources": {
                     "devices": [*_DEVICES, *(_device(one["major"], one["minor"]) for one in devices)]
                 },
                 "maskedPaths": list(MASKED),
-                "readonlyPaths": list(READ_ONLY),
+                "readonlyPaths": [*READ_ONLY, "/sys/fs/cgroup"],
                 **({"seccomp": runc_filter(capabilities_of(plan))} if filtered else {}),
             },
         }
@@ -194,22 +195,24 @@ _DEVICES: list[dict[str, Any]] = [
 """null, zero, full, random, urandom, and terminals; nothing else of the machine."""
 
 
-def _usual_mounts(cgroup_version: int) -> list[dict[str, Any]]:
+def _usual_mounts() -> list[dict[str, Any]]:
+    """As containerd has them: sysfs and cgroups anew and read-only, so that nothing of the machine's that is
+    mounted below its /sys comes along; of the cgroups a container sees its own."""
+
     def mount(target: str, kind: str, source: str, *options: str) -> dict[str, Any]:
         return {"destination": target, "type": kind, "source": source, "options": list(options)}
 
     safe = ("nosuid", "noexec", "nodev")
     terminals = ("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620")
-    cgroup = "cgroup2" if cgroup_version == 2 else "cgroup"
     return [
         mount("/proc", "proc", "proc", *safe),
         mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
         mount("/dev/pts", "devpts", "devpts", *terminals),
         mount("/dev/shm", "tmpfs", "shm", *safe, "mode=1777", "size=65536k"),
         mount("/dev/mqueue", "mqueue", "mqueue", *safe),
-        # The network is the machine's, so sysfs cannot be mounted anew.
-        mount("/sys", "bind", "/sys", *safe, "rbind", "ro"),
-        *([mount("/sys/fs/cgroup", cgroup, cgroup, *safe, "relatime", "ro")] if cgroup_version == 2 else []),
+        mount("/sys", "sysfs", "sysfs", *safe, "ro"),
+        # "cgroup" is what runc calls either version; any other word it would mount as it stands.
+        mount("/sys/fs/cgroup", "cgroup", "cgroup", *safe, "relatime", "ro"),
     ]
 
 

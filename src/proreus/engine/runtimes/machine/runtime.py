@@ -29,9 +29,10 @@ from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.planning import Planner
 from proreus.engine.runtimes.machine.probes import PROBES
 from proreus.engine.runtimes.machine.pulling import have_image
+from proreus.engine.runtimes.machine.removal import remove_tree
 from proreus.engine.runtimes.machine.standing import Standing, ended_report
+from proreus.engine.runtimes.machine.termination import Terminations
 from proreus.engine.runtimes.machine.using import Using
-from proreus.engine.runtimes.machine.volumes import remove_tree
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     Capacity,
@@ -64,8 +65,9 @@ class MachineRuntime:
         self._hear: Callable[[PodReport], None] = lambda report: None
         self._chores: set[asyncio.Task[None]] = set()
         self._leaving: dict[str, asyncio.Task[None]] = {}
+        self._making = asyncio.Lock()
         self._gpus = GpuHolding(self._folder, options.devices, self._pods)
-        self._planner = Planner(self._folder, options, self._gpus)
+        self._planner = Planner(self._folder, options, self._gpus, own_files=backend.own_files)
         self._lives = Lives(backend, self._folder, self._launch, self._tell, options.pauses)
         self._inside = Inside(backend, self._pods)
         self._using = Using(backend, self._folder, self._pods)
@@ -87,7 +89,7 @@ class MachineRuntime:
             if folder.name not in runtime._pods:
                 remove_tree(folder)
         for uid, standing in runtime._pods.items():
-            runtime._take_up(standing, found.get(uid, ()))
+            runtime._take_up(standing, [await runtime._told(standing, one) for one in found.get(uid, ())])
         runtime._chore(runtime._using.looking.run(), "looking at disks and GPUs")
         following = runtime._following.run(options.follow_seconds, options.references)
         runtime._chore(following, "following volumes")
@@ -166,6 +168,10 @@ class MachineRuntime:
         runtime = f"{self._backend.scheme}://{self._backend.version}"
         gpus = len(list_gpus(self._options.devices))
         return machine_capacity(self._options.root, self._options.reserved, runtime, gpus)
+
+    async def unready(self) -> str:
+        """Why pods could not run now though the runtime answers; "" where they can."""
+        return await self._backend.unready()
 
     @property
     def name(self) -> str:
@@ -247,7 +253,7 @@ class MachineRuntime:
             if not standing.address:
                 await self._stand(standing)
         plan = await self._planner.plan(standing, name)
-        await have_image(self._backend, plan.container, tell)
+        await have_image(self._backend, plan.container, tell, self._making)
         return await self._backend.launch(plan)
 
     async def _stand(self, standing: Standing) -> None:
@@ -283,10 +289,21 @@ class MachineRuntime:
 
     async def _leave(self, uid: str, standing: Standing) -> None:
         await asyncio.gather(*standing.tasks.values(), return_exceptions=True)
-        await self._backend.raze(uid)
-        await asyncio.to_thread(remove_tree, self._folder / uid)
-        self._gpus.release(uid)
-        self._leaving.pop(uid, None)
+        try:
+            await self._backend.raze(uid)
+            await asyncio.to_thread(remove_tree, self._folder / uid)
+            self._gpus.release(uid)
+        finally:  # what is left of one that cannot be removed goes when the node is started anew
+            self._leaving.pop(uid, None)
+
+    async def _told(self, standing: Standing, attempt: Found) -> Found:
+        """One that has ended meanwhile, with what it left to be told of it."""
+        launched = attempt.launched
+        if launched.ended is None:
+            return attempt
+        terminations = Terminations(self._folder, self._backend)
+        ended = await terminations.told(standing.pod, attempt.name, attempt.attempt, launched.ended)
+        return replace(attempt, launched=replace(launched, ended=ended))
 
     def _take_up(self, standing: Standing, found: Sequence[Found]) -> None:
         """Attempts that an earlier runtime began: those that run are followed on."""

@@ -12,6 +12,7 @@ from proreus.engine.runtimes.machine.node_use import NodeMeter
 from proreus.engine.runtimes.machine.pod_meter import PodMeter
 from proreus.engine.runtimes.machine.rates import Rates
 from proreus.engine.runtimes.machine.standing import Standing
+from proreus.engine.runtimes.machine.termination import FOLDER
 from proreus.engine.runtimes.protocol import NodeUse, Phase, PodUse, Use
 
 
@@ -67,7 +68,7 @@ class Using:
             found[uid, VOLUMES] = (folder / "volumes",)
             for name in standing.ids:
                 attempt = folder / "containers" / name / str(standing.reports[name].attempt)
-                found[uid, name] = (attempt, folder / "logs" / name)
+                found[uid, name] = (attempt, folder / "logs" / name, folder / FOLDER / name)
         return found
 
     async def _layers(self) -> dict[Place, int]:

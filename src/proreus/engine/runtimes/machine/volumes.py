@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -12,15 +14,35 @@ from typing import Any
 
 from proreus.engine.objects.kinds import CONFIG_MAP, SECRET
 from proreus.engine.runtimes.machine.backend import LaunchRefused, Mount
-from proreus.engine.runtimes.machine.empty_dirs import remove_mounts, stand_empty_dir
+from proreus.engine.runtimes.machine.beneath import by_descriptor
+from proreus.engine.runtimes.machine.bound import Bound, open_host_path, open_part
+from proreus.engine.runtimes.machine.empty_dirs import stand_empty_dir
 from proreus.engine.runtimes.machine.environment import expanded, field_value, resource_value
 from proreus.engine.runtimes.machine.publishing import Given, publish
 from proreus.engine.runtimes.machine.references import UNRESOLVED, References, contents
+from proreus.engine.runtimes.machine.removal import MOUNTS
 from proreus.engine.runtimes.notices import mount_failed
 from proreus.engine.runtimes.protocol import Pod
 
 _FILE_MODE = 0o644
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A volume that is to be mounted from."""
+
+    fd: int
+    """Names it, whatever becomes of its path."""
+    place: Path | None = None
+    """Where it stands among the pod's own; None for one of the machine's."""
+    given: bool = False
+    """Whether the pod was given its content, and is not to write."""
+
+    def close(self) -> None:
+        """It is mounted."""
+        os.close(self.fd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,43 +55,61 @@ class Volumes:
     facts: Mapping[str, str]
     host_paths: Sequence[Path]
     """Only what lies below these may be mounted from the machine."""
+    own_files: bool = True
+    """See `Bound`."""
 
     async def mounts(self, container: Mapping[str, Any], variables: Mapping[str, str]) -> tuple[Mount, ...]:
         """What this container mounts; its volumes stand then. Raises `LaunchRefused`."""
         stated = {volume["name"]: volume for volume in self.pod["spec"].get("volumes") or ()}
-        found = []
-        for mount in container.get("volumeMounts") or ():
+        mounts = []
+        for number, mount in enumerate(container.get("volumeMounts") or ()):
             volume = stated.get(mount["name"])
             if volume is None:
                 raise LaunchRefused(UNRESOLVED, f"volume {mount['name']!r} is not among the pod's")
+            sub = expanded(str(mount.get("subPathExpr") or ""), variables) or str(mount.get("subPath") or "")
             try:
-                source, given = await self._stand(volume)
+                standing = await self._stand(volume)
             except LaunchRefused as error:
                 told = mount_failed(str(volume["name"]), str(error))
                 raise LaunchRefused("ContainerCreating", str(error), told) from error
-            sub = expanded(str(mount.get("subPathExpr") or ""), variables) or mount.get("subPath") or ""
-            if sub and given:
-                source = self._copied(source, str(sub), (str(container["name"]), str(mount["mountPath"])))
-            elif sub:
-                source = _below(source, str(sub), folder=True)
-            found.append(Mount(source, mount["mountPath"], bool(mount.get("readOnly")) or given))
-        return tuple(found)
+            read_only = bool(mount.get("readOnly")) or standing.given
+            place = self.folder.with_name(MOUNTS) / str(container["name"]) / str(number)
+            bound = Bound(place, read_only, self.own_files)
+            with contextlib.closing(standing):
+                source = self._source(standing, sub, bound, (str(volume["name"]), str(container["name"])))
+            mounts.append(Mount(source, mount["mountPath"], read_only))
+        return tuple(mounts)
 
-    async def _stand(self, volume: Mapping[str, Any]) -> tuple[Path, bool]:
-        """Where it is, and whether the pod was given its content and is not to write."""
+    def _source(self, standing: _Standing, sub: str, bound: Bound, names: tuple[str, str]) -> Path:
+        """Where it is mounted from: a place that only the node can change."""
+        if not sub:
+            return standing.place or bound.hold(standing.fd)
+        try:
+            part = open_part(standing.fd, sub, make=not standing.given)
+        except LaunchRefused as error:
+            told = "failed to prepare subPath for volumeMount {!r} of container {!r}".format(*names)
+            raise LaunchRefused(UNRESOLVED, f"{told}: {error}") from error
+        try:
+            copies = bound.place.with_name(f"{bound.place.name}.copy")  # never a mount: it is emptied
+            return _copied(part, copies) if standing.given else bound.hold(part)
+        finally:
+            os.close(part)
+
+    async def _stand(self, volume: Mapping[str, Any]) -> _Standing:
+        """Where it is; to be closed."""
         place = self.folder / str(volume["name"])
         if "hostPath" in volume:
-            return self._of_host(volume["hostPath"]), False
+            return _Standing(open_host_path(volume["hostPath"], tuple(self.host_paths)))
         if "emptyDir" in volume:
             try:
                 stand_empty_dir(place, volume["emptyDir"] or {}, self.pod)
             except ValueError as error:
                 raise LaunchRefused(UNRESOLVED, f"volume {volume['name']!r}: {error}") from error
-            return place, False
+            return _Standing(os.open(place, _FOLDER), place)
         kind = _given_kind(volume)
         if kind:
             publish(place, await self._given(kind, volume[kind]))
-            return place, True
+            return _Standing(os.open(place, _FOLDER), place, given=True)
         kinds = sorted(set(volume) - {"name"})
         raise LaunchRefused(
             UNRESOLVED, f"volume {volume['name']!r}: this node has no volumes of kind {kinds}"
@@ -103,22 +143,6 @@ class Volumes:
             if not _is_inside(name) or name.startswith(".."):
                 raise LaunchRefused(UNRESOLVED, f"{name!r} is not a path in a volume")
         return {name: Given(content, usual if own is None else own) for name, (content, own) in files.items()}
-
-    def _copied(self, source: Path, sub: str, mount: tuple[str, str]) -> Path:
-        """A part of what a volume was given, as it is now: unlike the volume, it follows nothing."""
-        found = _below(source, sub, folder=False)
-        if not found.exists():
-            told = f"failed to prepare subPath for volumeMount {source.name!r} of container {mount[0]!r}"
-            raise LaunchRefused(UNRESOLVED, f"{told}: there is no {sub!r} in it")
-        folder = self.folder.with_name("subpaths") / mount[0] / mount[1].strip("/").replace("/", "_")
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        copy = folder / found.name
-        if found.is_dir():
-            shutil.copytree(found, copy)
-        else:
-            shutil.copy2(found, copy)
-        return copy
 
     async def _files(self, kind: str, source: Mapping[str, Any]) -> dict[str, tuple[bytes, int | None]]:
         """Content and mode by path."""
@@ -155,22 +179,7 @@ class Volumes:
         if "fieldRef" in item:
             return field_value(self.pod, str(item["fieldRef"]["fieldPath"]), self.facts).encode()
         wanted = item["resourceFieldRef"]
-        return resource_value(self.pod, self.pod["spec"]["containers"][0], wanted).encode()
-
-    def _of_host(self, source: Mapping[str, Any]) -> Path:
-        """A path of the machine, if it may be had: what links lead to counts, not what it is called."""
-        path, kind = Path(str(source["path"])), str(source.get("type") or "")
-        real = path.resolve()
-        if not any(real.is_relative_to(allowed.resolve()) for allowed in self.host_paths):
-            raise LaunchRefused(UNRESOLVED, f"hostPath {path} is not allowed on this node")
-        if kind == "DirectoryOrCreate":
-            real.mkdir(mode=0o755, parents=True, exist_ok=True)
-        elif kind == "FileOrCreate" and not real.exists():
-            real.touch(mode=0o644)
-        right = {"Directory": real.is_dir, "File": real.is_file, "": real.exists}
-        if not right.get(kind, real.exists)():
-            raise LaunchRefused(UNRESOLVED, f"hostPath type check failed: {path} is not a {kind or 'path'}")
-        return real
+        return resource_value(self.pod, self.pod["spec"]["containers"][0], wanted, self.facts).encode()
 
 
 def _given_kind(volume: Mapping[str, Any]) -> str:
@@ -183,27 +192,13 @@ def _is_inside(name: str) -> bool:
     return bool(parts) and not name.startswith("/") and ".." not in parts
 
 
-def _below(place: Path, name: str, *, folder: bool) -> Path:
-    """A path in a volume, which never leads out of it, not by links that the pod made either."""
-    if not _is_inside(name):
-        raise LaunchRefused(UNRESOLVED, f"{name!r} is not a path in a volume")
-    found = place.joinpath(*PurePosixPath(name).parts)
-    if folder:
-        found.mkdir(parents=True, exist_ok=True)
-    if not found.resolve().is_relative_to(place.resolve()):
-        raise LaunchRefused(UNRESOLVED, f"{name!r} leads out of its volume")
-    return found
-
-
-def remove_tree(folder: Path) -> None:
-    """A pod's folder, whatever modes it was left with."""
-
-    def again(function: Any, path: str, error: Any) -> None:
-        if isinstance(error[1], FileNotFoundError):
-            return
-        os.chmod(Path(path).parent, 0o700)  # noqa: PTH101 - the folder that did not let go
-        function(path)
-
-    if folder.exists():
-        remove_mounts(folder)
-        shutil.rmtree(folder, onerror=again)
+def _copied(part: int, folder: Path) -> Path:
+    """A part of what a volume was given, as it is now: unlike the volume, it follows nothing."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o755)
+    copy = folder / "part"
+    if stat.S_ISDIR(os.fstat(part).st_mode):
+        shutil.copytree(by_descriptor(part), copy)
+    else:
+        shutil.copy2(by_descriptor(part), copy)
+    return copy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,8 @@ from proreus.model.errors import UsageError, WorkError
 
 _POLL_SECONDS = 0.2
 _IMPORT_SECONDS, _SHOW_SECONDS = 600.0, 30.0
+_SANDBOX_SECONDS = 30.0
+"""For an image of less than a megabyte; who has no network learns it much sooner."""
 
 
 class CriImages:
@@ -50,6 +53,20 @@ class CriImages:
             raise LaunchRefused("ErrImagePull", details(error)) from error
         found = await self._status(name, "ErrImagePull")
         return 0 if found is None else int(found.size)
+
+    async def missing_sandbox_image(self) -> str:
+        """Why containerd can make no sandbox: there is no image for it, nor can it be pulled; "": it can."""
+        try:
+            answer = await self._cri.call("Status", cri.StatusRequest(verbose=True), _SHOW_SECONDS)
+            name = str(json.loads(answer.info.get("config") or "{}").get("sandboxImage") or "")
+            if not name or await self.has(name):  # without a name a newer one: it brings its own
+                return ""
+            request = cri.PullImageRequest(image=cri.ImageSpec(image=name))
+            await self._cri.call("PullImage", request, _SANDBOX_SECONDS)
+        except (grpc.aio.AioRpcError, LaunchRefused) as error:
+            why = details(error) if isinstance(error, grpc.aio.AioRpcError) else str(error)
+            return f"containerd cannot have the image of its sandboxes: {why}"
+        return ""
 
     async def _status(self, name: str, reason: str) -> cri.Image | None:
         request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name))
