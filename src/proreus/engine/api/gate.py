@@ -27,13 +27,12 @@ from proreus.engine.api.replying import (
 )
 from proreus.engine.api.status import (
     RETRY_SECONDS,
-    TooLarge,
     TooSlow,
     Unauthorized,
     failure,
     internal_error,
 )
-from proreus.engine.objects.errors import Forbidden, Refused, TooManyRequests, Unserviceable
+from proreus.engine.objects.errors import Forbidden, Refused, TooLarge, TooManyRequests, Unserviceable
 from proreus.engine.store.protocol import StoreError
 from proreus.listening.budget import ByteBudget
 from proreus.listening.hosts import is_named
