@@ -77,7 +77,6 @@ def test_fields_of_other_kinds() -> None:
     assert selection(NODE, "", "spec.unschedulable=true").matches(node)
     event = {"metadata": {"name": "a"}, "involvedObject": {"kind": "Pod", "name": "web"}, "type": "Normal"}
     assert selection(EVENT, "", "involvedObject.name=web,type!=Warning").matches(event)
-    assert selection(POD, "app=web", "metadata.name=web").exactly("metadata.name") == "web"
     with pytest.raises(BadRequest, match=r"field label not supported: spec\.nodeName"):
         selection(CONFIG_MAP, "", "spec.nodeName=a")
 

@@ -32,6 +32,7 @@ from proreus.engine.api.schemas.protobuf import encode_document
 from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.streams.door import PodStreams
 from proreus.engine.api.subresources import Subresources
+from proreus.engine.api.turnstile import Seats
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
@@ -78,11 +79,12 @@ def create_app(
     gate = Gate(Doorkeeper.of(options.tokens), options.names, limits, audit)
     watches = Watches(registry, limits)
     measured = Measured(registry)
+    followers = Seats(limits.followers, limits.followers_per_client, "too many follow logs already")
     objects = ObjectDoor(
         registry,
         Resources(registry, watches),
-        Subresources(registry, around.logs),
-        PodStreams(registry, around.commands, limits, around.relay),
+        Subresources(registry, around.logs, followers),
+        PodStreams(registry, around.commands, limits, around.relay, followers),
         MetricsObjects(measured),
         f"{options.host}:{options.port}",
     )

@@ -9,6 +9,7 @@ from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Header
 from proreus.engine.api.roles import Action, check
 from proreus.engine.api.unknown import field_warnings
+from proreus.engine.objects.desk import at_the_desk
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.patch.patching import PatchType
@@ -44,6 +45,7 @@ async def patched(
         subresource=target.subresource,
         dry_run=asked.dry_run,
         manager=asked.manager,
+        size=asked.size,
     )
     return state, False, headers
 
@@ -66,7 +68,8 @@ async def _applied(
         raise BadRequest("the namespace of the object does not match the namespace on the URL")
     if metadata.get("managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
-    headers = field_warnings(kind, stated, asked.query.get("fieldValidation", ""))
+    validation = asked.query.get("fieldValidation", "")
+    headers = await at_the_desk(asked.size, lambda: field_warnings(kind, stated, validation))
     created = False
 
     def before_creating() -> None:

@@ -9,6 +9,7 @@ while a thread works. Small work is done at once: handing it over would take lon
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
@@ -21,6 +22,7 @@ SMALL_BYTES = 16 * 1024
 """Work on so much takes less than 20 ms, whatever it is."""
 _LARGE_BYTES = 128 * 1024
 _SHARES = Shares(threads=2, large=1, waiting=256, waiting_large=8)
+_SHARE_SECONDS = 0.005
 Result = TypeVar("Result")
 
 on_behalf: ContextVar[str] = ContextVar("on_behalf", default="")
@@ -38,3 +40,22 @@ async def at_the_desk(size: int, work: Callable[[], Result]) -> Result:
 @cache
 def _turns() -> Turns:
     return Turns(lambda says: TooManyRequests(f"too much work on large objects: {says}"), _SHARES, "desk")
+
+
+class Pauses:
+    """For work in the loop that is long only because it is about many: others have their turn in between."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + _SHARE_SECONDS
+
+    @property
+    def due(self) -> bool:
+        """Whether it is their turn."""
+        return time.perf_counter() > self._until
+
+    async def take(self) -> None:
+        """Let them."""
+        await asyncio.sleep(0)
+        self._until = time.perf_counter() + _SHARE_SECONDS
