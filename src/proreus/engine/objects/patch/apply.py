@@ -25,6 +25,7 @@ from proreus.engine.objects.patch.owned import (
     paths_of,
     shown,
 )
+from proreus.engine.objects.refusals import told_of
 from proreus.engine.objects.times import timestamp
 
 _BEFORE, _CLIENT_SIDE = "before-first-apply", "kubectl-client-side-apply"
@@ -131,9 +132,10 @@ def _settle_conflicts(live: Leaves, asked: Leaves, others: list[_Owner], writer:
         whose += f" using {owner.entry.get('apiVersion', '')}"
         causes += [Cause(shown(path), whose, "FieldManagerConflict") for path in sorted(contested)]
     if causes:
-        told = "; ".join(f"{cause.message}: {cause.field}" for cause in causes)
+        named = told_of(tuple(causes))
+        told = "; ".join(f"{cause.message}: {cause.field}" for cause in named)
         word = "conflict" if len(causes) == 1 else "conflicts"
-        raise Conflict(f"Apply failed with {len(causes)} {word}: {told}", causes=tuple(causes))
+        raise Conflict(f"Apply failed with {len(causes)} {word}: {told}", causes=named)
 
 
 def _entry(kind: Kind, writer: Writer, operation: str, paths: set[Path]) -> _Map:
