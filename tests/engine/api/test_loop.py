@@ -1,4 +1,4 @@
-"""Nobody waits while a large object is worked on: how long the loop is held by the requests that cost most."""
+"""Nobody waits while a large object is worked on: how long the loop is held by requests that cost most."""
 
 from __future__ import annotations
 
