@@ -36,9 +36,9 @@ class QuietLogs:
         """Nothing, for as long as it is followed."""
         self.reading += 1
         try:
-            while wanted.follow:
-                await asyncio.sleep(3600)
-            return
-            yield b""
+            if wanted.follow:
+                await asyncio.Event().wait()
+            for line in tuple[bytes, ...]():
+                yield line
         finally:
             self.reading -= 1

@@ -1,8 +1,4 @@
-"""JSON patch, RFC 6902: a list of operations on paths.
-
-Written here, since ten thousand operations are allowed: a copy is made by the C encoder, where libraries walk
-it in Python.
-"""
+"""JSON patch, RFC 6902: a list of operations on paths, bounded in number, in what they copy and in depth."""
 
 from __future__ import annotations
 
