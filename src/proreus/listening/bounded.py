@@ -177,7 +177,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        if self.step is Step.IDLE:
+        if self.step is not Step.HEAD:
             self.since = self.loop.time()
         super().on_response_complete()
         # `patience` ends idle connections, whatever comes that is no request.

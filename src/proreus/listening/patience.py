@@ -144,9 +144,11 @@ class Crowd:
     def _look_at(self, connection: Connection, unread: int, now: float) -> None:
         limits = self._limits
         if unread or connection.leaving:
+            # Who has taken all has nothing left to do but to hang up; over TLS that takes two.
+            patience = limits.write_seconds if unread else min(limits.write_seconds, limits.idle_seconds)
             if connection.unread_since is None:
                 connection.unread_since = now
-            elif now - connection.unread_since > limits.write_seconds:
+            elif now - connection.unread_since > patience:
                 connection.abort()
             return
         connection.unread_since = None
@@ -159,6 +161,9 @@ class Crowd:
                 over = not connection.waits_for_us and waited > limits.idle_seconds
             case Step.HEAD:
                 over = waited > limits.body_seconds
+            case Step.BODY if not connection.waits_for_us:
+                # It was answered before all of it had come: nobody needs the rest.
+                over = waited > limits.idle_seconds
             case Step.BODY:
                 # Where somebody waits for the body, it is said to have come too late, a little earlier.
                 over = waited > 2 * (limits.body_seconds + _EVERY_SECONDS)

@@ -16,6 +16,7 @@ from proreus.model.errors import UsageError
 from proreus.model.files import make_folder
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
+from proreus.serving.clients import fair_turns
 from proreus.serving.core import DecisionService, ServiceOptions
 from proreus.serving.doors.grpc_guarded import GrpcOptions
 from proreus.serving.doors.grpc_server import GrpcDoor
@@ -34,7 +35,6 @@ from proreus.serving.online.log import ExperienceLog
 from proreus.serving.online.owner import owner_of
 from proreus.serving.online.progress import read_progress
 from proreus.serving.online.succession import Succession
-from proreus.serving.turns import LAST_SECONDS, Turns
 from proreus.serving.values import Refused
 
 EXPERIENCE = "experience"
@@ -119,7 +119,7 @@ class RunningService:
         if status is not None:
             _export(service, status)
         self._admission = Admission(options.token, options.rate)
-        self._turns = Turns()
+        self._turns = fair_turns()
         self._rest: RestDoor | None = None
         self._grpc: GrpcDoor | None = None
 

@@ -1,43 +1,92 @@
-"""What hostile clients cost a server in a process of its own: its memory, and what an honest client waits.
+"""What hostile clients cost a server in a process of its own: its memory, how long its loop is held, and what
+an honest client waits, which has a process of its own too.
 
-python -m tests.engine.api.attacks
+    python -m tests.engine.api.attacks [--seconds 5] [name ...]
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import multiprocessing
 import socket
+import statistics
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import httpx
 
-from proreus.engine.api.application import create_app
+from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.server import ApiServer
+from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
+from tests.engine.api.heavy import HEAVY, Heavy
+from tests.engine.api.watchdog import QuietLogs, Watchdog
 
 _HEAD = b"HTTP/1.1\r\nhost: localhost\r\n"
 _MEBIBYTE = 1024 * 1024
+_SPAWN = multiprocessing.get_context("spawn")
+Attack = Callable[[int, float], None]
 
 
 def _serve(told: Connection) -> None:
     async def main() -> None:
         registry = Registry(MemoryStore())
         await registry.prepare()
+        await registry.create(
+            POD,
+            {
+                "metadata": {"name": "quiet", "namespace": "default"},
+                "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
+            },
+        )
         options = ApiOptions()
-        server = ApiServer(create_app(registry, options), options)
+        server = ApiServer(create_app(registry, options, Surroundings(logs=QuietLogs())), options)
         await server.start()
+        watchdog = Watchdog()
+        watching = asyncio.create_task(watchdog.run())
         told.send(server.port)
-        await asyncio.Event().wait()
+        while not told.poll():
+            await asyncio.sleep(0.05)
+        watching.cancel()
+        told.send(watchdog.longest)
 
     asyncio.run(main())
+
+
+def _ask_honestly(port: int, told: Connection) -> None:
+    """What a client waits that reads, writes and asks after the server's health, one after the other."""
+    waits: list[float] = []
+    refused = 0
+    path = "/api/v1/namespaces/default/configmaps/honest"
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        client.post("/api/v1/namespaces/default/configmaps", json={"metadata": {"name": "honest"}})
+        told.send("ready")
+        number = 0
+        while not told.poll():
+            number += 1
+            began = time.perf_counter()
+            match number % 3:
+                case 0:
+                    answer = client.get("/api/v1/namespaces/default")
+                case 1:
+                    merge = {"content-type": "application/merge-patch+json"}
+                    change = json.dumps({"data": {"number": str(number)}})
+                    answer = client.patch(path, content=change, headers=merge)
+                case _:
+                    answer = client.get("/livez")
+            waits.append(time.perf_counter() - began)
+            refused += answer.status_code != 200
+            time.sleep(0.01)
+    told.send((waits, refused))
 
 
 def _connect(port: int) -> socket.socket:
@@ -46,50 +95,54 @@ def _connect(port: int) -> socket.socket:
 
 def _send(connection: socket.socket, data: bytes, times: int = 1) -> None:
     """As much as the server takes."""
-    try:
+    with suppress(OSError):
         for _ in range(times):
             connection.sendall(data)
-    except OSError:
-        return
 
 
-def trailers(port: int) -> None:
+def _held(count: int, port: int, data: bytes, seconds: float) -> None:
+    """So many connections that send this and stay."""
+    opened = []
+    for _ in range(count):
+        connection = _connect(port)
+        connection.settimeout(0.2)
+        _send(connection, data)
+        opened.append(connection)
+    time.sleep(seconds)
+    for connection in opened:
+        connection.close()
+
+
+def trailers(port: int, _: float) -> None:
     """100 MB of trailers behind a request."""
     with _connect(port) as connection:
         _send(connection, b"GET /healthz " + _HEAD + b"transfer-encoding: chunked\r\n\r\n0\r\n")
         _send(connection, b"x: y\r\n" * 20_000, 800)
 
 
-def bodies(port: int) -> None:
+def bodies(port: int, seconds: float) -> None:
     """200 bodies of nearly 3 MiB, none of which ends."""
     head = b"POST /api/v1/namespaces/default/pods " + _HEAD + b"content-type: application/json\r\n"
     length = 3 * _MEBIBYTE
-    opened = []
-    for _ in range(200):
-        connection = _connect(port)
-        _send(connection, head + b"content-length: %d\r\n\r\n" % length + b" " * (length - 10))
-        opened.append(connection)
-    time.sleep(3)
-    for connection in opened:
-        connection.close()
+    _held(200, port, head + b"content-length: %d\r\n\r\n" % length + b" " * (length - 10), seconds)
 
 
-def idlers(port: int) -> None:
+def idlers(port: int, seconds: float) -> None:
     """2,000 connections that send half a head."""
-    opened = []
-    for _ in range(2000):
-        connection = _connect(port)
-        _send(connection, b"GET /healthz " + _HEAD + b"x: ")
-        opened.append(connection)
-    time.sleep(3)
-    for connection in opened:
-        connection.close()
+    _held(2000, port, b"GET /healthz " + _HEAD + b"x: ", seconds)
 
 
-def watchers(port: int) -> None:
+def followers(port: int, seconds: float) -> None:
+    """400 that follow the log of a pod that says nothing, hang up, and come again."""
+    ask = b"GET /api/v1/namespaces/default/pods/quiet/log?follow=1 " + _HEAD + b"\r\n"
+    _held(400, port, ask, seconds / 2)
+    _held(400, port, ask, seconds / 2)
+
+
+def watchers(port: int, _: float) -> None:
     """300 watchers that read nothing while 2,000 objects of 4 kB come."""
     opened = []
-    for _ in range(300):
+    for _number in range(300):
         connection = _connect(port)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         _send(connection, b"GET /api/v1/configmaps?watch=1 " + _HEAD + b"\r\n")
@@ -102,28 +155,69 @@ def watchers(port: int) -> None:
         connection.close()
 
 
-def unread(port: int) -> None:
+def unread(port: int, seconds: float) -> None:
     """50 connections that ask for 180 kB a hundred times and take nothing."""
-    opened = []
-    for _ in range(50):
-        connection = _connect(port)
-        connection.settimeout(0.2)
-        _send(connection, (b"GET /openapi/v2 " + _HEAD + b"\r\n") * 100)
-        opened.append(connection)
-    time.sleep(3)
-    for connection in opened:
-        connection.close()
+    _held(50, port, (b"GET /openapi/v2 " + _HEAD + b"\r\n") * 100, seconds)
 
 
-def deep(port: int) -> None:
-    """200 bodies of 3 MB of brackets."""
+def lists(port: int, seconds: float) -> None:
+    """16 MB of objects, listed by 64 at once as objects and as tables, again and again."""
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-        for text in (b"[" * 3_000_000, b'{"a":' * 500_000) * 20:
-            typed = {"content-type": "application/json"}
-            client.post("/api/v1/namespaces/default/pods", content=text, headers=typed)
+        for number in range(4000):
+            body = {"metadata": {"name": f"m{number}"}, "data": {"a": "x" * 4000}}
+            client.post("/api/v1/namespaces/default/configmaps", json=body)
+    _each(64, seconds, lambda client: client.get("/api/v1/configmaps", headers=_TABLES), port)
 
 
-ATTACKS: tuple[Callable[[int], None], ...] = (trailers, bodies, idlers, watchers, unread, deep)
+_TABLES = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+
+
+def deep(port: int, seconds: float) -> None:
+    """Bodies of 3 MB of brackets."""
+    typed = {"content-type": "application/json"}
+    path = "/api/v1/namespaces/default/pods"
+
+    def send(client: httpx.Client) -> None:
+        for text in (b"[" * 3_000_000, b'{"a":' * 500_000):
+            client.post(path, content=text, headers=typed)
+
+    _each(2, seconds, send, port)
+
+
+def _each(clients: int, seconds: float, send: Callable[[httpx.Client], Any], port: int) -> None:
+    """That many clients, each one request after the other."""
+    until = time.monotonic() + seconds
+
+    def go_on() -> None:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            while time.monotonic() < until:
+                with suppress(httpx.TransportError):
+                    send(client)
+
+    threads = [threading.Thread(target=go_on) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _heavily(heavy: Heavy) -> Attack:
+    def attack(port: int, seconds: float) -> None:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            heavy.setup(client)
+        body = heavy.body()
+        _each(4, seconds, lambda client: heavy.send(client, body), port)
+
+    return attack
+
+
+ATTACKS: dict[str, Attack] = {
+    **{
+        attack.__name__: attack
+        for attack in (trailers, bodies, idlers, followers, watchers, unread, lists, deep)
+    },
+    **{heavy.name: _heavily(heavy) for heavy in HEAVY},
+}
 
 
 def _memory(process: int) -> float:
@@ -131,37 +225,61 @@ def _memory(process: int) -> float:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096 / _MEBIBYTE
 
 
-def measure(attack: Callable[[int], None]) -> dict[str, object]:
-    """One attack on a fresh server."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    server = context.Process(target=_serve, args=(theirs,), daemon=True)
+def _attack(name: str, port: int, seconds: float) -> None:
+    ATTACKS[name](port, seconds)
+
+
+def measure(name: str, seconds: float = 5.0) -> dict[str, Any]:
+    """One attack on a fresh server: attacker, server and honest client are three processes."""
+    ours, theirs = _SPAWN.Pipe()
+    server = _SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
     server.start()
     port: int = ours.recv()
     assert server.pid is not None
     before = most = _memory(server.pid)
-    waits: list[float] = []
-    attacking = threading.Thread(target=attack, args=(port,))
-    attacking.start()
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as honest:
-        while attacking.is_alive() or len(waits) < 50:
-            began = time.perf_counter()
-            assert honest.get("/api/v1/namespaces/default").status_code == 200
-            waits.append(time.perf_counter() - began)
-            most = max(most, _memory(server.pid))
-            time.sleep(0.02)
-    attacking.join()
-    server.terminate()
+    hearing, telling = _SPAWN.Pipe()
+    honest = _SPAWN.Process(target=_ask_honestly, args=(port, telling), daemon=True)
+    honest.start()
+    assert hearing.recv() == "ready"
+    attacker = _SPAWN.Process(target=_attack, args=(name, port, seconds), daemon=True)
+    attacker.start()
+    while attacker.is_alive():
+        most = max(most, _memory(server.pid))
+        time.sleep(0.02)
+    time.sleep(1.0)  # what they left behind
+    most = max(most, _memory(server.pid))
+    hearing.send("enough")
+    waits, refused = hearing.recv()
+    ours.send("enough")
+    held: float = ours.recv()
+    for process in (honest, server, attacker):
+        process.join(10)
+        process.kill()
     waits.sort()
     return {
-        "attack": attack.__name__,
+        "attack": name,
         "before_mib": round(before),
         "most_mib": round(most),
+        "honest_requests": len(waits),
+        "honest_refused": refused,
+        "honest_p50_ms": round(statistics.median(waits) * 1e3, 1),
         "honest_p99_ms": round(waits[int(len(waits) * 0.99)] * 1e3, 1),
         "honest_max_ms": round(waits[-1] * 1e3, 1),
+        "loop_held_ms": round(held * 1e3, 1),
+        "attacker_failed": attacker.exitcode != 0,
     }
 
 
+def main() -> None:
+    """One line of JSON for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("names", nargs="*")
+    wanted = parser.parse_args()
+    for name in ATTACKS:
+        if not wanted.names or any(part in name for part in wanted.names):
+            print(json.dumps(measure(name, wanted.seconds)), flush=True)  # noqa: T201 - a command
+
+
 if __name__ == "__main__":
-    for one in ATTACKS:
-        print(json.dumps(measure(one)), flush=True)  # noqa: T201 - a command
+    main()

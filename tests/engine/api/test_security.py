@@ -42,7 +42,7 @@ def _token_file(folder: Path, text: str | None = None) -> Path:
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("guarded")
-    limits = ApiLimits(body_seconds=0.5, idle_seconds=1.0, write_seconds=1.0, per_client=64)
+    limits = ApiLimits(body_seconds=2.5, idle_seconds=1.0, write_seconds=1.0, per_client=64)
     options = ApiOptions(tokens=read_tokens(_token_file(folder)), audit=folder / "audit.jsonl", limits=limits)
     with live(options) as door:
         yield door
@@ -236,6 +236,13 @@ def _raw(door: Live, *pieces: bytes) -> tuple[bytes, float]:
         except ConnectionError:
             pass
     return heard, time.monotonic() - began
+
+
+@pytest.mark.parametrize("rest", [b"", b"\r\n"], ids=["nothing", "a blank line"])
+def test_a_connection_that_was_answered_is_idle_whatever_it_still_owes(guarded: Live, rest: bytes) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n"
+    told, seconds = _raw(guarded, head + rest)
+    assert told.endswith(b"ok") and seconds < 1.0 + 0.5 + 2.0, "an idle second, a look, and a slow machine"
 
 
 @pytest.mark.parametrize(

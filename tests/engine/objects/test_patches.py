@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proreus.engine.objects.errors import BadRequest, Conflict, Invalid
+from proreus.engine.objects.errors import BadRequest, Conflict, Invalid, TooLarge
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.patch.json_patch import json_patched
 from proreus.engine.objects.patch.merge import merge_patched
@@ -83,14 +83,53 @@ def test_a_json_patch_leads_from_one_to_the_other(before: dict[str, Any], after:
         [{"op": "turn", "path": "/a"}],
         [{"op": "add"}],
         [{"op": "add", "path": "a", "value": 1}],
-        [{"op": "add", "path": "/a", "value": 1}] * 10_001,
         [{"op": "replace", "path": "", "value": 1}],
-        [{"op": "copy", "from": "", "path": f"/x{place}"} for place in range(60)],
+        [{"op": "add", "path": "/a" * place, "value": {}} for place in range(1, 70)],
+        [{"op": "add", "path": "/a", "value": {}}, {"op": "move", "from": "/a", "path": "/a/b"}],
     ],
 )
 def test_a_json_patch_that_makes_no_sense_is_refused(operations: Any) -> None:
     with pytest.raises(BadRequest):
         json_patched({"metadata": {"name": "a"}}, operations)
+
+
+@pytest.mark.parametrize(
+    ("operations", "says"),
+    [
+        ([{"op": "add", "path": "/a", "value": 1}] * 10_001, "10000, got 10001"),
+        ([{"op": "copy", "from": "", "path": f"/x{place}"} for place in range(40)], "1500000 bytes"),
+    ],
+)
+def test_a_json_patch_is_bounded(operations: Any, says: str) -> None:
+    with pytest.raises(TooLarge, match=says):
+        json_patched({"metadata": {"name": "a"}}, operations)
+
+
+POINTERS = st.lists(st.sampled_from(["a", "b", "0", "1", "-", "~", "/", ""]), max_size=3).map(
+    lambda steps: "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
+)
+OPERATIONS = st.fixed_dictionaries(
+    {
+        "op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test"]),
+        "path": POINTERS,
+        "from": POINTERS,
+        "value": TREES,
+    }
+)
+
+
+@given(OBJECTS, st.lists(OPERATIONS, max_size=3))
+def test_a_json_patch_does_as_the_reference_does(before: dict[str, Any], operations: list[Any]) -> None:
+    """Where the library of that name comes to an object, ours comes to the same."""
+    try:
+        expected = jsonpatch.apply_patch(before, operations)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError):
+        return
+    if not isinstance(expected, dict) or any(
+        one["op"] in ("remove", "move") and "" in (one["path"], one["from"]) for one in operations
+    ):
+        return  # the library leaves nothing, or None; objects stay objects here
+    assert json_patched(before, operations) == expected
 
 
 @pytest.mark.parametrize(

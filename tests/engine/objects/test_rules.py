@@ -12,7 +12,7 @@ import pytest
 from proreus.engine.objects import kinds
 from proreus.engine.objects.errors import BadRequest, Forbidden, Invalid
 from proreus.engine.objects.kinds import DEPLOYMENT, JOB, NAMESPACE, NODE, POD, PRIORITY_CLASS, SECRET, Kind
-from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.registry import PatchType, Registry
 from tests.engine.objects.official_fields import VERSION
 from tests.engine.objects.worlds import deployment, pod, with_registry
 
@@ -439,3 +439,15 @@ def test_an_object_of_another_kind_or_too_large_is_refused() -> None:
 def test_the_namespaces_that_a_cluster_needs_stay() -> None:
     with pytest.raises(Forbidden, match="this namespace may not be deleted"):
         with_registry(lambda registry: registry.delete(NAMESPACE, "", "kube-system"))
+
+
+def test_a_status_says_what_others_can_decide_by() -> None:
+    async def scenario(registry: Registry) -> None:
+        await registry.create(POD, pod())
+        for status in ({"phase": "Dancing"}, {"conditions": [{"type": "Ready", "status": "maybe"}]}):
+            with pytest.raises(Invalid, match="Unsupported value"):
+                await registry.patch(
+                    POD, "default", "web", {"status": status}, PatchType.MERGE, subresource="status"
+                )
+
+    with_registry(scenario)

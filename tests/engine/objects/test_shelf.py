@@ -11,7 +11,7 @@ from proreus.engine.store.memory import MemoryStore
 
 
 def _keep(shelf: Shelf, key: str, revision: int) -> None:
-    shelf.keep(key, Standing({"metadata": {"name": key}}, revision), 100)
+    shelf.keep(key, Standing({"metadata": {"name": key}}, revision, 100))
 
 
 def _kept(shelf: Shelf) -> set[str]:

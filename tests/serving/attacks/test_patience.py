@@ -45,9 +45,10 @@ def ends_after(connection: Fake) -> float:
 def test_every_step_has_its_time() -> None:
     assert 5 < ends_after(Fake()) < 6.5
     assert 10 < ends_after(Fake(step=Step.HEAD)) < 11.5
-    assert 20 < ends_after(Fake(step=Step.BODY)) < 22.5
+    assert 20 < ends_after(Fake(step=Step.BODY, waits_for_us=True)) < 22.5
     assert 20 < ends_after(Fake(unread=1)) < 21.5
-    assert 20 < ends_after(Fake(leaving=True)) < 21.5
+    assert 5 < ends_after(Fake(leaving=True)) < 6.5
+    assert 5 < ends_after(Fake(step=Step.BODY)) < 6.5, "answered, and the rest of its body never comes"
 
 
 def test_nobody_is_ended_for_what_we_take_long_over() -> None:

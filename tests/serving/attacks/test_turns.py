@@ -8,8 +8,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from proreus.serving.clients import byte_budget
-from proreus.serving.turns import Shares, Turns
+from proreus.listening.turns import Shares, Turns
+from proreus.serving.clients import byte_budget, fair_turns
 from proreus.serving.values import Refusal, Refused
 
 
@@ -40,7 +40,7 @@ def submit(turns: Turns, gate: Gate, client: str, number: int, *, large: bool = 
 
 
 def test_one_client_never_holds_all_threads() -> None:
-    turns, gate = Turns(Shares(threads=4)), Gate()
+    turns, gate = fair_turns(Shares(threads=4)), Gate()
     crowd = [submit(turns, gate, "a", k) for k in range(10)]
     assert sorted(settled(turns, gate, 3)) == ["a0", "a1", "a2"]  # threads begin in any order
     other = submit(turns, gate, "b", 0)
@@ -52,7 +52,7 @@ def test_one_client_never_holds_all_threads() -> None:
 
 def test_clients_take_turns_however_much_one_has_asked_for() -> None:
     # One thread: of two, one may be held up between taking its turn and saying so.
-    turns, gate = Turns(Shares(threads=1)), Gate()
+    turns, gate = fair_turns(Shares(threads=1)), Gate()
     done = [submit(turns, gate, "a", k) for k in range(6)]
     done += [submit(turns, gate, "b", k) for k in range(2)]
     done += [submit(turns, gate, "c", k) for k in range(2)]
@@ -65,7 +65,7 @@ def test_clients_take_turns_however_much_one_has_asked_for() -> None:
 
 
 def test_large_work_leaves_threads_for_small_work_and_for_other_clients() -> None:
-    turns, gate = Turns(Shares(threads=4, large=2)), Gate()
+    turns, gate = fair_turns(Shares(threads=4, large=2)), Gate()
     done = [submit(turns, gate, "a", k, large=True) for k in range(3)]
     done += [submit(turns, gate, "b", 0, large=True), submit(turns, gate, "c", 0, large=True)]
     done += [submit(turns, gate, "a", 9)]
@@ -76,7 +76,7 @@ def test_large_work_leaves_threads_for_small_work_and_for_other_clients() -> Non
 
 
 def test_too_much_is_refused() -> None:
-    turns, gate = Turns(Shares(threads=1, waiting=3, waiting_large=2)), Gate()
+    turns, gate = fair_turns(Shares(threads=1, waiting=3, waiting_large=2)), Gate()
     done = [submit(turns, gate, "a", k, large=True) for k in range(2)]
     with pytest.raises(Refused) as caught:
         submit(turns, gate, "a", 2, large=True)
@@ -95,7 +95,7 @@ def test_too_much_is_refused() -> None:
 
 
 def test_what_work_raises_is_handed_on_and_ends_no_thread() -> None:
-    turns = Turns(Shares(threads=1))
+    turns = fair_turns(Shares(threads=1))
     with pytest.raises(ZeroDivisionError):
         turns.submit("a", False, lambda: 1 // 0).result(20)
     assert turns.submit("a", False, lambda: 1).result(20) == 1

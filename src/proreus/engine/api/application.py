@@ -33,6 +33,7 @@ from proreus.engine.api.schemas.protobuf import encode_document
 from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.streams.door import PodStreams
 from proreus.engine.api.subresources import Subresources
+from proreus.engine.api.turnstile import Seats
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
@@ -84,6 +85,7 @@ def create_app(
     gate = Gate(Doorkeeper.of(options.tokens), options.names, limits, audit)
     watches = Watches(registry, limits)
     measured = Measured(registry)
+    followers = Seats(limits.followers, limits.followers_per_client, "too many follow logs already")
     objects = ObjectDoor(
         registry,
         Resources(
@@ -92,8 +94,8 @@ def create_app(
             partial(check_written, folders=around.folders),
             simulated=around.simulated,
         ),
-        Subresources(registry, around.logs),
-        PodStreams(registry, around.commands, limits, around.relay),
+        Subresources(registry, around.logs, followers),
+        PodStreams(registry, around.commands, limits, around.relay, followers),
         MetricsObjects(measured),
         f"{options.host}:{options.port}",
     )

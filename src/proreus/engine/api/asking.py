@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-import msgspec
-import yaml
-
+from proreus.engine.api.documents import JSON, read_document
 from proreus.engine.api.identities import ON_THIS_MACHINE, Identity
 from proreus.engine.api.options import ApiLimits
-from proreus.engine.api.status import TooLarge, TooSlow, UnsupportedType
+from proreus.engine.api.status import TooSlow, UnsupportedType
 from proreus.engine.api.wire import reading as protobuf
-from proreus.engine.objects.errors import BadRequest
+from proreus.engine.objects.desk import at_the_desk
+from proreus.engine.objects.errors import BadRequest, TooLarge
 from proreus.listening.budget import ByteBudget
 from proreus.listening.clients import client_of
 from proreus.listening.upgrading import EXTENSION, Upgrade
@@ -23,15 +22,10 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-JSON = "application/json"
 _LARGE_BODY = 64 * 1024
 _MOST_FIELDS = 4096 + 256
 """Of a query: the words of a command are some of them."""
 _LONGEST_MANAGER = 128
-_MOST_DEPTH = 64
-"""Objects within objects; Kubernetes' own go down about fifteen."""
-_YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml", "application/x-yaml"})
-_decoder = msgspec.json.Decoder()
 
 
 class Asked:
@@ -58,6 +52,7 @@ class Asked:
         "origin",
         "path",
         "site",
+        "size",
         "upgrade",
     )
 
@@ -73,6 +68,8 @@ class Asked:
         """The verb, once it is known."""
         self._receive, self._limits, self._budget = receive, limits, budget
         self._body_taken = 0
+        self.size = 0
+        """Bytes of its body, once it was read."""
         self.accept = self.authorization = self.agent = self.media_type = self.site = b""
         self.host: bytes | None = None
         self.origin: bytes | None = None
@@ -213,6 +210,7 @@ class Asked:
                     more = message.get("more_body", False)
         except TimeoutError:
             raise TooSlow(f"the body did not come within {self._limits.body_seconds:g} s") from None
+        self.size = size
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def let_go(self) -> None:
@@ -227,13 +225,13 @@ class Asked:
         if not content_type and not types and not self.agent.startswith(b"Mozilla/"):
             content_type = JSON  # older kubectl do not say; a browser always can
         if not types and content_type == protobuf.MEDIA_TYPE:
-            return protobuf.read_protobuf(await self.body())
+            return await self._read(protobuf.read_protobuf)
         if content_type not in (types or (JSON,)):
             told = " or ".join(types or (JSON,))
             raise UnsupportedType(
                 f"the body of the request was in an unknown format: {content_type!r} is not {told}"
             )
-        return read_document(await self.body(), content_type)
+        return await self._read(lambda body: read_document(body, content_type))
 
     async def optional_document(self) -> Any:
         """The body as JSON where there is one, whatever its type says: deletions mostly have none."""
@@ -241,60 +239,14 @@ class Asked:
         if not body:
             return None
         if self.content_type == protobuf.MEDIA_TYPE:
-            return protobuf.read_protobuf(body)
+            return await at_the_desk(len(body), lambda: protobuf.read_protobuf(body))
         if self.content_type not in (JSON, ""):
             raise UnsupportedType(f"the body is {self.content_type!r}, not {JSON}")
-        return read_document(body, JSON)
+        return await at_the_desk(len(body), lambda: read_document(body, JSON))
 
-
-def read_document(body: bytes, content_type: str) -> Any:
-    """What stands in a body; None where it is empty."""
-    if not body.strip():
-        return None
-    try:
-        found = _decoder.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        if content_type not in _YAML_TYPES:
-            raise BadRequest(f"the body cannot be read as JSON: {error}") from None
-        found = _read_yaml(body)
-    if body.count(b"{") + body.count(b"[") + body.count(b":") > _MOST_DEPTH and depth(found) > _MOST_DEPTH:
-        raise BadRequest(f"the body is nested deeper than {_MOST_DEPTH}")
-    return found
-
-
-def depth(value: Any) -> int:
-    """How many objects and lists stand within each other at most."""
-    level, count = [value], 0
-    while level:
-        inner = [
-            one
-            for outer in level
-            for one in (
-                outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
-            )
-            if isinstance(one, dict | list)
-        ]
-        count += 1
-        level = inner
-    return count
-
-
-class _Loader(yaml.SafeLoader):
-    """No aliases: a few lines of them unfold into gigabytes."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not read")
-        return super().compose_node(parent, index)
-
-
-def _read_yaml(body: bytes) -> Any:
-    try:
-        found = yaml.load(body, _Loader)
-        return _decoder.decode(msgspec.json.encode(found))
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
-        line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BadRequest(f"the body cannot be read as YAML: {line}") from None
+    async def _read(self, read: Callable[[bytes], Any]) -> Any:
+        body = await self.body()
+        return await at_the_desk(len(body), lambda: read(body))
 
 
 def _too_large(longest: int) -> TooLarge:

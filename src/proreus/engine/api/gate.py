@@ -27,13 +27,14 @@ from proreus.engine.api.replying import (
 )
 from proreus.engine.api.status import (
     RETRY_SECONDS,
-    TooLarge,
     TooSlow,
     Unauthorized,
     failure,
     internal_error,
 )
-from proreus.engine.objects.errors import Forbidden, Refused, TooManyRequests, Unserviceable
+from proreus.engine.api.turnstile import Seats
+from proreus.engine.objects.desk import on_behalf
+from proreus.engine.objects.errors import Forbidden, Refused, TooLarge, TooManyRequests, Unserviceable
 from proreus.engine.store.protocol import StoreError
 from proreus.listening.budget import ByteBudget
 from proreus.listening.hosts import is_named
@@ -44,7 +45,7 @@ _READS = frozenset({"GET", "HEAD"})
 _SWITCHED = 101
 _LONGEST_TOLD = 1024
 """Of what a client has sent, in logs."""
-_MOST_AT_ONCE = TooManyRequests("too many requests are under way; try again")
+_FULL = "too many requests are under way; try again"
 Endpoint = Callable[[Asked], Awaitable[Answer]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -70,8 +71,9 @@ class Gate:
         self, doorkeeper: Doorkeeper, names: frozenset[str] | None, limits: ApiLimits, audit: AuditLog | None
     ) -> None:
         self._doorkeeper, self._names, self._limits, self._audit = doorkeeper, names, limits, audit
-        self._budget = ByteBudget(limits.held_bytes, lambda: _MOST_AT_ONCE)
-        self._by_client: Counter[str] = Counter()
+        self._budget = ByteBudget(limits.held_bytes, lambda: TooManyRequests(_FULL))
+        self._seats = Seats(limits.concurrency, limits.per_client, _FULL)
+        self._health_seats = Seats(limits.health, limits.health, _FULL)
         self.counts = Counts()
 
     def around(self, endpoint: Endpoint) -> Gated:
@@ -96,29 +98,30 @@ class Gate:
         """One exchange."""
         asked = Asked(scope, receive, self._limits, self._budget)
         began = time.perf_counter()
-        counted = False
+        seats = self._health_seats if asked.path in _OPEN_PATHS else self._seats
+        behalf = on_behalf.set(asked.client or "?")
         try:
             self._admit(asked)
-            counted = self._enter(asked)
-            answer = await endpoint(asked)
+            with seats.seated(asked.client):
+                self.counts.working += 1
+                try:
+                    answer = await endpoint(asked)
+                finally:
+                    self.counts.working -= 1
         except Exception as error:  # noqa: BLE001 - the door stays open, whatever happens behind it
             answer = self._failed(error, asked)
         finally:
             asked.let_go()
-            if counted:
-                self._leave(asked)
+            on_behalf.reset(behalf)
         await self._finish(asked, answer, began, receive, send)
 
     async def _finish(self, asked: Asked, answer: Answer, began: float, receive: Receive, send: Send) -> None:
         verb = asked.doing or asked.method.lower()
         if isinstance(answer, Stream):
-            self.counts.requests[verb, 200] += 1
-            self.counts.streams += 1
-            try:
-                await send_stream(answer, receive, send)
-            finally:
-                self.counts.streams -= 1
-            return
+            refused = await self._stream(answer, verb, receive, send)
+            if refused is None:
+                return
+            answer = _failed(refused, asked)
         if isinstance(answer, Switch):
             self.counts.requests[verb, _SWITCHED] += 1
             self.counts.switched += 1
@@ -137,6 +140,19 @@ class Gate:
             answer = Reply(b"", answer.status, answer.media_type, answer.headers)
         await send_reply(answer, send)
 
+    async def _stream(self, answer: Stream, verb: str, receive: Receive, send: Send) -> Refused | None:
+        """Why nothing of it was sent, if so."""
+        self.counts.requests[verb, 200] += 1
+        self.counts.streams += 1
+        try:
+            await send_stream(answer, receive, send)
+        except Refused as refused:
+            self.counts.requests[verb, 200] -= 1
+            return refused
+        finally:
+            self.counts.streams -= 1
+        return None
+
     def _admit(self, asked: Asked) -> None:
         """Refuse what a web page may have sent, and whoever is not known."""
         self._check_name(asked)
@@ -154,20 +170,6 @@ class Gate:
                 f"{(asked.host or b'').decode('latin-1')[:200]!r} is not a name of this server; "
                 "--allowed-host NAME makes it one"
             )
-
-    def _enter(self, asked: Asked) -> bool:
-        limits = self._limits
-        if self.counts.working >= limits.concurrency or self._by_client[asked.client] >= limits.per_client:
-            raise _MOST_AT_ONCE
-        self.counts.working += 1
-        self._by_client[asked.client] += 1
-        return True
-
-    def _leave(self, asked: Asked) -> None:
-        self.counts.working -= 1
-        self._by_client[asked.client] -= 1
-        if not self._by_client[asked.client]:
-            del self._by_client[asked.client]
 
     def _write_down(self, audit: AuditLog, asked: Asked, verb: str, status: int, seconds: float) -> None:
         shown = self._doorkeeper.without_tokens

@@ -25,6 +25,11 @@ class ApiLimits:
     """Requests at work at once, watches aside."""
     per_client: int = 256
     """The same, of one client."""
+    health: int = 128
+    """Of /livez and its like, which have room of their own: who asks is to hear of it when there is none."""
+    followers: int = 1024
+    """Logs that are being read, to their end or for as long as they grow."""
+    followers_per_client: int = 256
     watches: int = 2048
     watches_per_client: int = 1024
     streams: int = 256

@@ -10,6 +10,7 @@ from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Header
 from proreus.engine.api.roles import Action, check
 from proreus.engine.api.unknown import field_warnings
+from proreus.engine.objects.desk import at_the_desk
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.patch.patching import PatchType
@@ -50,6 +51,7 @@ async def patched(
         subresource=target.subresource,
         dry_run=asked.dry_run,
         manager=asked.manager,
+        size=asked.size,
     )
     return state, False, headers
 
@@ -72,7 +74,8 @@ async def _applied(
         raise BadRequest("the namespace of the object does not match the namespace on the URL")
     if metadata.get("managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
-    headers = field_warnings(kind, stated, asked.query.get("fieldValidation", ""))
+    validation = asked.query.get("fieldValidation", "")
+    headers = await at_the_desk(asked.size, lambda: field_warnings(kind, stated, validation))
     named = {**metadata, "name": target.name, "namespace": target.namespace}
     check_object(kind, {**stated, "metadata": named})
     created = False

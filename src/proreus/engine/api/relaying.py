@@ -32,6 +32,8 @@ _HANDED_ON = (
     "x-stream-protocol-version",
 )
 _OPEN_SECONDS = 10.0
+_HEAD_SECONDS = 70.0
+"""How long the head of an answer may take to come: a command that is waited for may run for a minute."""
 _MOST_BYTES = 64 * 1024 * 1024
 """Of an answer in one piece."""
 _PIECE = 64 * 1024
@@ -61,8 +63,9 @@ class NodeRelay:
             request = client.build_request(
                 asked.method, door.url + asked.target, headers=headers, content=body
             )
-            relayed = Relayed(client, await client.send(request, stream=True))
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+            async with asyncio.timeout(_HEAD_SECONDS):
+                relayed = Relayed(client, await client.send(request, stream=True))
+        except (httpx.TransportError, httpx.InvalidURL, TimeoutError) as error:
             await client.aclose()
             told = str(error) or type(error).__name__
             raise Unserviceable(f"the node {node} does not answer at {door.url}: {told}") from error

@@ -11,10 +11,13 @@ from typing import Any
 import msgspec
 
 from proreus.engine.api.asking import Receive, Send
+from proreus.engine.objects.errors import Refused
 
 Header = tuple[bytes, bytes]
 _JSON = b"application/json"
 _PART_BYTES = 64 * 1024
+_REFUSAL_SECONDS = 0.5
+"""How long an answer that may be refused waits for its first piece."""
 _encoder = msgspec.json.Encoder()
 encode = _encoder.encode
 
@@ -40,6 +43,9 @@ class Stream:
 
     pieces: AsyncGenerator[bytes, None]
     media_type: bytes = _JSON
+    may_refuse: bool = False
+    """Whether it may turn out that there is nothing to send: then the answer begins a little later, and a
+    refusal that comes after that is its last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ async def send_reply(reply: Reply, send: Send) -> None:
 
 
 async def send_stream(stream: Stream, receive: Receive, send: Send) -> None:
-    """Piece by piece, until it ends or the client has gone."""
+    """Piece by piece, until it ends or the client has gone; raises `Refused` where nothing was sent yet."""
     headers = [(b"content-type", stream.media_type), (b"cache-control", b"no-cache, private")]
     sending = asyncio.ensure_future(_send_pieces(stream, send, headers))
     leaving = asyncio.ensure_future(_gone(receive))
@@ -75,16 +81,36 @@ async def send_stream(stream: Stream, receive: Receive, send: Send) -> None:
 
 
 async def _send_pieces(stream: Stream, send: Send, headers: list[Header]) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    # The client learns at once that it is heard, though nothing may happen for long.
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
     async with aclosing(stream.pieces) as pieces:
-        async for piece in pieces:
+        first = asyncio.ensure_future(anext(pieces, None))
+        try:
+            if stream.may_refuse:
+                await asyncio.wait((first,), timeout=_REFUSAL_SECONDS)
+                if first.done():
+                    first.result()
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            # The client learns at once that it is heard, though nothing may happen for long.
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            await _send_rest(first, pieces, send)
+        finally:
+            first.cancel()
+            await asyncio.wait((first,))
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_rest(
+    first: asyncio.Future[bytes | None], pieces: AsyncGenerator[bytes, None], send: Send
+) -> None:
+    try:
+        piece = await first
+        while piece is not None:
             # Of a client that reads nothing no more than one part waits, however long a piece is.
             for start in range(0, len(piece), _PART_BYTES):
                 part = piece if len(piece) <= _PART_BYTES else piece[start : start + _PART_BYTES]
                 await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+            piece = await anext(pieces, None)
+    except Refused as refused:  # the client has its 200 already
+        await send({"type": "http.response.body", "body": f"{refused}\n".encode(), "more_body": True})
 
 
 async def _gone(receive: Receive) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from typing import Any
@@ -17,15 +16,20 @@ from proreus.engine.api.paths import Target
 from proreus.engine.api.replying import Answer, Header, Reply, Stream, encode
 from proreus.engine.api.status import success
 from proreus.engine.api.subscriptions import Wanted
+from proreus.engine.api.turnstile import Turnstile
 from proreus.engine.api.unknown import field_warnings
 from proreus.engine.api.watches import WatchAsked, Watches
+from proreus.engine.objects.desk import Pauses, at_the_desk
 from proreus.engine.objects.errors import BadRequest, NotFound, TooLargeVersion
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.lifecycle import check_may_go
+from proreus.engine.objects.registry import Listed, Registry
 from proreus.engine.objects.selectors import Selection, selection
 
-_AT_A_TIME = 500
-"""Objects that are written before others have their turn."""
+_AT_A_TIME = 8
+"""Objects that are written in one go: together they may be megabytes."""
+_LISTS_AT_ONCE, _LISTS_OF_A_CLIENT = 8, 4
+"""Each may be as long as all objects of a kind together, and is held until it is sent."""
 
 
 class Resources:
@@ -45,6 +49,7 @@ class Resources:
         """
         self._registry, self._watches, self._check = registry, watches, check
         self._simulated = simulated
+        self._lists = Turnstile(_LISTS_AT_ONCE, _LISTS_OF_A_CLIENT)
 
     async def get(self, target: Target, asked: Asked) -> Answer:
         """One object."""
@@ -61,25 +66,18 @@ class Resources:
         version = asked.number("resourceVersion") or 0
         if not after and asked.query.get("resourceVersionMatch") == "Exact":
             revision = version
-        try:
-            listed = await self._registry.list(
-                target.kind, target.namespace, limit=limit, after=after, revision=revision
-            )
-        except TooLargeVersion:
-            if after:  # no list was ever told of that revision
-                raise _bad_continue() from None
-            raise
-        if not after and version > listed.revision:
-            raise TooLargeVersion(version, listed.revision)
-        items = listed.items if chosen.everything else [one for one in listed.items if chosen.matches(one)]
-        metadata: dict[str, Any] = {"resourceVersion": str(listed.revision)}
-        if listed.after:
-            metadata["continue"] = _continue(listed.after, listed.revision)
-            if chosen.everything:
-                metadata["remainingItemCount"] = listed.remaining
-        if len(items) <= _AT_A_TIME:
-            return Reply.of(form.many(target.kind, items, metadata))
-        return Reply(await _encoded(form, target.kind, items, metadata))
+        async with self._lists.turn(asked.client):
+            try:
+                listed = await self._registry.list(
+                    target.kind, target.namespace, limit=limit, after=after, revision=revision
+                )
+            except TooLargeVersion:
+                if after:  # no list was ever told of that revision
+                    raise _bad_continue() from None
+                raise
+            if not after and version > listed.revision:
+                raise TooLargeVersion(version, listed.revision)
+            return Reply(await _listed(form, target.kind, listed, chosen))
 
     async def watch(self, target: Target, asked: Asked) -> Answer:
         """Changes as they come; `name` narrows it to one object."""
@@ -108,7 +106,7 @@ class Resources:
         """A new object."""
         form = _form(asked)
         obj = _checked(await asked.document(), target)
-        headers = field_warnings(target.kind, obj, asked.query.get("fieldValidation", ""))
+        headers = await _warnings(target.kind, obj, asked)
         self._check(target.kind, obj)
         created = await self._registry.create(target.kind, obj, dry_run=asked.dry_run)
         return Reply.of(form.one(target.kind, created), 201, headers + self._effects(target, created))
@@ -117,7 +115,7 @@ class Resources:
         """Another state of an object, or of its status."""
         form = _form(asked)
         obj = _checked(await asked.document(), target)
-        headers = field_warnings(target.kind, obj, asked.query.get("fieldValidation", ""))
+        headers = await _warnings(target.kind, obj, asked)
         self._check(target.kind, obj)
         replaced = await self._registry.replace(
             target.kind,
@@ -155,10 +153,11 @@ class Resources:
         chosen = _selection(target.kind, asked)
         options = await deletion_options(asked)
         listed = await self._registry.list(target.kind, target.namespace)
+        leaving = await _chosen(listed.items, chosen)
+        for obj in leaving:  # all of them, before the first goes
+            check_may_go(target.kind, obj)
         gone = []
-        for obj in listed.items:
-            if not chosen.matches(obj):
-                continue
+        for obj in leaving:
             metadata = obj["metadata"]
             options["uid"] = metadata["uid"]
             try:
@@ -174,7 +173,12 @@ class Resources:
             except NotFound:
                 continue  # somebody was faster
         metadata = {"resourceVersion": str(listed.revision)}
-        return Reply.of(Form().many(target.kind, gone, metadata))
+        return Reply(await _encoded(Form(), target.kind, gone, metadata))
+
+
+async def _warnings(kind: Kind, obj: dict[str, Any], asked: Asked) -> tuple[Header, ...]:
+    validation = asked.query.get("fieldValidation", "")
+    return await at_the_desk(asked.size, lambda: field_warnings(kind, obj, validation))
 
 
 def _form(asked: Asked) -> Form:
@@ -288,14 +292,38 @@ def _bad_continue() -> BadRequest:
     return BadRequest("continue key is not valid")
 
 
+async def _listed(form: Form, kind: Kind, listed: Listed, chosen: Selection) -> bytes:
+    """A list of those that were chosen, as it is sent."""
+    items = await _chosen(listed.items, chosen)
+    metadata: dict[str, Any] = {"resourceVersion": str(listed.revision)}
+    if listed.after:
+        metadata["continue"] = _continue(listed.after, listed.revision)
+        if chosen.everything:
+            metadata["remainingItemCount"] = listed.remaining
+    return await _encoded(form, kind, items, metadata)
+
+
+async def _chosen(items: list[dict[str, Any]], chosen: Selection) -> list[dict[str, Any]]:
+    if chosen.everything:
+        return items
+    matching, pauses = [], Pauses()
+    for obj in items:
+        if chosen.matches(obj):
+            matching.append(obj)
+        if pauses.due:
+            await pauses.take()
+    return matching
+
+
 async def _encoded(form: Form, kind: Kind, items: list[dict[str, Any]], metadata: dict[str, Any]) -> bytes:
-    """A long list, written a portion at a time, so that others have their turn."""
+    """A list, written a portion at a time, so that others have their turn."""
     whole = form.many(kind, [], metadata)
     rows = "rows" if "rows" in whole else "items"
-    pieces = []
+    pieces, pauses = [], Pauses()
     for start in range(0, len(items), _AT_A_TIME):
         portion = form.many(kind, items[start : start + _AT_A_TIME], metadata)[rows]
         pieces.append(encode(portion)[1:-1])
-        await asyncio.sleep(0)
+        if pauses.due:
+            await pauses.take()
     del whole[rows]
     return encode(whole)[:-1] + b',"%s":[' % rows.encode() + b",".join(pieces) + b"]}"

@@ -33,12 +33,6 @@ class TooSlow(Refused):
     code, reason = 408, "Timeout"
 
 
-class TooLarge(Refused):
-    """The body is too long."""
-
-    code, reason = 413, "RequestEntityTooLarge"
-
-
 class UnsupportedType(Refused):
     """The body is of a type that is not read here."""
 

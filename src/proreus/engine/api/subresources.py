@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from proreus.engine.api.asking import Asked
+from proreus.engine.api.log_options import read_log_options
 from proreus.engine.api.patching import PATCH_TYPES
 from proreus.engine.api.paths import Target
 from proreus.engine.api.pods import container_of, node_of
 from proreus.engine.api.replying import Answer, Reply, Stream
 from proreus.engine.api.status import done
+from proreus.engine.api.turnstile import Seats
 from proreus.engine.objects.errors import BadRequest, Cause, Conflict, Invalid
 from proreus.engine.objects.kinds import POD, Kind
 from proreus.engine.objects.patch.json_patch import json_patched
@@ -26,8 +29,9 @@ _MOST_REPLICAS = 2**31 - 1
 class Subresources:
     """What is done to parts of objects."""
 
-    def __init__(self, registry: Registry, logs: PodLogs | None) -> None:
-        self._registry, self._logs = registry, logs
+    def __init__(self, registry: Registry, logs: PodLogs | None, followers: Seats) -> None:
+        """followers: for those who read a log."""
+        self._registry, self._logs, self._followers = registry, logs, followers
 
     async def scale(self, target: Target, asked: Asked) -> Answer:
         """How many replicas: read, replaced or patched."""
@@ -48,7 +52,13 @@ class Subresources:
             return {**standing, "spec": {**standing["spec"], "replicas": replicas}}
 
         state = await self._registry.edit(
-            kind, target.namespace, target.name, change, dry_run=asked.dry_run, manager=asked.manager
+            kind,
+            target.namespace,
+            target.name,
+            change,
+            dry_run=asked.dry_run,
+            manager=asked.manager,
+            size=asked.size,
         )
         return Reply.of(scale_of(kind, state))
 
@@ -95,55 +105,33 @@ class Subresources:
         """What a container has written."""
         if self._logs is None:
             raise BadRequest("no runtime of this engine keeps logs")
+        options = read_log_options(target.name, asked)
         pod = await self._registry.get(POD, target.namespace, target.name)
         node_of(pod)
-        since = asked.number("sinceSeconds")
-        wanted = LogWanted(
-            container_of(pod, asked.query.get("container", "")),
-            follow=asked.flag("follow"),
-            previous=asked.flag("previous"),
-            tail=asked.number("tailLines"),
-            since=None if since is None else time.time() - since,
-            timestamps=asked.flag("timestamps"),
-            limit_bytes=asked.number("limitBytes"),
-        )
-        lines = _first_line_read(self._logs, pod, wanted)
-        try:
-            first = await anext(lines)
-        except RuntimeRefused as refused:
-            raise BadRequest(str(refused)) from refused
-        return Stream(_from(first, lines), b"text/plain; charset=utf-8")
+        wanted = replace(options, container=container_of(pod, options.container))
+        self._followers.check(asked.client)
+        lines = _lines(self._logs, pod["metadata"]["uid"], wanted)
+        return Stream(self._seated(asked.client, lines), b"text/plain; charset=utf-8", may_refuse=True)
+
+    async def _seated(self, client: str, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        with self._followers.seated(client):
+            async with aclosing(lines):
+                async for line in lines:
+                    yield line
 
 
-async def _first_line_read(
-    logs: PodLogs, pod: Mapping[str, Any], wanted: LogWanted
-) -> AsyncGenerator[bytes, None]:
-    """An empty piece once the runtime has agreed, then the lines."""
+async def _lines(logs: PodLogs, uid: str, wanted: LogWanted) -> AsyncGenerator[bytes, None]:
     left = wanted.limit_bytes
-    begun = False
-    async for line in logs.logs(pod["metadata"]["uid"], wanted):
-        if not begun:
-            begun = True
-            yield b""
-        if left is not None:
-            line = line[:left]
-            left -= len(line)
-        yield line
-        if left == 0:
-            return
-    if not begun:
-        yield b""
-
-
-async def _from(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    yield first
     try:
-        async for piece in rest:
-            yield piece
+        async for line in logs.logs(uid, wanted):
+            if left is not None:
+                line = line[:left]
+                left -= len(line)
+            yield line
+            if left == 0:
+                return
     except RuntimeRefused as refused:
-        yield f"{refused}\n".encode()
-    finally:
-        await rest.aclose()
+        raise BadRequest(str(refused)) from refused
 
 
 def scale_of(kind: Kind, obj: Mapping[str, Any]) -> dict[str, Any]:

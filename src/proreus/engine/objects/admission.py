@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from proreus.engine.objects.desk import at_the_desk
 from proreus.engine.objects.errors import BadRequest, Cause
 from proreus.engine.objects.kinds import LEASE_NAMESPACE, NAMESPACE, POD, PRIORITY_CLASS, Kind
 from proreus.engine.objects.refusals import forbidden, invalid, not_found
@@ -47,9 +48,10 @@ class Admission:
         ]
         return [*namespaces, *priorities]
 
-    async def admit(self, kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
+    async def admit(self, kind: Kind, obj: dict[str, Any], size: int) -> dict[str, Any]:
         """The object as it may be created: named, in a namespace that takes it, with its priority."""
-        obj = shaped(kind, obj).object
+        given = obj
+        obj = (await at_the_desk(size, lambda: shaped(kind, given))).object
         metadata = obj.get("metadata", {})
         if not metadata.get("name") and not metadata.get("generateName"):
             cause = Cause(

@@ -67,6 +67,12 @@ class Gone(Refused):
     code, reason = 410, "Expired"
 
 
+class TooLarge(Refused):
+    """More than is read, or done, for one request."""
+
+    code, reason = 413, "RequestEntityTooLarge"
+
+
 class Invalid(Refused):
     """Fields that are wrong; `causes` names them."""
 

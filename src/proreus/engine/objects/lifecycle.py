@@ -18,7 +18,12 @@ from proreus.engine.objects.kinds import (
 )
 from proreus.engine.objects.refusals import check_preconditions, forbidden, invalid
 from proreus.engine.objects.rules.pods import quality_of_service
-from proreus.engine.objects.rules.table import causes_against, causes_against_update, defaulted
+from proreus.engine.objects.rules.table import (
+    causes_against,
+    causes_against_status,
+    causes_against_update,
+    defaulted,
+)
 from proreus.engine.objects.rules.workloads import labelled_job
 from proreus.engine.objects.structure import shaped
 from proreus.engine.objects.times import timestamp
@@ -108,6 +113,10 @@ def next_state(
         "metadata": {k: v for k, v in before.items() if k != "resourceVersion"},
     }:
         return None
+    if subresource == "status":
+        causes = causes_against_status(kind, state)
+        if causes:
+            raise invalid(kind, before["name"], causes)
     if not known and (subresource != "status" or kind is NODE):
         names = {key: stated[key] for key in ("name", "namespace") if stated.get(key)}
         meant = {**state, "metadata": {**state["metadata"], **names}}
@@ -130,8 +139,7 @@ def deletion_started(
 ) -> dict[str, Any] | None:
     """The object marked for deletion; None where it is marked already and this adds nothing."""
     before = old["metadata"]
-    if kind is NAMESPACE and before["name"] in _KEPT_NAMESPACES:
-        raise forbidden(kind, before["name"], "this namespace may not be deleted")
+    check_may_go(kind, old)
     seconds = _grace(kind, old, grace)
     finalizers = [one for one in before.get("finalizers", ()) if one not in (FOREGROUND, ORPHAN)]
     if propagation in _FINALIZER_OF:
@@ -159,6 +167,13 @@ def deletion_started(
     }:
         return None
     return state
+
+
+def check_may_go(kind: Kind, obj: dict[str, Any]) -> None:
+    """`Forbidden` of what every cluster has and keeps."""
+    name = obj["metadata"]["name"]
+    if kind is NAMESPACE and name in _KEPT_NAMESPACES:
+        raise forbidden(kind, name, "this namespace may not be deleted")
 
 
 def finished_deleting(kind: Kind, state: dict[str, Any]) -> bool:

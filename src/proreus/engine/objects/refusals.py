@@ -27,8 +27,21 @@ def forbidden(kind: Kind, name: str, why: str, causes: tuple[Cause, ...] = ()) -
     )
 
 
+_MOST_CAUSES = 256
+"""So many are told of: whoever has mended these asks again."""
+
+
+def told_of(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """As many causes as one answer names, and that there are more."""
+    if len(causes) <= _MOST_CAUSES:
+        return causes
+    more = Cause("", f"and {len(causes) - _MOST_CAUSES} more", causes[-1].reason)
+    return (*causes[:_MOST_CAUSES], more)
+
+
 def invalid(kind: Kind, name: str, causes: tuple[Cause, ...]) -> Invalid:
     """The fields that are wrong, as the API server lists them."""
+    causes = told_of(causes)
     told = [f"{cause.field}: {cause.message}" for cause in causes]
     listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     shown = f"{kind.kind}.{kind.group}" if kind.group else kind.kind

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from proreus.engine.objects.admission import Admission
 from proreus.engine.objects.binding import Binding, bound
+from proreus.engine.objects.desk import Pauses, at_the_desk
 from proreus.engine.objects.errors import AlreadyExists, BadRequest, NotFound, Refused
 from proreus.engine.objects.eviction import wants_of_eviction
 from proreus.engine.objects.kinds import POD, PRIORITY_CLASS, Kind
@@ -22,7 +23,7 @@ from proreus.engine.objects.notes import Notes
 from proreus.engine.objects.patch.apply import Writer, applied
 from proreus.engine.objects.patch.patching import PatchType, patched
 from proreus.engine.objects.refusals import conflict, not_found
-from proreus.engine.objects.shelf import Shelf, room_of, with_version
+from proreus.engine.objects.shelf import Shelf, encode, room_of, with_version
 from proreus.engine.objects.structure import shaped
 from proreus.engine.objects.transactions import (
     Objects,
@@ -116,7 +117,11 @@ class Registry:
         found = await self._shelf.list(
             kind.prefix_in(namespace if kind.namespaced else ""), after=after, limit=limit, revision=revision
         )
-        items = [self._shelf.read(entry).object for entry in found.entries]
+        items, pauses = [], Pauses()
+        for entry in found.entries:
+            items.append(self._shelf.read(entry).object)
+            if pauses.due:
+                await pauses.take()
         last = found.entries[-1].key if found.remaining else ""
         return Listed(items, found.revision, found.remaining, last)
 
@@ -163,6 +168,7 @@ class Registry:
             subresource=subresource,
             dry_run=dry_run,
             manager=manager,
+            size=len(encode(obj)),
         )
 
     async def edit(  # noqa: PLR0913
@@ -175,13 +181,14 @@ class Registry:
         subresource: str = "",
         dry_run: bool = False,
         manager: str = OWN_NAME,
+        size: int = 0,
     ) -> dict[str, Any]:
         """What `change` makes of the object: read, changed, checked, and stored if nobody was faster.
 
         `change` gets the object read-only, returns what it is to be (None: leave it), and is called again
-        after a lost race.
+        after a lost race; in another thread where the object is large, or `size`, the bytes that it brings.
         """
-        want = Edit(kind, namespace, name, change, self._clock(), subresource, manager)
+        want = Edit(kind, namespace, name, change, self._clock(), subresource, manager, size)
         return await settle(self._shelf, want, dry_run=dry_run)
 
     async def patch(  # noqa: PLR0913
@@ -205,6 +212,7 @@ class Registry:
             subresource=subresource,
             dry_run=dry_run,
             manager=manager,
+            size=len(encode(patch)),
         )
 
     async def apply(  # noqa: PLR0913
@@ -225,7 +233,8 @@ class Registry:
         `Conflict` names the fields that others own; with `force` they are the manager's from now on.
         before_creating: called where the object is not there; what it raises keeps it from being made.
         """
-        meant = shaped(kind, stated).object
+        size = len(encode(stated))
+        meant = (await at_the_desk(size, lambda: shaped(kind, stated))).object
         named = {**meant.get("metadata", {}), "name": name}
         if kind.namespaced:
             named["namespace"] = namespace
@@ -238,14 +247,22 @@ class Registry:
         for _ in range(_MOST_TURNS):
             try:
                 return await self.edit(
-                    kind, namespace, name, change, subresource=subresource, dry_run=dry_run, manager=""
+                    kind,
+                    namespace,
+                    name,
+                    change,
+                    subresource=subresource,
+                    dry_run=dry_run,
+                    manager="",
+                    size=size,
                 )
             except NotFound:
                 if subresource:
                     raise
             before_creating()
             try:
-                return await self.create(kind, applied(kind, None, meant, writer), dry_run=dry_run)
+                fresh = await at_the_desk(size, lambda: applied(kind, None, meant, writer))
+                return await self.create(kind, fresh, dry_run=dry_run)
             except AlreadyExists:
                 continue
         raise conflict(kind, name, "it was created and deleted by others each time; try again later")
@@ -315,7 +332,9 @@ class Registry:
         """The want that `create` is made of, for a transaction with others."""
         if kind is PRIORITY_CLASS:
             self._admission.forget_priorities()
-        return Create(kind, await self._admission.admit(kind, obj), self._clock())
+        size = len(encode(obj))
+        admitted, now = await self._admission.admit(kind, obj, size), self._clock()
+        return await at_the_desk(size, lambda: Create(kind, admitted, now, size))
 
     def editing(
         self, kind: Kind, namespace: str, name: str, change: Change, *, subresource: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, assert_never
 
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import EVENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET, SECRET, Kind
@@ -20,6 +20,11 @@ NOTHING = Selector((Requirement("", Operator.IN, ()),))
 _TOKEN = re.compile(r"\s*(==|=|!=|!|\(|\)|,|<|>|[^\s=!(),<>]+)")
 _SYMBOLS = frozenset({"==", "=", "!=", "!", "(", ")", ",", "<", ">"})
 _Obj = Mapping[str, Any]
+_LONGEST_KEPT = 1024
+"""Longer queries are read anew each time: a thousand of them would fill the memory."""
+_LONGEST_SHOWN = 200
+_LONGEST_NUMBER = 20
+_INT64 = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,45 +37,130 @@ class FieldRequirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Labels and fields that are all to match."""
+class _Wanted:
+    """All conditions on one label or field together, however many were written."""
 
-    labels: Selector = EVERYTHING
-    fields: tuple[tuple[FieldRequirement, Callable[[_Obj], str]], ...] = ()
+    must: frozenset[str] | None = None
+    """One of these, where there must be one."""
+    must_not: frozenset[str] = frozenset()
+    there: bool | None = None
+    """Whether it must be there, or must not; None: either."""
+    others: tuple[Requirement, ...] = ()
+    """Bounds on numbers; of each sort the tightest."""
+
+    def meets(self, value: str | None) -> bool:
+        """Whether a label of that value, None where it is missing, is what was asked for."""
+        if value is None:
+            return self.must is None and not self.there and not self.others
+        return (
+            self.there is not False
+            and (self.must is None or value in self.must)
+            and value not in self.must_not
+            and all(bound.holds({bound.key: value}) for bound in self.others)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Labels and fields that are all to match: a look at each that an object has, however long the query."""
+
+    labels: Mapping[str, _Wanted]
+    needed: frozenset[str]
+    """Labels that must be there."""
+    fields: tuple[tuple[_Wanted, Callable[[_Obj], str]], ...]
 
     @property
     def everything(self) -> bool:
         """Whether nothing is left out."""
-        return not self.labels.requirements and not self.fields
+        return not self.labels and not self.fields
 
     def matches(self, obj: _Obj) -> bool:
         """Whether the object is asked for."""
-        for requirement, read in self.fields:
-            if (read(obj) == requirement.value) is not requirement.equal:
+        for wanted, read in self.fields:
+            if not wanted.meets(read(obj)):
                 return False
-        return not self.labels.requirements or self.labels.matches(obj["metadata"].get("labels") or {})
+        if not self.labels:
+            return True
+        stated = obj["metadata"].get("labels") or {}
+        if len(self.labels) <= len(stated):
+            return all(wanted.meets(stated.get(key)) for key, wanted in self.labels.items())
+        if len(self.needed) > len(stated) or not self.needed <= stated.keys():
+            return False
+        return all(self.labels[key].meets(value) for key, value in stated.items() if key in self.labels)
 
-    def exactly(self, field: str) -> str | None:
-        """The one value that the field must have; None where several may be."""
-        for requirement, _ in self.fields:
-            if requirement.field == field and requirement.equal:
-                return requirement.value
-        return None
 
-
-@lru_cache(maxsize=1024)
 def selection(kind: Kind, labels: str = "", fields: str = "") -> Selection:
     """What the query parameters `labelSelector` and `fieldSelector` ask for; `BadRequest`."""
+    short = len(labels) + len(fields) <= _LONGEST_KEPT
+    return _kept_selection(kind, labels, fields) if short else _selection(kind, labels, fields)
+
+
+def _selection(kind: Kind, labels: str, fields: str) -> Selection:
     readers = FIELDS.get(kind, _EVERY_KIND)
-    wanted = []
+    by_field: dict[str, list[FieldRequirement]] = {}
     for requirement in parse_field_selector(fields):
         if requirement.field not in readers:
             raise BadRequest(
                 f'Unable to find "{kind.api_version}, Resource={kind.plural}" that match label selector '
-                f'"{labels}", field selector "{fields}": field label not supported: {requirement.field}'
+                f'"{labels[:_LONGEST_SHOWN]}", field selector "{fields[:_LONGEST_SHOWN]}": field label not '
+                f"supported: {requirement.field[:_LONGEST_SHOWN]}"
             )
-        wanted.append((requirement, readers[requirement.field]))
-    return Selection(parse_label_selector(labels), tuple(wanted))
+        by_field.setdefault(requirement.field, []).append(requirement)
+    by_label: dict[str, list[Requirement]] = {}
+    for label in parse_label_selector(labels).requirements:
+        by_label.setdefault(label.key, []).append(label)
+    wanted = {key: _together(requirements) for key, requirements in by_label.items()}
+    return Selection(
+        MappingProxyType(wanted),
+        frozenset(key for key, one in wanted.items() if not one.meets(None)),
+        tuple((_of_field(requirements), readers[field]) for field, requirements in by_field.items()),
+    )
+
+
+_kept_selection = lru_cache(maxsize=1024)(_selection)
+
+
+def _of_field(requirements: list[FieldRequirement]) -> _Wanted:
+    equal = {one.value for one in requirements if one.equal}
+    must = frozenset(equal) if len(equal) == 1 else frozenset[str]()
+    return _Wanted(must if equal else None, frozenset(one.value for one in requirements if not one.equal))
+
+
+def _together(requirements: list[Requirement]) -> _Wanted:
+    """What all of them on one label come to."""
+    must: frozenset[str] | None = None
+    must_not: set[str] = set()
+    there: set[bool] = set()
+    bounds: dict[Operator, Requirement] = {}
+    for one in requirements:
+        match one.operator:
+            case Operator.IN:
+                must = frozenset(one.values) if must is None else must & frozenset(one.values)
+            case Operator.NOT_IN:
+                must_not |= set(one.values)
+            case Operator.EXISTS:
+                there.add(True)
+            case Operator.DOES_NOT_EXIST:
+                there.add(False)
+            case Operator.GT | Operator.LT:
+                bounds[one.operator] = _tighter(bounds.get(one.operator), one)
+            case _:
+                assert_never(one.operator)
+    if len(there) == 2:  # there and not there: nothing is both
+        must = frozenset()
+    return _Wanted(
+        must, frozenset(must_not), next(iter(there)) if len(there) == 1 else None, tuple(bounds.values())
+    )
+
+
+def _tighter(first: Requirement | None, second: Requirement) -> Requirement:
+    """The bound that lets less through; one that is no 64-bit number lets nothing."""
+    if first is None or not -_INT64 <= int(second.values[0]) < _INT64:
+        return second
+    if not -_INT64 <= int(first.values[0]) < _INT64:
+        return first
+    choose = max if first.operator is Operator.GT else min
+    return choose(first, second, key=lambda one: int(one.values[0]))
 
 
 def selector_of(stated: Mapping[str, Any] | None) -> Selector:
@@ -85,7 +175,6 @@ def selector_of(stated: Mapping[str, Any] | None) -> Selector:
     return Selector((*equal, *expressions))
 
 
-@lru_cache(maxsize=1024)
 def parse_label_selector(text: str) -> Selector:
     """`a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`; `BadRequest`."""
     return Selector(tuple(_Parser(text).requirements()))
@@ -95,8 +184,9 @@ class _Parser:
     """The grammar of label selectors, token by token."""
 
     def __init__(self, text: str) -> None:
+        text = text.rstrip()
         self._text, self._tokens, at = text, list[str](), 0
-        while text[at:].strip():
+        while at < len(text):
             found = _TOKEN.match(text, at)
             if found is None:
                 raise self._refusal(f"unexpected character at {at}")
@@ -136,7 +226,7 @@ class _Parser:
             case "<" | ">" as sign:
                 self._next()
                 bound = self._value()
-                if re.fullmatch(r"[+-]?[0-9]+", bound, re.ASCII) is None:
+                if len(bound) > _LONGEST_NUMBER or re.fullmatch(r"[+-]?[0-9]+", bound, re.ASCII) is None:
                     raise self._refusal(f'"{bound}" is not a whole number')
                 return Requirement(key, Operator.GT if sign == ">" else Operator.LT, (bound,))
             case other:
@@ -185,7 +275,7 @@ class _Parser:
         self._next()
 
     def _refusal(self, why: str) -> BadRequest:
-        return BadRequest(f"unable to parse requirement: {why} (in the label selector {self._text!r})")
+        return BadRequest(f"unable to parse requirement: {why} (in the label selector {self._text!r:.200})")
 
 
 def parse_field_selector(text: str) -> tuple[FieldRequirement, ...]:
@@ -194,7 +284,7 @@ def parse_field_selector(text: str) -> tuple[FieldRequirement, ...]:
     for term in re.findall(r"(?:[^,\\]|\\.|\\$)+", text):
         parts = re.fullmatch(r"((?:[^=!\\]|\\.)*?)\s*(!=|==|=)((?:[^\\]|\\.)*)", term, re.DOTALL)
         if parts is None:
-            raise BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
+            raise BadRequest(f"invalid selector: '{text:.200}'; can't understand '{term:.200}'")
         value = re.sub(r"\\([\\,=])", r"\1", parts[3])
         found.append(FieldRequirement(parts[1].strip(), value, parts[2] != "!="))
     return tuple(found)

@@ -45,6 +45,8 @@ class Standing:
 
     object: dict[str, Any]
     revision: int
+    size: int = 0
+    """Bytes, as it was stored."""
 
 
 @dataclass(slots=True)
@@ -53,7 +55,6 @@ class _Kept:
 
     newest: Standing
     before: Standing | None
-    size: int
     gone: bool = False
 
 
@@ -123,22 +124,23 @@ class Shelf:
                 return kept.newest
             if kept.before is not None and kept.before.revision == entry.revision:
                 return kept.before
-        standing = Standing(with_version(_decoder.decode(entry.value), entry.revision), entry.revision)
+        decoded = with_version(_decoder.decode(entry.value), entry.revision)
+        standing = Standing(decoded, entry.revision, len(entry.value))
         if kept is None or kept.newest.revision < entry.revision:
-            self.keep(entry.key, standing, len(entry.value))
+            self.keep(entry.key, standing)
         return standing
 
-    def keep(self, key: str, standing: Standing, size: int) -> None:
+    def keep(self, key: str, standing: Standing) -> None:
         """Remember it as the newest; the longest unchanged ones make room."""
         kept = self._kept.pop(key, None)
         if kept is None:
-            kept = _Kept(standing, None, size)
+            kept = _Kept(standing, None)
         else:
-            self._size -= kept.size
+            self._size -= kept.newest.size
             if kept.newest.revision < standing.revision:  # else a slower commit tells of an older one
-                kept = _Kept(standing, kept.newest, size)
+                kept = _Kept(standing, kept.newest)
         self._kept[key] = kept
-        self._size += kept.size
+        self._size += kept.newest.size
         if key.startswith(EVENT.prefix):
             self._events.pop(key, None)
             self._events[key] = None
@@ -162,7 +164,7 @@ class Shelf:
                 self._drop(oldest)
 
     def _drop(self, key: str) -> None:
-        self._size -= self._kept.pop(key).size
+        self._size -= self._kept.pop(key).newest.size
         self._events.pop(key, None)
 
 

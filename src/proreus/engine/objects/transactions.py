@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, assert_never
 
+from proreus.engine.objects.bounds import check_values
+from proreus.engine.objects.desk import SMALL_BYTES, at_the_desk
 from proreus.engine.objects.errors import Conflict, Fenced, Invalid, Refused
 from proreus.engine.objects.shelf import Shelf, Standing, encode, with_version
 from proreus.engine.objects.wants import Nothing, Remove, Step, Want, Write
@@ -31,7 +33,7 @@ async def settle(shelf: Shelf, want: Want, *, dry_run: bool = False) -> dict[str
     """One want; raises its refusal. A dry run plans on what stands now and stores nothing."""
     if dry_run:
         standing = await shelf.get(want.key)
-        step = want.plan(standing)
+        step = await _planned(want, standing)
         if isinstance(step, Write):
             _encoded(want, step)
         return step.object if standing is None else with_version(step.object, standing.revision)
@@ -122,14 +124,22 @@ async def _settled(
 async def _plan(shelf: Shelf, want: Want, fresh: dict[str, Standing | None]) -> Step:
     """On what the last transaction found; else on what is remembered, if that leads to a write; else read."""
     if want.key in fresh:
-        return want.plan(fresh[want.key])
+        return await _planned(want, fresh[want.key])
     remembered = None if want.absent else shelf.peek(want.key)
     if want.absent or remembered is not None:
-        step = _hoped(want, remembered)
+        step = await _hoped(want, remembered)
         if step is not None:
             return step
     fresh[want.key] = await shelf.get(want.key)
-    return want.plan(fresh[want.key])
+    return await _planned(want, fresh[want.key])
+
+
+async def _planned(want: Want, standing: Standing | None) -> Step:
+    """The want's step; that of a large object is worked out beside the loop."""
+    size = want.size + (0 if standing is None else standing.size)
+    if size <= SMALL_BYTES:
+        return want.plan(standing)
+    return await at_the_desk(size, lambda: want.plan(standing))
 
 
 def _check_fence(fence: Unchanged, entry: Entry | None) -> None:
@@ -137,10 +147,10 @@ def _check_fence(fence: Unchanged, entry: Entry | None) -> None:
         raise Fenced(f"{fence.key} was changed by somebody else: whoever writes on its terms is too late")
 
 
-def _hoped(want: Want, remembered: Standing | None) -> Write | Remove | None:
+async def _hoped(want: Want, remembered: Standing | None) -> Write | Remove | None:
     """The step that what is remembered leads to; None where that may only be for its being old."""
     try:
-        step = want.plan(remembered)
+        step = await _planned(want, remembered)
     except Refused:
         return None
     return None if isinstance(step, Nothing) else step
@@ -159,7 +169,7 @@ def _operation(step: Write | Remove, encoded: bytes) -> Operation:
 def _remembered(shelf: Shelf, step: Write | Remove, encoded: bytes, revision: int) -> dict[str, Any]:
     state = with_version(step.object, revision)
     if isinstance(step, Write):
-        shelf.keep(step.key, Standing(state, revision), len(encoded))
+        shelf.keep(step.key, Standing(state, revision, len(encoded)))
     else:
         shelf.gone(step.key, revision)
     return state
@@ -171,4 +181,5 @@ def _encoded(want: Want, step: Write) -> bytes:
         raise Invalid(
             f"the object is {len(encoded):,} bytes long, more than {MOST_BYTES:,}", kind=want.kind.kind
         )
+    check_values(encoded)  # whoever reads it waits for the parser
     return encoded

@@ -69,6 +69,8 @@ class Want(Protocol):
     key: str
     absent: bool
     """Whether it is meant to find nothing: then it is planned without looking first."""
+    size: int
+    """Bytes of what was asked for, where they are many: what a plan costs is known by them."""
 
     def plan(self, standing: Standing | None) -> Step:
         """What to do, given what stands under the key; raises `Refused`."""
@@ -80,8 +82,10 @@ class Create:
 
     absent = True
 
-    def __init__(self, kind: Kind, obj: dict[str, Any], now: float) -> None:
+    def __init__(self, kind: Kind, obj: dict[str, Any], now: float, size: int = 0) -> None:
         self.kind = kind
+        # All is worked out here and now, but for another name where the one that was made up is taken.
+        self.size = 0 if obj["metadata"].get("name") else size
         self._asked, self._now = obj, now
         self._tried = 0
         self._name_it()
@@ -121,6 +125,7 @@ class Edit:
     subresource: str = ""
     manager: str = ""
     """Who asks, where the object notes who owns its fields; "" where `change` has noted that itself."""
+    size: int = 0
     key: str = ""
     absent: bool = False
 
@@ -175,6 +180,7 @@ class Deletion:
     now: float
     key: str = ""
     absent: bool = False
+    size: int = 0
 
     def __post_init__(self) -> None:
         self.key = self.kind.key(self.namespace, self.name)

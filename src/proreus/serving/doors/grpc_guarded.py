@@ -25,9 +25,10 @@ from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION
 from grpc_reflection.v1alpha.reflection import ReflectionServicer
 
+from proreus.listening.turns import LAST_SECONDS, Turns
 from proreus.model.errors import WorkError
 from proreus.serving.admission import Admission
-from proreus.serving.clients import byte_budget
+from proreus.serving.clients import byte_budget, fair_turns
 from proreus.serving.doors.grpc_calls import (
     CallThreads,
     Context,
@@ -39,7 +40,6 @@ from proreus.serving.doors.grpc_calls import (
 from proreus.serving.doors.grpc_messages import parse
 from proreus.serving.hosts import NO_CHANGES, Visitors
 from proreus.serving.metrics import Measurements
-from proreus.serving.turns import LAST_SECONDS, Turns
 from proreus.serving.values import Refusal, Refused
 
 DOOR = "grpc"
@@ -90,7 +90,7 @@ class GuardedDoor(ABC):
         self._options, self._inline_bytes = options, inline_bytes
         self._budget = byte_budget(max(4 * options.message_bytes, 4 * _LARGE_MESSAGE))
         self._visitors = guards.visitors
-        self._turns, self._own_turns = guards.turns or Turns(name="grpc-work"), guards.turns is None
+        self._turns, self._own_turns = guards.turns or fair_turns(name="grpc-work"), guards.turns is None
         streams = max(1, options.threads // 2)
         self._messages = Messages(_AT_EASE, options.message_seconds)
         self._streams = Streams(streams)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import grpc
 
+from proreus.listening.turns import Turns
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
 from proreus.serving.core import Question
@@ -26,7 +27,6 @@ from proreus.serving.doors.grpc_messages import (
     warm_up,
 )
 from proreus.serving.hosts import Visitors
-from proreus.serving.turns import Turns
 from proreus.serving.values import Refused
 
 SCHEDULER, DECISION = "scheduler.Scheduler", "proreus.decision.v1.Decision"

@@ -15,14 +15,14 @@ from itertools import count
 from typing import Any
 
 from proreus.listening.budget import ByteBudget
+from proreus.listening.turns import LAST_SECONDS, Turns
 from proreus.serving.admission import Admission
-from proreus.serving.clients import byte_budget
+from proreus.serving.clients import byte_budget, fair_turns
 from proreus.serving.doors.asked import Asked
 from proreus.serving.doors.refusing import failure_reply, refusal_reply
 from proreus.serving.doors.routing import Header, Reply, Request, Route, Router, Routes
 from proreus.serving.hosts import Visitors
 from proreus.serving.metrics import Measurements
-from proreus.serving.turns import LAST_SECONDS, Turns
 from proreus.serving.values import Refusal, Refused, shortened
 
 Scope = MutableMapping[str, Any]
@@ -72,7 +72,7 @@ class HttpApp:
 
     def __post_init__(self) -> None:
         self._router = Router(self.routes)
-        self._turns = self.turns or Turns(name="rest")
+        self._turns = self.turns or fair_turns(name="rest")
         self._budget = byte_budget(self.limits.held_bytes)
         self._ids = _request_ids()
         self.measurements.gauge(

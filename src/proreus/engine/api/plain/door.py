@@ -23,8 +23,9 @@ from proreus.engine.api.relaying import NodeRelay
 from proreus.engine.api.replying import Answer, Reply, Stream, encode
 from proreus.engine.api.roles import Action, check
 from proreus.engine.api.status import MethodNotAllowed
+from proreus.engine.api.turnstile import Seats
 from proreus.engine.api.watches import Watches
-from proreus.engine.objects.errors import BadRequest, NotFound, TooManyRequests
+from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.promotions import Promotion
 from proreus.engine.objects.registry import Registry
@@ -35,7 +36,7 @@ from proreus.policies.folders import PolicyFolders
 from proreus.version import __version__
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "DELETE": "delete"}
-_MOST_FOLLOWERS = 64
+_MOST_FOLLOWERS, _FOLLOWERS_EACH = 64, 32
 _EVERY_SECONDS = 1.0
 _BEAT_SECONDS = 10.0
 _DECISIONS_AT_FIRST = 100
@@ -80,7 +81,7 @@ class PlainDoor:
         self._measured = Measured(registry)
         self._use = UseDoor(registry, self._measured, self._defaults.trends)
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._followers = 0
+        self._followers = Seats(_MOST_FOLLOWERS, _FOLLOWERS_EACH, "too many follow the events already")
 
     async def stop(self) -> None:
         """Watch no more."""
@@ -116,7 +117,7 @@ class PlainDoor:
             case ["namespaces", _, "pods", _, "exec"], _:
                 raise MethodNotAllowed(f"{asked.method} is not allowed here")
             case ["events"], "get":
-                return await self._events()
+                return await self._events(asked)
             case ["openapi.json"], "get":
                 return Reply.of(document())
             case [("schedulers" | "policies" | "decisions" | "metrics" | "events" | "openapi.json")], _:
@@ -181,17 +182,15 @@ class PlainDoor:
             case other:
                 raise BadRequest(f"format: {other[:80]!r} is neither json nor text")
 
-    async def _events(self) -> Stream:
-        if self._followers >= _MOST_FOLLOWERS:
-            raise TooManyRequests("too many follow the events already")
+    async def _events(self, asked: Asked) -> Stream:
+        self._followers.check(asked.client)
         await self._overview.look()
-        return Stream(self._told(), b"text/event-stream")
+        return Stream(self._told(asked.client), b"text/event-stream", may_refuse=True)
 
-    async def _told(self) -> AsyncGenerator[bytes, None]:
+    async def _told(self, client: str) -> AsyncGenerator[bytes, None]:
         """Server-sent events: `status` and `nodes` when they change, `decisions` as they are made."""
-        self._followers += 1
         overview, seen, decided, quiet = self._overview, -1, -1, 0.0
-        try:
+        with self._followers.seated(client):
             while not self._watches.closing:
                 if overview.changes != seen:
                     nodes, gone = overview.nodes_since(seen)
@@ -210,8 +209,6 @@ class PlainDoor:
                     yield b": still here\n\n"
                 await asyncio.sleep(_EVERY_SECONDS)
                 quiet += _EVERY_SECONDS
-        finally:
-            self._followers -= 1
 
     async def _status(self) -> dict[str, Any]:
         return {

@@ -14,8 +14,15 @@ import msgspec
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.relaying import NodeRelay
 from proreus.engine.api.replying import Answer, Reply
-from proreus.engine.api.status import MethodNotAllowed, TooLarge, UnsupportedType
-from proreus.engine.objects.errors import BadRequest, Conflict, NotFound, TooManyRequests, Unserviceable
+from proreus.engine.api.status import MethodNotAllowed, UnsupportedType
+from proreus.engine.objects.errors import (
+    BadRequest,
+    Conflict,
+    NotFound,
+    TooLarge,
+    TooManyRequests,
+    Unserviceable,
+)
 from proreus.engine.objects.kinds import NODE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.images.names import check_reference

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from proreus.engine.api.asking import Asked
@@ -14,13 +13,14 @@ from proreus.engine.api.options import ApiLimits
 from proreus.engine.api.paths import Target
 from proreus.engine.api.pods import container_of, node_of
 from proreus.engine.api.relaying import NodeRelay
-from proreus.engine.api.replying import Answer, Header, Reply, Switch
+from proreus.engine.api.replying import Answer, Header, Reply, Stream, Switch
 from proreus.engine.api.streams.channels import CommandChannels
 from proreus.engine.api.streams.conversing import StreamsWanted, converse
 from proreus.engine.api.streams.forwarding import MOST_PORTS, ChannelForwarding, SpdyForwarding, port_of
 from proreus.engine.api.streams.idling import Activity, keep_alive
 from proreus.engine.api.streams.spdy_channels import SpdyCommand
-from proreus.engine.objects.errors import BadRequest, TooManyRequests
+from proreus.engine.api.turnstile import Seats
+from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.protocol import (
@@ -53,10 +53,12 @@ class PodStreams:
         commands: PodExec | None,
         limits: ApiLimits,
         relay: NodeRelay | None = None,
+        followers: Seats | None = None,
     ) -> None:
-        """relay: asks other processes about pods of theirs."""
+        """relay: asks other processes about pods of theirs; followers: for those who read what it answers."""
         self._registry, self._commands, self._limits, self._relay = registry, commands, limits, relay
-        self._by_client: Counter[str] = Counter()
+        self._seats = Seats(limits.streams, limits.streams_per_client, "too many streams are open")
+        self._followers = followers or self._seats
 
     def where_it_runs(self, answer: Handler) -> Handler:
         """Answered by the process whose node runs the pod."""
@@ -69,13 +71,27 @@ class PodStreams:
             if not relay.is_elsewhere(node):
                 return await answer(target, asked)
             if asked.upgrade is None:
-                return await relay.follow(node, asked)
+                return await self._followed(relay, node, asked)
             return await self._relayed(relay, node, asked, asked.upgrade)
 
         return answered
 
+    async def _followed(self, relay: NodeRelay, node: str, asked: Asked) -> Answer:
+        self._followers.check(asked.client)
+        answer = await relay.follow(node, asked)
+        if not isinstance(answer, Stream):
+            return answer
+
+        async def seated() -> AsyncGenerator[bytes, None]:
+            async with aclosing(answer.pieces):
+                with self._followers.seated(asked.client):
+                    async for piece in answer.pieces:
+                        yield piece
+
+        return Stream(seated(), answer.media_type, may_refuse=True)
+
     async def _relayed(self, relay: NodeRelay, node: str, asked: Asked, upgrade: Upgrade) -> Answer:
-        self._check_room(asked.client)
+        self._seats.check(asked.client)
         relayed = await relay.open(node, asked)
         if not relayed.switched:
             return Reply(await relayed.body(), relayed.status, relayed.media_type)
@@ -142,7 +158,7 @@ class PodStreams:
         self, asked: Asked, wanted: StreamsWanted, begin: Callable[[], Awaitable[Session]]
     ) -> Answer:
         upgrade, protocol, headers = _negotiated(asked, {WEBSOCKET: (_V5, _V4), SPDY: (_V4, _V5)})
-        self._check_room(asked.client)
+        self._seats.check(asked.client)
         try:
             session = await begin()
         except RuntimeRefused as refused:
@@ -177,8 +193,7 @@ class PodStreams:
         close: Callable[[], Awaitable[None]] | None = None,
     ) -> Switch:
         """Counted while it is open; `close` is called at the end, however it comes."""
-        self._check_room(asked.client)
-        self._by_client[asked.client] += 1
+        self._seats.sit(asked.client)
 
         async def switched() -> None:
             connection = None
@@ -188,20 +203,13 @@ class PodStreams:
             except ConnectionError:
                 return  # the client has gone
             finally:
-                self._by_client[asked.client] -= 1
-                if not self._by_client[asked.client]:
-                    del self._by_client[asked.client]
+                self._seats.rise(asked.client)
                 if connection is not None:
                     connection.close()
                 if close is not None:
                     await close()
 
         return Switch(switched)
-
-    def _check_room(self, client: str) -> None:
-        limits = self._limits
-        if self._by_client.total() >= limits.streams or self._by_client[client] >= limits.streams_per_client:
-            raise TooManyRequests("too many streams are open")
 
     async def _pod(self, target: Target) -> tuple[Mapping[str, Any], PodExec]:
         pod = await self._registry.get(POD, target.namespace, target.name)

@@ -14,7 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from proreus.engine.objects.errors import BadRequest
+from proreus.engine.objects.bounds import MOST_VALUES
+from proreus.engine.objects.errors import BadRequest, TooLarge
 from proreus.engine.objects.fields import Type, definitions
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
@@ -68,17 +69,7 @@ def read_protobuf(body: bytes) -> dict[str, Any]:
     if not body.startswith(_MAGIC):
         raise BadRequest("the body is not Kubernetes' protobuf: it does not begin with k8s")
     try:
-        api_version = kind = ""
-        raw: bytes = b""
-        for number, value in _fields(body[len(_MAGIC) :]):
-            if number == _ENVELOPE_TYPE and isinstance(value, bytes):
-                named = dict(_fields(value))
-                api_version, kind = _text(named.get(1, b"")), _text(named.get(2, b""))
-            elif number == _ENVELOPE_RAW and isinstance(value, bytes):
-                raw = value
-        if kind not in _table():
-            raise BadRequest(f"protobuf of the kind {kind[:80]!r} is not read; JSON is")
-        return {"apiVersion": api_version, "kind": kind, **_message(kind, raw, 0)}
+        return _Reader().read(body)
     except (_Broken, UnicodeDecodeError, OverflowError, ValueError, OSError) as error:
         raise BadRequest(f"the body cannot be read as protobuf: {error}") from None
 
@@ -87,24 +78,109 @@ class _Broken(Exception):
     """It ends early, or has a type that is not used."""
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        match key & 7:
-            case 0:
-                value, at = _varint(data, at)
-                yield key >> 3, value
-            case 2:
-                length, at = _varint(data, at)
-                if at + length > len(data):
-                    raise _Broken("it ends early")
-                yield key >> 3, data[at : at + length]
-                at += length
-            case 1 | 5 as fixed:
-                at += 8 if fixed == _FIXED64 else 4
-            case other:
-                raise _Broken(f"wire type {other} is not used")
+class _Reader:
+    """Reads one body; its fields are counted, those within others included."""
+
+    def __init__(self) -> None:
+        self._left = MOST_VALUES
+
+    def read(self, body: bytes) -> dict[str, Any]:
+        """The object."""
+        api_version = kind = ""
+        raw: bytes = b""
+        for number, value in self._fields(body[len(_MAGIC) :]):
+            if number == _ENVELOPE_TYPE and isinstance(value, bytes):
+                named = dict(self._fields(value))
+                api_version, kind = _text(named.get(1, b"")), _text(named.get(2, b""))
+            elif number == _ENVELOPE_RAW and isinstance(value, bytes):
+                raw = value
+        if kind not in _table():
+            raise BadRequest(f"protobuf of the kind {kind[:80]!r} is not read; JSON is")
+        return {"apiVersion": api_version, "kind": kind, **self._message(kind, raw, 0)}
+
+    def _fields(self, data: bytes) -> Iterator[tuple[int, int | bytes]]:
+        at = 0
+        while at < len(data):
+            self._left -= 1
+            if self._left < 0:
+                raise TooLarge(f"Request entity too large: an object has at most {MOST_VALUES} values")
+            key, at = _varint(data, at)
+            match key & 7:
+                case 0:
+                    value, at = _varint(data, at)
+                    yield key >> 3, value
+                case 2:
+                    length, at = _varint(data, at)
+                    if at + length > len(data):
+                        raise _Broken("it ends early")
+                    yield key >> 3, data[at : at + length]
+                    at += length
+                case 1 | 5 as fixed:
+                    at += 8 if fixed == _FIXED64 else 4
+                case other:
+                    raise _Broken(f"wire type {other} is not used")
+
+    def _message(self, name: str, data: bytes, depth: int, owner: str = "") -> dict[str, Any]:
+        """The fields of a message; owner: among whose fields they stand, if they do."""
+        if depth > _MOST_DEPTH:
+            raise _Broken(f"it is nested deeper than {_MOST_DEPTH}")
+        numbered = _table().get(name, {})
+        types = definitions()[owner].fields if owner else {}
+        found: dict[str, Any] = {}
+        for number, value in self._fields(data):
+            field = numbered.get(number)
+            if field is None:
+                continue
+            if field.type is None:
+                if isinstance(value, bytes):
+                    found |= self._message(field.name, value, depth + 1, owner or name)
+                continue
+            if owner and field.name not in types:
+                continue
+            self._put(found, field, types[field.name].type if owner else field.type, value, depth)
+        return found
+
+    def _put(
+        self, found: dict[str, Any], field: _Numbered, type_: Type, value: int | bytes, depth: int
+    ) -> None:
+        """One more value of a field; what Go writes though it is empty is left out, as its JSON does."""
+        name = field.name
+        if type_.word == "[]" and type_.of is not None:
+            found.setdefault(name, []).append(self._value(type_.of, value, depth))
+        elif type_.word == "{}" and type_.of is not None:
+            entry = dict(self._fields(_bytes(value)))
+            key = _text(_bytes(entry.get(1, b"")))
+            found.setdefault(name, {})[key] = self._value(type_.of, entry.get(2, b""), depth)
+        else:
+            read = self._value(type_, value, depth)
+            if read not in ("", None) and (read or not field.omitted):
+                found[name] = read
+
+    def _value(self, type_: Type, value: int | bytes, depth: int) -> Any:
+        match type_.word:
+            case "string":
+                return _text(_bytes(value))
+            case "bytes":
+                return base64.b64encode(_bytes(value)).decode()
+            case "bool":
+                return bool(_integer(value))
+            case "int32" | "int64":
+                signed = _integer(value)
+                return signed - 2**64 if signed >= 2**63 else signed
+            case "quantity":
+                return _text(_bytes(dict(self._fields(_bytes(value))).get(1, b"")))
+            case "time" | "microtime":
+                return _moment(dict(self._fields(_bytes(value))))
+            case "int-or-string":
+                parts = dict(self._fields(_bytes(value)))
+                return _text(_bytes(parts.get(3, b""))) if parts.get(1) else _integer(parts.get(2, 0))
+            case "{}" if type_.of is not None:
+                entry = dict(self._fields(_bytes(value)))
+                return {_text(_bytes(entry.get(1, b""))): self._value(type_.of, entry.get(2, b""), depth + 1)}
+            case word if type_.definition or word in _table():
+                return self._message(word, _bytes(value), depth + 1)
+            case _:
+                return None
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -118,69 +194,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value & (2**64 - 1), at
         shift += 7
-
-
-def _message(name: str, data: bytes, depth: int, owner: str = "") -> dict[str, Any]:
-    """The fields of a message; owner: among whose fields they stand, if they do."""
-    if depth > _MOST_DEPTH:
-        raise _Broken(f"it is nested deeper than {_MOST_DEPTH}")
-    numbered = _table().get(name, {})
-    types = definitions()[owner].fields if owner else {}
-    found: dict[str, Any] = {}
-    for number, value in _fields(data):
-        field = numbered.get(number)
-        if field is None:
-            continue
-        if field.type is None:
-            if isinstance(value, bytes):
-                found |= _message(field.name, value, depth + 1, owner or name)
-            continue
-        if owner and field.name not in types:
-            continue
-        _put(found, field, types[field.name].type if owner else field.type, value, depth)
-    return found
-
-
-def _put(found: dict[str, Any], field: _Numbered, type_: Type, value: int | bytes, depth: int) -> None:
-    """One more value of a field; what Go writes though it is empty is left out, as its JSON does."""
-    name = field.name
-    if type_.word == "[]" and type_.of is not None:
-        found.setdefault(name, []).append(_value(type_.of, value, depth))
-    elif type_.word == "{}" and type_.of is not None:
-        entry = dict(_fields(_bytes(value)))
-        key = _text(_bytes(entry.get(1, b"")))
-        found.setdefault(name, {})[key] = _value(type_.of, entry.get(2, b""), depth)
-    else:
-        read = _value(type_, value, depth)
-        if read not in ("", None) and (read or not field.omitted):
-            found[name] = read
-
-
-def _value(type_: Type, value: int | bytes, depth: int) -> Any:
-    match type_.word:
-        case "string":
-            return _text(_bytes(value))
-        case "bytes":
-            return base64.b64encode(_bytes(value)).decode()
-        case "bool":
-            return bool(_integer(value))
-        case "int32" | "int64":
-            signed = _integer(value)
-            return signed - 2**64 if signed >= 2**63 else signed
-        case "quantity":
-            return _text(_bytes(dict(_fields(_bytes(value))).get(1, b"")))
-        case "time" | "microtime":
-            return _moment(dict(_fields(_bytes(value))))
-        case "int-or-string":
-            parts = dict(_fields(_bytes(value)))
-            return _text(_bytes(parts.get(3, b""))) if parts.get(1) else _integer(parts.get(2, 0))
-        case "{}" if type_.of is not None:
-            entry = dict(_fields(_bytes(value)))
-            return {_text(_bytes(entry.get(1, b""))): _value(type_.of, entry.get(2, b""), depth + 1)}
-        case word if type_.definition or word in _table():
-            return _message(word, _bytes(value), depth + 1)
-        case _:
-            return None
 
 
 def _moment(parts: dict[int, int | bytes]) -> str | None:

@@ -25,6 +25,7 @@ from proreus.engine.objects.patch.owned import (
     paths_of,
     shown,
 )
+from proreus.engine.objects.refusals import told_of
 from proreus.engine.objects.times import timestamp
 
 _BEFORE, _CLIENT_SIDE = "before-first-apply", "kubectl-client-side-apply"
@@ -68,9 +69,11 @@ def applied(kind: Kind, live: _Map | None, stated: _Map, writer: Writer) -> _Map
     others = [one for one in owners if one is not mine]
     _settle_conflicts(leaves(kind, live, writer.subresource), asked, others, writer)
     merged = _merged(Type(kind.kind), live, _mergeable(stated))
-    for path in sorted((mine.paths if mine else set()) - set(asked)):  # an element before its fields
-        if not is_key(path) and not any(_holds(owner.paths, path) for owner in others):
-            merged = _without(Type(kind.kind), merged, path)
+    dropped = (mine.paths if mine else set()) - set(asked)
+    if dropped:
+        held = {path[:length] for one in others for path in one.paths for length in range(1, len(path) + 1)}
+        gone = {path for path in dropped if path not in held and not is_key(path)}
+        merged = _without(Type(kind.kind), merged, _tree(gone))
     if mine is None or mine.paths != set(asked):
         mine = _Owner(_entry(kind, writer, "Apply", set(asked)), set(asked))
     return _noted(merged, [mine, *others])
@@ -129,14 +132,10 @@ def _settle_conflicts(live: Leaves, asked: Leaves, others: list[_Owner], writer:
         whose += f" using {owner.entry.get('apiVersion', '')}"
         causes += [Cause(shown(path), whose, "FieldManagerConflict") for path in sorted(contested)]
     if causes:
-        told = "; ".join(f"{cause.message}: {cause.field}" for cause in causes)
+        named = told_of(tuple(causes))
+        told = "; ".join(f"{cause.message}: {cause.field}" for cause in named)
         word = "conflict" if len(causes) == 1 else "conflicts"
-        raise Conflict(f"Apply failed with {len(causes)} {word}: {told}", causes=tuple(causes))
-
-
-def _holds(paths: set[Path], path: Path) -> bool:
-    """Whether the path, or something inside it, is owned."""
-    return any(one[: len(path)] == path for one in paths)
+        raise Conflict(f"Apply failed with {len(causes)} {word}: {told}", causes=named)
 
 
 def _entry(kind: Kind, writer: Writer, operation: str, paths: set[Path]) -> _Map:
@@ -186,21 +185,48 @@ def _merged_list(field: Field, live: list[Any], stated: list[Any]) -> list[Any]:
     return list(result.values())
 
 
-def _without(type_: Type, obj: _Map, path: Path) -> _Map:
-    """The object without what stands at the path; shares the rest."""
-    key = path[0].removeprefix("f:")
-    if key not in obj:
-        return obj
-    field, value = inner_field(type_, key), obj[key]
-    if len(path) > 1 and isinstance(value, list):
-        kept = {step: one for step, one in elements(field, value) if step != path[1] or len(path) > 2}
-        if len(path) > 2 and path[1] in kept:
-            kept[path[1]] = _without(field.type.of or field.type, kept[path[1]], path[2:])
-        inner: Any = list(kept.values())
-    elif len(path) > 1 and isinstance(value, dict):
-        inner = _without(field.type, value, path[1:])
-    else:
-        inner = None
-    if not inner:
-        return {name: one for name, one in obj.items() if name != key}
-    return {**obj, key: inner}
+_Tree = dict[str, Any]
+"""Paths by their steps; None where one ends, and all goes that stands there."""
+
+
+def _tree(paths: set[Path]) -> _Tree:
+    tree: _Tree = {}
+    for path in sorted(paths):  # an element before its fields
+        here = tree
+        for step in path[:-1]:
+            inside = here.setdefault(step, {})
+            if inside is None:
+                break
+            here = inside
+        else:
+            here[path[-1]] = None
+    return tree
+
+
+def _without(type_: Type, obj: _Map, gone: _Tree) -> _Map:
+    """The object without what stands at the paths; shares the rest."""
+    result = dict(obj)
+    for step, inside in gone.items():
+        key = step.removeprefix("f:")
+        if key not in obj:
+            continue
+        field, value = inner_field(type_, key), obj[key]
+        inner: Any = None
+        if inside and isinstance(value, list):
+            inner = _without_elements(field, value, inside)
+        elif inside and isinstance(value, dict):
+            inner = _without(field.type, value, inside)
+        if inner:
+            result[key] = inner
+        else:
+            del result[key]
+    return result
+
+
+def _without_elements(field: Field, value: list[Any], gone: _Tree) -> list[Any]:
+    kept = {}
+    for step, one in elements(field, value):
+        inside = gone.get(step, {})
+        if inside is not None:
+            kept[step] = _without(field.type.of or field.type, one, inside) if inside else one
+    return list(kept.values())

@@ -152,19 +152,34 @@ def as_fields(paths: set[Path]) -> dict[str, Any]:
 
 
 def paths_of(tree: Any) -> set[Path]:
-    """The paths of a `fieldsV1`; `BadRequest` where it is none."""
+    """The paths of a `fieldsV1`. What cannot be read there, which any writer may have left, owns nothing."""
     found: set[Path] = set()
 
     def walk(node: Any, path: Path) -> None:
         if not isinstance(node, dict):
-            raise BadRequest("metadata.managedFields: fieldsV1 is not a tree of fields")
+            return
         if not node and path:
             found.add(path)
         for step, inner in node.items():
             if step == ".":
-                found.add(path)
-            else:
+                if path:
+                    found.add(path)
+            elif _is_step(step):
                 walk(inner, (*path, step))
 
     walk(tree, ())
     return found
+
+
+def _is_step(step: str) -> bool:
+    match step[:2]:
+        case "f:":
+            return True
+        case "k:" | "v:":
+            try:
+                value = msgspec.json.decode(step[2:])
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                return False
+            return step.startswith("v:") or isinstance(value, dict)
+        case _:
+            return False

@@ -7,8 +7,10 @@ orders, `$retainKeys` keeps no other key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
+
+import msgspec
 
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.fields import Field, Type, definitions
@@ -17,6 +19,7 @@ from proreus.engine.objects.kinds import Kind
 _PATCH, _RETAIN = "$patch", "$retainKeys"
 _TAKE_OUT, _ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
 _ANY = Type("any")
+_LONGEST_SHOWN = 200
 
 
 def strategic_patched(kind: Kind, obj: dict[str, Any], patch: Any) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def _merged_map(type_: Type, original: Mapping[str, Any], patch: dict[str, Any])
         case "delete":
             return {}
         case other:
-            raise BadRequest(f"Unknown patch type: {other!r}")
+            raise BadRequest(f"Unknown patch type: {_shown(other)}")
     result = dict(original)
     if _RETAIN in patch:
         result = _retained(result, patch)
@@ -74,7 +77,8 @@ def _lay(result: dict[str, Any], field: Field, value: Any) -> None:
 
 def _merged_list(field: Field, original: list[Any], patch: list[Any]) -> list[Any]:
     if not any(isinstance(one, dict) for one in (*original, *patch)):
-        return _ordered(field, list(dict.fromkeys([*original, *patch])), patch, original)
+        together = list({_hashable(one): one for one in (*patch[::-1], *original[::-1])}.values())[::-1]
+        return _ordered(field, together, patch, original)
     if not all(isinstance(one, dict) for one in (*original, *patch)):
         raise BadRequest(f"the elements of {field.name} are not all of one type")
     element = field.type.of or _ANY
@@ -82,16 +86,19 @@ def _merged_list(field: Field, original: list[Any], patch: list[Any]) -> list[An
         return [_without_directives(one) for one in patch if _PATCH not in one]
     for one in patch:
         if field.merge not in one:
-            raise BadRequest(f"map: {one} does not contain declared merge key: {field.merge}")
+            raise BadRequest(f"map: {_shown(one)} does not contain declared merge key: {field.merge}")
         if one.get(_PATCH) not in (None, "merge", "delete"):
-            raise BadRequest(f"Unknown patch type: {one[_PATCH]!r}")
-    gone = [one[field.merge] for one in patch if one.get(_PATCH) == "delete"]
+            raise BadRequest(f"Unknown patch type: {_shown(one[_PATCH])}")
+    gone = {_identity(field, one) for one in patch if one.get(_PATCH) == "delete"}
     brought = [one for one in patch if one.get(_PATCH) != "delete"]
-    kept = [one for one in original if one.get(field.merge) not in gone]  # deletions come first, as kubectl's
+    kept = [
+        one for one in original if _identity(field, one) not in gone
+    ]  # deletions come first, as kubectl's
     result = list(kept)
+    places = _places(field, result)
     for one in brought:
-        at = _place(result, field.merge, one[field.merge])
-        if at is None:
+        at = places.setdefault(_identity(field, one), len(result))
+        if at == len(result):
             result.append(_without_directives(one))
         else:
             result[at] = _merged_map(element, result[at], one)
@@ -100,50 +107,72 @@ def _merged_list(field: Field, original: list[Any], patch: list[Any]) -> list[An
 
 def _ordered(field: Field, merged: list[Any], order: list[Any], server_order: list[Any]) -> list[Any]:
     """What the order names in its order; the others keep their place among those that stood here before."""
-    wanted = [_identity(field, one) for one in order]
-    standing = [_identity(field, one) for one in server_order]
-    named = sorted(
-        (one for one in merged if _identity(field, one) in wanted),
-        key=lambda one: wanted.index(_identity(field, one)),
-    )
-    others = [one for one in merged if _identity(field, one) not in wanted]
+    wanted, standing = _places(field, order), _places(field, server_order)
+    known = [(_identity(field, one), one) for one in merged]
+    named = sorted((one for one in known if one[0] in wanted), key=lambda one: wanted[one[0]])
+    others = [one for one in known if one[0] not in wanted]
     result: list[Any] = []
-    while others and named:
-        first, second = _identity(field, others[0]), _identity(field, named[0])
-        both = first in standing and second in standing
-        earlier = both and standing.index(first) < standing.index(second)
-        result.append(others.pop(0) if earlier else named.pop(0))
-    return [*result, *named, *others]
+    next_named = next_other = 0
+    while next_named < len(named) and next_other < len(others):
+        other, ordered = others[next_other], named[next_named]
+        both = other[0] in standing and ordered[0] in standing
+        if both and standing[other[0]] < standing[ordered[0]]:
+            result.append(other[1])
+            next_other += 1
+        else:
+            result.append(ordered[1])
+            next_named += 1
+    return [*result, *(one for _, one in named[next_named:]), *(one for _, one in others[next_other:])]
 
 
 def _check_order(field: Field, patch: Any, order: list[Any]) -> None:
     """What the patch brings must be named by the order, and come in it."""
     brought = [one for one in patch or () if not (isinstance(one, dict) and one.get(_PATCH) == "delete")]
     wanted = iter([_identity(field, one) for one in order])
-    if not all(any(_identity(field, one) == named for named in wanted) for one in brought):
+    if not all(
+        any(named == asked for named in wanted) for asked in (_identity(field, one) for one in brought)
+    ):
         raise BadRequest(
-            f"The order in patch list:\n{brought}\n doesn't match {_ORDER[:-1]} list:\n{order}\n"
+            f"The order in patch list:\n{_shown(brought)}\n doesn't match {_ORDER[:-1]} list:\n"
+            f"{_shown(order)}\n"
         )
 
 
-def _identity(field: Field, one: Any) -> Any:
-    return one.get(field.merge) if isinstance(one, dict) else one
+def _identity(field: Field, one: Any) -> Hashable:
+    """By what an element is known among the others."""
+    return _hashable(one.get(field.merge) if isinstance(one, dict) else one)
 
 
-def _place(elements: list[Any], key: str, value: Any) -> int | None:
-    return next((place for place, one in enumerate(elements) if one.get(key) == value), None)
+def _hashable(value: Any) -> Hashable:
+    """Equal for equal values; a patch may bring a list or an object where a name belongs."""
+    return msgspec.json.encode(value, order="sorted") if isinstance(value, dict | list) else value
+
+
+def _places(field: Field, elements: list[Any]) -> dict[Hashable, int]:
+    """Where each stands first."""
+    places: dict[Hashable, int] = {}
+    for place, one in enumerate(elements):
+        places.setdefault(_identity(field, one), place)
+    return places
+
+
+def _shown(value: Any) -> str:
+    """As much of it as says which one is meant."""
+    text = str(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
 
 
 def _take_out(result: dict[str, Any], key: str, values: list[Any]) -> None:
     if isinstance(result.get(key), list):
-        result[key] = [one for one in result[key] if one not in values]
+        gone = {_hashable(value) for value in values}
+        result[key] = [one for one in result[key] if _hashable(one) not in gone]
 
 
 def _retained(result: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    kept = _listed(_RETAIN, patch[_RETAIN])
+    kept = {_hashable(key) for key in _listed(_RETAIN, patch[_RETAIN])}
     for key in patch:
         if key not in kept and not key.startswith("$") and patch[key] is not None:
-            raise BadRequest(f"the field {key!r} of the patch is not among its {_RETAIN}")
+            raise BadRequest(f"the field {key!r:.200} of the patch is not among its {_RETAIN}")
     return {key: value for key, value in result.items() if key in kept}
 
 

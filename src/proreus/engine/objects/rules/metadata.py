@@ -72,10 +72,11 @@ def check_metadata_update(old: Mapping[str, Any], new: Mapping[str, Any], proble
         if asked != old.get(key, ""):
             problems.invalid(f"metadata.{key}", asked, "field is immutable")
     if "deletionTimestamp" in old:
-        added = [one for one in new.get("finalizers", ()) if one not in old.get("finalizers", ())]
+        before = set(old.get("finalizers", ()))
+        added = [one for one in new.get("finalizers", ()) if one not in before]
         if added:
             problems.forbidden(
                 "metadata.finalizers",
                 "no new finalizers can be added if the object is being deleted, found new finalizers "
-                f"{added}",
+                f"{added!s:.200}",
             )

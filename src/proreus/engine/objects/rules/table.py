@@ -13,6 +13,7 @@ from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.rules import clusters, contents, pods, workloads
 from proreus.engine.objects.rules.metadata import check_metadata, check_metadata_update
 from proreus.engine.objects.rules.problems import Problems
+from proreus.engine.objects.rules.statuses import check_status
 
 _Map = dict[str, Any]
 
@@ -75,6 +76,13 @@ def causes_against(kind: Kind, obj: _Map) -> tuple[Cause, ...]:
     problems = Problems()
     check_metadata(kind, obj["metadata"], problems)
     RULES[kind].check(obj, problems)
+    return tuple(problems.causes)
+
+
+def causes_against_status(kind: Kind, obj: _Map) -> tuple[Cause, ...]:
+    """What is wrong with what was found out about an object."""
+    problems = Problems()
+    check_status(kind, obj, problems)
     return tuple(problems.causes)
 
 

@@ -15,8 +15,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from proreus.serving.values import Refusal, Refused
-
 Result = TypeVar("Result")
 
 LAST_SECONDS = 5.0
@@ -47,9 +45,11 @@ class _Work:
 class Turns:
     """Work of many clients, done in turns by a few threads."""
 
-    def __init__(self, shares: Shares | None = None, name: str = "work") -> None:
-        self._shares = shares or Shares()
-        self._name = name
+    def __init__(
+        self, refusal: Callable[[str], Exception], shares: Shares | None = None, name: str = "work"
+    ) -> None:
+        """refusal: what is raised, in these words, where too much waits."""
+        self._refusal, self._shares, self._name = refusal, shares or Shares(), name
         self._ready = threading.Condition()
         self._waiting: OrderedDict[str, deque[_Work]] = OrderedDict()
         """Clients in the order in which they are served next."""
@@ -66,12 +66,12 @@ class Turns:
         shares, result = self._shares, Future[Result]()
         with self._ready:
             if self._ending:
-                raise Refused(Refusal.EXHAUSTED, "the service is ending")
+                raise self._refusal("the service is ending")
             if self._count >= shares.waiting:
-                raise Refused(Refusal.EXHAUSTED, f"more than {shares.waiting} requests are waiting")
+                raise self._refusal(f"more than {shares.waiting} requests are waiting")
             if large and self._large[client] >= shares.waiting_large:
                 says = f"{shares.waiting_large} large requests of yours are being worked on; wait for one"
-                raise Refused(Refusal.EXHAUSTED, says)
+                raise self._refusal(says)
             if large:
                 self._large[client] += 1
             self._waiting.setdefault(client, deque()).append(_Work(client, large, run, result))

@@ -1,0 +1,83 @@
+"""Bodies of requests as documents: JSON, and YAML for those who write by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from proreus.engine.objects.bounds import MOST_DEPTH, check_values, depth
+from proreus.engine.objects.errors import BadRequest, TooLarge
+
+JSON = "application/json"
+MOST_YAML_VALUES = 50_000
+"""Of a body in YAML: half of what JSON may have, since most of YAML is read by Python."""
+_YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml", "application/x-yaml"})
+_LONGEST_NUMBER = 64
+_decoder = msgspec.json.Decoder()
+# The parser in C is part of the wheels of PyYAML; where it was built without, the same is read more slowly.
+_Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_document(body: bytes, content_type: str) -> Any:
+    """What stands in a body; None where it is empty."""
+    if not body.strip():
+        return None
+    check_values(body)
+    try:
+        found = _decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        if content_type not in _YAML_TYPES:
+            raise BadRequest(f"the body cannot be read as JSON: {error}") from None
+        return _read_yaml(body)
+    if body.count(b"{") + body.count(b"[") > MOST_DEPTH and depth(found) > MOST_DEPTH:
+        raise _too_deep()
+    return found
+
+
+def _read_yaml(body: bytes) -> Any:
+    try:
+        _check_yaml(body)
+        found = yaml.load(body, _Loader)
+        return _decoder.decode(msgspec.json.encode(found))
+    except (yaml.YAMLError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
+        line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise BadRequest(f"the body cannot be read as YAML: {line[:200]}") from None
+
+
+def _check_yaml(body: bytes) -> None:
+    """Refuse what would take long to build: a few lines of aliases unfold into gigabytes."""
+    values = nested = 0
+    for event in yaml.parse(body, _Loader):
+        match event:
+            case yaml.AliasEvent():
+                raise BadRequest("the body cannot be read as YAML: aliases are not read")
+            case yaml.CollectionStartEvent():
+                nested += 1
+                values += 1
+            case yaml.CollectionEndEvent():
+                nested -= 1
+            case yaml.ScalarEvent():
+                values += 1
+                _check_scalar(event)
+            case _:
+                pass
+        if nested > MOST_DEPTH:
+            raise _too_deep()
+        if values > MOST_YAML_VALUES:
+            raise TooLarge(f"Request entity too large: YAML has at most {MOST_YAML_VALUES} values")
+
+
+def _check_scalar(event: yaml.ScalarEvent) -> None:
+    """A long number, a power of 60 or the like, takes the square of its length to work out."""
+    text = event.value
+    if event.implicit[0] and len(text) > _LONGEST_NUMBER and text[0] in "+-.0123456789":
+        raise BadRequest(
+            f"the body cannot be read as YAML: a number has at most {_LONGEST_NUMBER} characters, and a text "
+            "that begins like one needs quotes"
+        )
+
+
+def _too_deep() -> BadRequest:
+    return BadRequest(f"the body is nested deeper than {MOST_DEPTH}")

@@ -1,0 +1,61 @@
+"""Work on large objects, done beside the event loop: reading, patching and checking them is plain Python, and
+nobody is answered while the loop does it.
+
+There is one desk for the process, since what is shared out is its interpreter: two threads, of which large
+work holds one, clients take turns (see `listening.turns`). Python lets the loop go on every few milliseconds
+while a thread works. Small work is done at once: handing it over would take longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import cache
+from typing import TypeVar
+
+from proreus.engine.objects.errors import TooManyRequests
+from proreus.listening.turns import Shares, Turns
+
+SMALL_BYTES = 16 * 1024
+"""Work on so much takes less than 20 ms, whatever it is."""
+_LARGE_BYTES = 128 * 1024
+_SHARES = Shares(threads=2, large=1, waiting=256, waiting_large=8)
+_SHARE_SECONDS = 0.005
+Result = TypeVar("Result")
+
+on_behalf: ContextVar[str] = ContextVar("on_behalf", default="")
+"""The client whose turn the work is; "" the engine itself, which is never told to come again for its size."""
+
+
+async def at_the_desk(size: int, work: Callable[[], Result]) -> Result:
+    """The work's result; `size`: bytes of all that it walks over. `TooManyRequests` where too much waits."""
+    if size <= SMALL_BYTES:
+        return work()
+    client = on_behalf.get()
+    return await asyncio.wrap_future(_turns().submit(client, bool(client) and size > _LARGE_BYTES, work))
+
+
+@cache
+def _turns() -> Turns:
+    return Turns(lambda says: TooManyRequests(f"too much work on large objects: {says}"), _SHARES, "desk")
+
+
+class Pauses:
+    """For work in the loop that is long only because it is about many: others have their turn in between."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + _SHARE_SECONDS
+
+    @property
+    def due(self) -> bool:
+        """Whether it is their turn."""
+        return time.perf_counter() > self._until
+
+    async def take(self) -> None:
+        """Let them."""
+        await asyncio.sleep(0)
+        self._until = time.perf_counter() + _SHARE_SECONDS

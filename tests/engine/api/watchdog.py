@@ -1,0 +1,44 @@
+"""Whether an event loop goes on, and logs that say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+from proreus.engine.runtimes.protocol import LogWanted
+
+_EVERY_SECONDS = 0.005
+
+
+class Watchdog:
+    """Looks every few milliseconds whether it is let to."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        """Seconds for which it was not."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(_EVERY_SECONDS)
+            self.longest = max(self.longest, time.perf_counter() - before - _EVERY_SECONDS)
+
+
+class QuietLogs:
+    """Of pods that run and say nothing."""
+
+    def __init__(self) -> None:
+        self.reading = 0
+
+    async def logs(self, uid: str, wanted: LogWanted) -> AsyncIterator[bytes]:
+        """Nothing, for as long as it is followed."""
+        self.reading += 1
+        try:
+            if wanted.follow:
+                await asyncio.Event().wait()
+            for line in tuple[bytes, ...]():
+                yield line
+        finally:
+            self.reading -= 1
