@@ -291,7 +291,7 @@ class SchedulingCore(Watching):
             return Delay(
                 known.ref, f"{refusals.feasible}/{len(refusals.codes)} nodes are available: the policy waits."
             )
-        told = without_victims(observation, refusals, terminating=terminating)
+        told = without_victims(observation, terminating=terminating)
         return self._to_wait(known, now, f"{unavailable(refusals)} {told}", keep=terminating)
 
     def _to_wait(self, known: Known, now: float, told: str, *, keep: bool = False) -> Instruction:

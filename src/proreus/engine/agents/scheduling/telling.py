@@ -11,15 +11,14 @@ import msgspec
 import numpy as np
 
 from proreus.engine.agents.scheduling.deciding import Answer, Fallback
-from proreus.kernels.arrays import I8, I64, Bool
+from proreus.kernels.arrays import I8
 from proreus.model.decision import Decision, Place, Preempt, Reject
 from proreus.model.node import Node
-from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_PODS
 from proreus.model.resources import GPU as GPU_RESOURCE
-from proreus.worlds.pods.state.devices import devices_fit
+from proreus.worlds.pods.state.diagnosis import NO_VICTIMS, UNHELPFUL, Diagnosis, diagnose, diagnose_evicted
 from proreus.worlds.pods.state.filters import (
-    CURABLE,
+    EXISTING_ANTI_AFFINITY,
     GPU,
     GPU_NEVER,
     NODE_AFFINITY,
@@ -37,9 +36,7 @@ from proreus.worlds.pods.state.filters import (
     TAINTS,
     VOLUME_CLAIM,
 )
-from proreus.worlds.pods.state.legality import related_refusal
 from proreus.worlds.pods.state.observation import PodObservation
-from proreus.worlds.pods.state.victims import fill_free_without_lower
 
 DEVICES = "proreus.io/gpu-devices"
 """The numbers of the GPUs that a pod was given, with commas between."""
@@ -58,12 +55,10 @@ _WORDS = {
     SPREAD: _SPREAD_WORDS,
     POD_AFFINITY: "node(s) didn't match pod affinity rules",
     POD_ANTI_AFFINITY: "node(s) didn't match pod anti-affinity rules",
+    EXISTING_ANTI_AFFINITY: "node(s) didn't satisfy existing pods anti-affinity rules",
+    UNHELPFUL: "Preemption is not helpful for scheduling",
+    NO_VICTIMS: "No preemption victims found for incoming pod",
 }
-_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
-_UNHELPFUL, _NO_VICTIMS = (
-    "Preemption is not helpful for scheduling",
-    "No preemption victims found for incoming pod",
-)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -84,20 +79,8 @@ class Refusals:
 
 def refusals_of(observation: PodObservation) -> Refusals:
     """Why nodes may not take the pod."""
-    codes = observation.refusals()
-    counts = np.bincount(codes, minlength=len(CURABLE))
-    reasons: Counter[str] = Counter()
-    for code in np.flatnonzero(counts).tolist():
-        if code in (RESOURCES, RESOURCES_NEVER):
-            continue
-        if code == POD_ANTI_AFFINITY:
-            own = int(np.count_nonzero(_own_avoidance(observation)[codes == code]))
-            reasons.update({_WORDS[code]: own, _EXISTING: int(counts[code]) - own})
-        elif code != OK:
-            reasons[_WORDS[code]] += int(counts[code])
-    if counts[RESOURCES] or counts[RESOURCES_NEVER]:
-        reasons.update(_shortages(observation, (codes == RESOURCES) | (codes == RESOURCES_NEVER)))
-    return Refusals(codes, {why: count for why, count in reasons.items() if count})
+    diagnosis = diagnose(observation)
+    return Refusals(diagnosis.codes, _reasons(observation, diagnosis))
 
 
 def scheduled(pod: str, node: str) -> str:
@@ -112,15 +95,14 @@ def unavailable(refusals: Refusals) -> str:
     return f"0/{nodes} nodes are available: {told}."
 
 
-def without_victims(observation: PodObservation, refusals: Refusals, *, terminating: bool) -> str:
+def without_victims(observation: PodObservation, *, terminating: bool) -> str:
     """What follows where nobody is evicted for the pod; terminating: it waits for some that are leaving."""
     if not observation.cluster.classes.may_preempt[observation.pod_class]:
         return "preemption: not eligible due to preemptionPolicy=Never."
     if terminating:
         return "preemption: not eligible due to a terminating pod on the nominated node."
-    counts = _unhelped(observation, refusals)
-    told = ", ".join(sorted(f"{count} {why}" for why, count in counts.items() if count))
-    return f"preemption: 0/{len(refusals.codes)} nodes are available: {told}."
+    evicted = diagnose_evicted(observation)
+    return f"preemption: {unavailable(Refusals(evicted.codes, _reasons(observation, evicted)))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,61 +172,14 @@ def _named(decision: Decision, nodes: Sequence[Node]) -> dict[str, str]:
             return {"decision": "delay"}
 
 
-def _own_avoidance(observation: PodObservation) -> Bool:
-    """bool[N]: where the pod's own anti-affinity refuses (it comes before that of pods that are there)."""
-    cluster, state, c = observation.cluster, observation.state, observation.pod_class
-    terms = cluster.terms
-    found = np.zeros(state.first.shape[0], dtype=np.bool_)
-    for term in terms.avoid[terms.avoid_start[c] : terms.avoid_start[c + 1]].tolist():
-        domain = cluster.nodes.domain[terms.key[term], : len(found)]
-        found |= (domain >= 0) & (state.matching_in[term, np.maximum(domain, 0)] > 0)
-    return found
-
-
-def _unhelped(observation: PodObservation, refusals: Refusals) -> Counter[str]:
-    """Why eviction does not help on which nodes: what is wrong with them once all lower pods are gone."""
-    cluster, state, c = observation.cluster, observation.state, observation.pod_class
-    free = np.empty(state.free.shape, dtype=np.int64)
-    lower = np.empty(len(free), dtype=np.bool_)
-    fill_free_without_lower(cluster, state, c, free, lower)
-    curable = np.array(CURABLE)[refusals.codes]
-    counts: Counter[str] = Counter(
-        {_UNHELPFUL: int((~curable).sum()), _NO_VICTIMS: int((curable & ~lower).sum())}
-    )
-    emptied = curable & lower
-    short = emptied & ((cluster.classes.request[c] > free) & (cluster.classes.request[c] > 0)).any(axis=1)
-    counts.update(_lacking(observation, free[short]))
-    for n in np.flatnonzero(emptied & ~short).tolist():
-        code = int(refusals.codes[n])
-        if code == RESOURCES:  # there would be room; `refusals` has prepared for this look at other nodes
-            code = related_refusal(cluster, state, c, n, observation.scratch)
-        counts[
-            _EXISTING if code == POD_ANTI_AFFINITY else _WORDS.get(code, f"Insufficient {GPU_RESOURCE}")
-        ] += 1
-    return counts
-
-
-def _lacking(observation: PodObservation, free: I64) -> dict[str, int]:
-    """free: int64[.., R]; resource by resource, how many of these nodes have too little of it."""
-    need: I64 = observation.cluster.classes.request[observation.pod_class]
-    columns = observation.compiled.columns
-    return {
-        "Too many pods" if r == COL_PODS else f"Insufficient {columns[r]}": int(count)
-        for r, count in enumerate(((need > free) & (need > 0)).sum(axis=0).tolist())
-        if count
-    }
-
-
-def _shortages(observation: PodObservation, short: Bool) -> dict[str, int]:
-    """Resource by resource, how many of the nodes that lack something lack it."""
-    cluster, state, c = observation.cluster, observation.state, observation.pod_class
-    nodes = np.flatnonzero(short)
-    found = _lacking(observation, state.free[nodes])
-    num, milli = int(cluster.classes.gpu_num[c]), int(cluster.classes.gpu_milli[c])
-    if num and milli == GPU_WHOLE:
-        lacking = sum(
-            not devices_fit(state.gpu_left[n], cluster.nodes.gpu_count[n], num, milli) for n in nodes.tolist()
-        )
-        if lacking:
-            found[f"Insufficient {GPU_RESOURCE}"] = lacking
-    return found
+def _reasons(observation: PodObservation, diagnosis: Diagnosis) -> dict[str, int]:
+    """In kube's words -> nodes."""
+    codes, counts = np.unique(diagnosis.codes, return_counts=True)
+    reasons: Counter[str] = Counter()
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        if code not in (OK, RESOURCES, RESOURCES_NEVER):
+            reasons[_WORDS[code]] += count
+    names = [*observation.compiled.columns, GPU_RESOURCE]
+    for column, count in enumerate(diagnosis.short.sum(axis=0).tolist()):
+        reasons["Too many pods" if column == COL_PODS else f"Insufficient {names[column]}"] += count
+    return {why: count for why, count in reasons.items() if count}
