@@ -540,3 +540,33 @@ def test_what_compiles_has_no_deadline(
     assert not caplog.records
     Decider(Chosen(f"{__name__}:Waiting"), PolicyOptions(), 0).warm_up()
     assert "has not answered for 0 s; until it does the kube rules decide" in caplog.text
+
+
+def test_a_pod_that_could_not_be_told_why_it_waits_is_decided_about_again() -> None:
+    core = core_with(node("one", "1"))
+    see(core, pod("big", "2"))
+    delay = only(core.cycle(1.0))
+    assert isinstance(delay, Delay) and core.queue.counts()["pool"] == 1
+    core.handle(NotDone(delay.pod, "not now", told_only=True), 1.0)
+    assert core.cycle(1.5) == [], "it backs off"
+    assert only(core.cycle(9.0)) == delay
+
+
+def test_a_pod_that_went_somewhere_meanwhile_stays_there_though_it_was_not_told_before() -> None:
+    core = core_with(node("one", "1"))
+    see(core, on(pod("there"), "one"), pod("next"))
+    delay = only(core.cycle(1.0))
+    assert isinstance(delay, Delay)
+    core.handle(Gone("Pod", on(pod("there"), "one")), 5.0)
+    assert bound(core.cycle(5.0)).pod.name == "next"
+    core.handle(NotDone(delay.pod, "not now", told_only=True), 6.0)
+    assert core.cycle(60.0) == []
+
+
+def test_a_rejection_that_could_not_be_told_is_made_again() -> None:
+    core = core_with(node("one"), policy=f"{__name__}:Rejecting")
+    see(core, pod("web"))
+    rejection = only(core.cycle(1.0))
+    assert isinstance(rejection, Reject) and core.cycle(100.0) == []
+    core.handle(NotDone(rejection.pod, "not now", told_only=True), 101.0)
+    assert only(core.cycle(110.0)) == rejection

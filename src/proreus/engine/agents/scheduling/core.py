@@ -145,7 +145,15 @@ class SchedulingCore(Watching):
     def not_done(self, event: NotDone, now: float) -> None:
         """The pod waits again; it backs off, since what failed may fail again."""
         known = self.picture.pods.get(event.pod.key)
-        if known is None or known.ref != event.pod or not (known.assumed or known.nominated):
+        if known is None:
+            self.unheard(event.pod, now)
+        if known is None or known.ref != event.pod:
+            return
+        if event.told_only:
+            if not known.node:  # else it went somewhere meanwhile, and need not be told any more
+                self._to_be_told_again(known, now)
+            return
+        if not (known.assumed or known.nominated):
             return
         self.counts["not done"] += 1
         if known.assumed:
@@ -153,6 +161,15 @@ class SchedulingCore(Watching):
         self.picture.nominate(known, "")
         self.queue.put(known.key, known.priority, now)
         self.queue.back_off(known.key, now)
+
+    def _to_be_told_again(self, known: Known, now: float) -> None:
+        """A pod in the pool backs off instead, and so does one that was rejected."""
+        self.counts["not told"] += 1
+        if known.key in self.queue:
+            self.queue.back_off_again(known.key)
+        else:
+            self.queue.put(known.key, known.priority, now)
+            self.queue.back_off(known.key, now)
 
     def _one(self, known: Known, now: float) -> Instruction:
         """Steps 2 to 6 for one pod."""
