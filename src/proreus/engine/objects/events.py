@@ -10,6 +10,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from proreus.engine.objects.errors import AlreadyExists
@@ -119,7 +120,7 @@ async def record(registry: Registry, notes: Sequence[Note], component: str, now:
                     EVENT,
                     metadata["namespace"],
                     metadata["name"],
-                    lambda event, times=notes[place].times: _again(event, times, now),
+                    partial(_again, times=notes[place].times, now=now),
                 )
             )
         for place, outcome in zip(told_before, await registry.commit_each(wants), strict=True):

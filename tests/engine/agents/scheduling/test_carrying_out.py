@@ -121,6 +121,23 @@ def test_what_is_said_again_and_again_is_one_event_with_a_count_and_written_ever
     asyncio.run(play())
 
 
+def test_a_condition_without_a_type_stops_nobody() -> None:
+    """Whoever may write a pod's status may write such a one."""
+
+    async def play() -> None:
+        registry = Registry(MemoryStore())
+        await registry.prepare()
+        hands = Hands(registry, lambda: 1e9, lambda: None)
+        ref, fence = await _pod_and_fence(registry)
+        empty = {"status": {"conditions": [{}, {"type": "PodScheduled"}]}}
+        await registry.edit(POD, "default", "a", lambda obj: {**obj, **empty}, subresource="status")
+        assert await hands.carry_out([Delay(ref, "no room")], fence) == []
+        conditions = (await registry.get(POD, "default", "a"))["status"]["conditions"]
+        assert [entry.get("message") for entry in conditions] == [None, "no room"]
+
+    asyncio.run(play())
+
+
 async def _pod_and_fence(registry: Registry) -> tuple[PodRef, Unchanged]:
     made = await registry.create(POD, {**pod("a"), "metadata": {"name": "a", "namespace": "default"}})
     fence = await registry.create(LEASE, {"metadata": {"name": "fence", "namespace": "kube-system"}})

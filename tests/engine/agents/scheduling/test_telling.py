@@ -100,7 +100,7 @@ def test_anti_affinity_says_whose_it_is_once_lower_pods_are_gone(whose: str, wor
 
 def test_a_node_that_lacks_gpus_and_cores_after_evictions_counts_for_both() -> None:
     core = core_with(node("n", "4", extended={"nvidia.com/gpu": "2"}))
-    gpus = {"requests": {"nvidia.com/gpu": "2"}}
+    gpus: dict[str, Any] = {"requests": {"nvidia.com/gpu": "2"}}
     see(
         core,
         on(pod("keeps", "3", priority=100, **gpus), "n"),

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
 
 from proreus.engine.agents.scheduling.deciding import Answer, Decider, Fallback, Stuck
 from proreus.engine.agents.scheduling.nominated import Held, held, hold, in_the_way
@@ -32,6 +32,7 @@ from proreus.engine.agents.scheduling.telling import (
     Reasons,
     Refusals,
     annotation,
+    annotation_text,
     devices_text,
     refusals_of,
     scheduled,
@@ -48,7 +49,7 @@ from proreus.engine.agents.scheduling.values import (
     Reject,
 )
 from proreus.engine.agents.scheduling.watching import Watching
-from proreus.engine.objects.decisions import DECISION
+from proreus.engine.objects.decisions import DECISION, scores_told
 from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, Chosen
 from proreus.model import decision as model
@@ -247,8 +248,9 @@ class SchedulingCore(Watching):
                 if shadow is not None:
                     would = changes(*(effect_of(one, observation) for one in (answer, shadow)))
                     beside = (decider.chosen.shadow, shadow.decision, would)
-                reasons = Reasons(decider.chosen.policy, fallback, refusals, beside)
-                told = {DECISION: annotation(answer, reasons, nodes)}
+                account = decider.account(answer, fallback, observation)
+                reasons = Reasons(decider.chosen.policy, fallback, refusals, beside, account)
+                told = annotation(answer, reasons, observation)
                 return self._to_bind(known, (nodes[n].name, devices), told, observation.now)
             case model.Preempt(node=n):
                 node = observation.compiled.workload.nodes[n].name
@@ -266,9 +268,10 @@ class SchedulingCore(Watching):
                 assert_never(answer.decision)
 
     def _to_bind(
-        self, known: Known, place: tuple[str, int], annotations: dict[str, str], now: float
+        self, known: Known, place: tuple[str, int], decision: dict[str, Any], now: float
     ) -> Instruction:
         node, devices = place
+        annotations = {DECISION: annotation_text(decision)}
         known.devices, known.since, known.assumed = devices, now, True
         self.queue.drop(known.key)
         self.picture.move(known, node)
@@ -277,7 +280,7 @@ class SchedulingCore(Watching):
             known.devices = self.picture.cluster.devices_of(known.key)
             annotations[DEVICES] = devices_text(known.devices)
         self.counts["bound"] += 1
-        return Bind(known.ref, node, annotations, scheduled(known.key, node))
+        return Bind(known.ref, node, annotations, scheduled(known.key, node, scores_told(decision)))
 
     def _to_preempt(
         self, known: Known, node: str, victims: Sequence[str], told: str, now: float

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from proreus.engine.agents.scheduling.deciding import Answer, Fallback
+from proreus.engine.agents.scheduling.deciding import Account, Answer, Fallback
+from proreus.engine.agents.scheduling.shadowing import effect_of
 from proreus.kernels.arrays import I8
 from proreus.model.decision import Decision, Place, Preempt, Reject
 from proreus.model.node import Node
@@ -59,6 +60,9 @@ _WORDS = {
     UNHELPFUL: "Preemption is not helpful for scheduling",
     NO_VICTIMS: "No preemption victims found for incoming pod",
 }
+_LOWEST = min(_WORDS)
+_MOST_FACTORS = 4
+"""That an annotation names, those that made the largest difference."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -83,9 +87,10 @@ def refusals_of(observation: PodObservation) -> Refusals:
     return Refusals(diagnosis.codes, _reasons(observation, diagnosis))
 
 
-def scheduled(pod: str, node: str) -> str:
-    """For the event `Scheduled`."""
-    return f"Successfully assigned {pod} to {node}"
+def scheduled(pod: str, node: str, why: str) -> str:
+    """For the event `Scheduled`: kube-scheduler's own words, then ours."""
+    told = f"Successfully assigned {pod} to {node}"
+    return f"{told}: {why}" if why else told
 
 
 def unavailable(refusals: Refusals) -> str:
@@ -114,23 +119,19 @@ class Reasons:
     refusals: Refusals
     shadow: tuple[str, Decision, str] | None
     """Who, what it would have done, and what that would have changed."""
+    account: Account | None = None
 
 
-def annotation(answer: Answer, reasons: Reasons, nodes: Sequence[Node]) -> str:
-    """The decision as compact JSON."""
+def annotation(answer: Answer, reasons: Reasons, observation: PodObservation) -> dict[str, Any]:
+    """The decision as the annotation's JSON has it."""
+    nodes = observation.compiled.workload.nodes
     found: dict[str, Any] = {"policy": reasons.policy, **_named(answer.decision, nodes)}
     if reasons.fallback.reason:
         found["fallback"] = reasons.fallback.reason
     if reasons.fallback.why:
         found["why"] = reasons.fallback.why
-    if len(answer.nodes) and isinstance(answer.decision, Place):
-        mine = answer.nodes == answer.decision.node
-        if mine.any():
-            found["score"] = _figure(answer.scores[mine][0])
-        others = np.where(mine, -np.inf, answer.scores)
-        best = int(np.argmax(others))
-        if others[best] != -np.inf:
-            found["next"] = {"node": nodes[int(answer.nodes[best])].name, "score": _figure(others[best])}
+    if reasons.account is not None:
+        found |= _accounted(reasons.account, observation)
     found["feasible"] = reasons.refusals.feasible
     found["of"] = len(reasons.refusals.codes)
     if reasons.refusals.reasons:
@@ -140,6 +141,11 @@ def annotation(answer: Answer, reasons: Reasons, nodes: Sequence[Node]) -> str:
         found["shadow"] = {"policy": policy, **_named(decision, nodes)}
         if would:
             found["shadow"]["would"] = would
+    return found
+
+
+def annotation_text(found: Mapping[str, Any]) -> str:
+    """As compact JSON."""
     return _encode(found).decode()
 
 
@@ -154,6 +160,28 @@ def devices_mask(text: str) -> int:
     if not all(part.isdecimal() and int(part) < 64 for part in parts):
         return 0
     return sum(1 << device for device in {int(part) for part in parts})
+
+
+def _accounted(account: Account, observation: PodObservation) -> dict[str, Any]:
+    """Scores, what they are made of where that differs, and how full the nodes get."""
+    nodes = observation.compiled.workload.nodes
+    found: dict[str, Any] = {"score": _figure(account.scores[0]), "use": _use(account.nodes[0], observation)}
+    if len(account.nodes) > 1:
+        found["next"] = {
+            "node": nodes[account.nodes[1]].name,
+            "score": _figure(account.scores[1]),
+            "use": _use(account.nodes[1], observation),
+        }
+        ahead = {name: mine - other for name, (mine, other) in account.factors.items()}
+        telling = sorted(filter(ahead.get, ahead), key=lambda name: -abs(ahead[name]))[:_MOST_FACTORS]
+        found["factors"] = {name: [_figure(part) for part in account.factors[name]] for name in telling}
+    return found
+
+
+def _use(node: int, observation: PodObservation) -> dict[str, float]:
+    """Shares of what a node has that are asked for with the pod on it."""
+    effect = effect_of(Answer(Place(node)), observation)
+    return {"cpu": round(effect.cpu, 3), "memory": round(effect.memory, 3)}
 
 
 def _figure(score: float) -> float | int:
@@ -174,12 +202,14 @@ def _named(decision: Decision, nodes: Sequence[Node]) -> dict[str, str]:
 
 def _reasons(observation: PodObservation, diagnosis: Diagnosis) -> dict[str, int]:
     """In kube's words -> nodes."""
-    codes, counts = np.unique(diagnosis.codes, return_counts=True)
+    counts = np.bincount(diagnosis.codes - _LOWEST, minlength=-_LOWEST + RESOURCES_NEVER + 1).tolist()
     reasons: Counter[str] = Counter()
-    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-        if code not in (OK, RESOURCES, RESOURCES_NEVER):
+    for code, count in enumerate(counts, _LOWEST):
+        if count and code not in (OK, RESOURCES, RESOURCES_NEVER):
             reasons[_WORDS[code]] += count
-    names = [*observation.compiled.columns, GPU_RESOURCE]
-    for column, count in enumerate(diagnosis.short.sum(axis=0).tolist()):
-        reasons["Too many pods" if column == COL_PODS else f"Insufficient {names[column]}"] += count
-    return {why: count for why, count in reasons.items() if count}
+    if counts[RESOURCES - _LOWEST] or counts[RESOURCES_NEVER - _LOWEST]:
+        names = [*observation.compiled.columns, GPU_RESOURCE]
+        for column, count in enumerate(diagnosis.short.sum(axis=0).tolist()):
+            if count:
+                reasons["Too many pods" if column == COL_PODS else f"Insufficient {names[column]}"] += count
+    return dict(reasons)
