@@ -1,4 +1,4 @@
-"""The engine binds every pod of the recorded clusters where the real kube-scheduler did.
+"""The engine binds every pod of the recorded clusters where the real kube-scheduler did, or says the same.
 
 Registry and SchedulingAgent over a store in memory, pod by pod: each is created as a user would, and the test
 plays the node's part for victims. Only what falls by lot in the real scheduler is steered to the recorded
@@ -191,6 +191,7 @@ class Recorded:
         if nominated != line.get("nominated"):
             self._differs(line, "nominated", line.get("nominated"), nominated)
         if nominated:
+            self._compare_words(line, found)
             await self._evict(line)
             self.clock.now += 100.0
             found = await self._decided(line["pod"], bound=True)
@@ -199,13 +200,17 @@ class Recorded:
         if node != wanted:
             self._differs(line, "node", wanted, node)
         if node is None:
-            told = found["status"]["conditions"][-1]["message"]
-            real = line["error"].replace(DEVICE_CLAIMS, "")
-            if "preemption:" not in real:  # the older recordings end before it
-                told = told.partition(" preemption:")[0]
-            if told != real:
-                self._differs(line, "message", real, told)
+            self._compare_words(line, found)
             await self._delete(line["pod"])
+
+    def _compare_words(self, line: Line, pod: Object) -> None:
+        """What is said of a pod that has to wait, or to wait for those that it evicts."""
+        ours = pod["status"]["conditions"][-1]["message"]
+        real = line["error"].replace(DEVICE_CLAIMS, "")
+        if "preemption:" not in real:  # the older recordings end before it
+            ours = ours.partition(" preemption:")[0]
+        if ours != real:
+            self._differs(line, "message", real, ours)
 
     async def _evict(self, line: Line) -> None:
         """Let go of the victims, as their node would."""

@@ -20,7 +20,7 @@ from numba.core.dispatcher import Dispatcher
 import proreus
 from proreus.kernels import compiled as compiled_module
 from proreus.kernels import places
-from proreus.kernels.compiled import SHARED, _OneWriter, compiled, compiled_once, digests_of
+from proreus.kernels.compiled import SHARED, _OneWriter, digests_of
 
 
 def test_no_kernel_may_regroup_its_sums() -> None:
@@ -34,21 +34,34 @@ def test_no_kernel_may_regroup_its_sums() -> None:
     assert [k.py_func.__name__ for k in kernels if k.targetoptions.get("fastmath")] == []
 
 
+_CALLED_WITH_CONSTANTS = """
+from proreus.kernels.compiled import compiled, compiled_once
+
+
 @compiled_once
-def _scaled(value: float, times: int) -> float:
+def scaled(value, times):
     return value * times
 
 
 @compiled
-def _scaled_thrice(value: float) -> float:
-    return _scaled(_scaled(_scaled(value, 2), 3), int(value))
+def scaled_thrice(value):
+    return scaled(scaled(scaled(value, 2), 3), int(value))
+"""
 
 
-def test_constants_of_callers_compile_a_kernel_but_once() -> None:
-    kernel: Any = _scaled_thrice
-    assert kernel(5.0) == 150.0
-    inner: Any = _scaled
-    assert len(inner.signatures) == 1
+def test_constants_of_callers_compile_a_kernel_but_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted where nothing was ever compiled: a cache would load the kernel inside its caller, uncounted."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    (tmp_path / "scaling.py").write_text(_CALLED_WITH_CONSTANTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    scaling: Any = importlib.import_module("scaling")
+    monkeypatch.setitem(sys.modules, "scaling", scaling)  # gone with the folder
+    assert scaling.scaled_thrice(5.0) == 150.0
+    assert len(scaling.scaled.signatures) == 1
+    assert Path(scaling.scaled_thrice.stats.cache_path).is_relative_to(tmp_path / "cache")
 
 
 class _SlowCache:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from proreus.model.node import Node
 from proreus.model.pod import Pod
 from proreus.model.workload import DisruptionBudget
-from tests.oracles import kube_scores
+from tests.oracles import kube_scores, kube_words
 from tests.oracles.kube_filters import FilterResult, first_failure
 from tests.oracles.kube_preemption import dry_run, find_candidates, hardship
 from tests.oracles.kube_scores import WEIGHTS
@@ -92,6 +92,14 @@ class ReferenceKube:
     def filter(self, pod: Pod, node: int) -> FilterResult | None:
         """Why the pod cannot go to the node: the first plugin that says no; None if it can."""
         return first_failure(self._state, pod, node)
+
+    def fit_error(self, pod: Pod) -> str:
+        """What is said of a pod that no node takes."""
+        return kube_words.fit_error(self._state, pod)
+
+    def preemption_error(self, pod: Pod) -> str:
+        """What is added where evicting helps on no node."""
+        return kube_words.preemption_error(self._state, pod)
 
     def feasible(self, pod: Pod) -> list[int]:
         """Feasible nodes as visited from the rotating start; one feasible node too many ends the search.

@@ -20,11 +20,13 @@ from tests.oracles.kube_state import (
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", Effect.NO_SCHEDULE)
 EVERY_ADDRESS = "0.0.0.0"
 DEFAULT_PROTOCOL = "TCP"
+SPREAD = "node(s) didn't match pod topology spread constraints"
+GPU_NEVER = "node(s) didn't have the requested GPU model or number"
 
 
 @dataclass(frozen=True)
 class FilterResult:
-    """Why a node is out; `resolvable`: evicting pods could help (Unschedulable, not ...AndUnresolvable)."""
+    """Why a node is out, in the plugin's words; `resolvable`: evicting could help (not ...Unresolvable)."""
 
     plugin: str
     reason: str
@@ -61,7 +63,7 @@ def taint_toleration(state: ClusterState, pod: Pod, node: int) -> FilterResult |
     """Every NoSchedule and NoExecute taint must be tolerated."""
     for taint in state.nodes[node].taints:
         if hard_effect(taint.effect) and not any(each.tolerates(taint) for each in pod.spec.tolerations):
-            return FilterResult("TaintToleration", f"untolerated taint {taint.key}={taint.value}", False)
+            return FilterResult("TaintToleration", "node(s) had untolerated taint(s)", False)
     return None
 
 
@@ -77,7 +79,9 @@ def node_ports(state: ClusterState, pod: Pod, node: int) -> FilterResult | None:
     for wanted in pod.spec.host_ports:
         for running in state.on_node(node):
             if any(ports_conflict(wanted, used) for used in running.pod.spec.host_ports):
-                return FilterResult("NodePorts", "node(s) didn't have free ports", True)
+                return FilterResult(
+                    "NodePorts", "node(s) didn't have free ports for the requested pod ports", True
+                )
     return None
 
 
@@ -117,11 +121,11 @@ def gpu(state: ClusterState, pod: Pod, node: int) -> FilterResult | None:
     if wanted.count == 0:
         return None
     if wanted.models and machine.gpu_model not in wanted.models:
-        return FilterResult("Gpu", f"GPU model {machine.gpu_model!r} is not allowed", False)
+        return FilterResult("Gpu", GPU_NEVER, False)
     if machine.gpu_count < wanted.count:
-        return FilterResult("Gpu", "fewer GPUs than asked for", False)
+        return FilterResult("Gpu", GPU_NEVER, False)
     if sum(left >= wanted.milli for left in state.gpu_left(node)) < wanted.count:
-        return FilterResult("Gpu", "not enough GPUs with enough left", True)
+        return FilterResult("Gpu", "node(s) didn't have enough free GPU share", True)
     return None
 
 
@@ -149,13 +153,13 @@ def pod_topology_spread(state: ClusterState, pod: Pod, node: int) -> FilterResul
     own_labels = state.nodes[node].label_map()
     for constraint in hard:
         if constraint.topology_key not in own_labels:
-            return FilterResult("PodTopologySpread", f"no label {constraint.topology_key}", False)
+            return FilterResult("PodTopologySpread", f"{SPREAD} (missing required label)", False)
         counts = domain_counts(state, pod, constraint, hard)
         least = min(counts.values()) if len(counts) >= constraint.min_domains else 0
         itself = 1 if constraint.selector.matches(dict(pod.spec.labels)) else 0
         skew = counts.get(own_labels[constraint.topology_key], 0) + itself - least
         if skew > constraint.max_skew:
-            return FilterResult("PodTopologySpread", f"skew {skew} of {constraint.topology_key}", True)
+            return FilterResult("PodTopologySpread", SPREAD, True)
     return None
 
 
@@ -196,7 +200,9 @@ def inter_pod_affinity(state: ClusterState, pod: Pod, node: int) -> FilterResult
         there = state.nodes[running.node].label_map()
         for term in running.pod.spec.anti_affinity.required:
             if same_domain(term, labels, there) and pod_term_matches(term, running.pod, pod):
-                return FilterResult("InterPodAffinity", "existing pods' anti-affinity rules", True)
+                return FilterResult(
+                    "InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules", True
+                )
     return None
 
 

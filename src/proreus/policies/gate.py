@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Ruling = Literal["not worse", "worse", "too uncertain", "cannot be compared"]
+Ruling = Literal["not worse", "worse", "not told apart", "too uncertain", "cannot be compared"]
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,14 @@ class Difference:
 def rule_on(found: Difference, worst: float = 0.0, nothing: float = 0.0) -> Ruling:
     """What a difference means; only "not worse" may pass.
 
+    "worse" is said where the whole interval is; a mean below nothing whose interval reaches beyond it is not
+    told apart from no difference.
+
     worst: how low (0 or less) the interval may reach; nothing: what a difference of nothing may come to by
     rounding. What cannot be compared, NaN or infinite, never passes.
     """
     if not math.isfinite(found.mean) or not math.isfinite(worst) or math.isnan(found.low + found.high):
         return "cannot be compared"
     if found.mean < -nothing:
-        return "worse"
+        return "worse" if found.high < -nothing else "not told apart"
     return "too uncertain" if found.low < worst - nothing else "not worse"

@@ -12,6 +12,7 @@ from pathlib import Path
 from proreus.durable.folder import LogFolder
 from proreus.durable.protocol import LogLimits, LogPlace
 from proreus.listening.hosts import bare
+from proreus.listening.turns import LAST_SECONDS
 from proreus.model.errors import UsageError
 from proreus.model.files import make_folder
 from proreus.serving.admission import Admission

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from proreus.api import make_scenario
 from proreus.model.errors import InputError, UsageError
+from proreus.worlds.workflows.scenarios import WorkflowsScenario
 from proreus.worlds.workflows.traces.files import files_in, of_part, read_workflow
 from proreus.worlds.workflows.traces.generate import FAMILIES, generate_workflow
 from tests.real_data import real_data
@@ -183,3 +185,13 @@ def test_recorded_workflows_are_those_of_their_index() -> None:
         assert (len(found), found.parent.size) == (int(row["tasks"]), int(row["edges"]))
         assert found.runtime.sum() == pytest.approx(float(row["total_work_s"]), abs=0.1)
         assert found.size.sum() / 1e6 == pytest.approx(float(row["edge_data_MB"]), abs=0.1)
+
+
+@pytest.mark.parametrize("given", [str, Path])
+def test_one_file_may_be_named_by_a_text_or_by_a_path(tmp_path: Path, given: type[str] | type[Path]) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(json.dumps(two_halves()))
+    named = make_scenario("workflows", "static", files=given(file))
+    made = WorkflowsScenario("static", files=given(file))  # type: ignore[arg-type]
+    for scenario in (named, made):
+        assert [workflow.tasks for workflow in scenario.load(0).arrivals.workflows] == [("a", "b")]

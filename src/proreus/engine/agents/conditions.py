@@ -27,7 +27,7 @@ def find_condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any] | Non
 def find_among(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | None:
     """The condition of that type."""
     for condition in conditions:
-        if condition["type"] == kind:
+        if condition.get("type") == kind:  # whoever may write a status may leave it out
             return condition
     return None
 
@@ -35,12 +35,12 @@ def find_among(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[st
 def holds(obj: Mapping[str, Any], kind: str) -> bool:
     """Whether the condition of that type is True."""
     found = find_condition(obj, kind)
-    return found is not None and found["status"] == "True"
+    return found is not None and found.get("status") == "True"
 
 
 def written(condition: Condition, before: Mapping[str, Any] | None, now: float) -> dict[str, Any]:
     """As it stands in a status; the transition's time stays where the status did."""
-    same = before is not None and before["status"] == condition.status
+    same = before is not None and before.get("status") == condition.status
     moment = before.get("lastTransitionTime") if before is not None and same else None
     told: dict[str, Any] = {"type": condition.type, "status": condition.status}
     told["lastTransitionTime"] = moment or timestamp(now)
@@ -55,7 +55,7 @@ def with_conditions(
     standing: Iterable[Mapping[str, Any]], wanted: Iterable[Condition], now: float
 ) -> list[dict[str, Any]]:
     """Those that stand, with the wanted ones in their places or behind."""
-    told = {one["type"]: dict(one) for one in standing}
+    told = {one.get("type", ""): dict(one) for one in standing}
     for condition in wanted:
         told[condition.type] = written(condition, told.get(condition.type), now)
     return list(told.values())

@@ -121,7 +121,7 @@ class Gate:
             refused = await self._stream(answer, verb, receive, send)
             if refused is None:
                 return
-            answer = _failed(refused, asked)
+            answer = self._failed(refused, asked)
         if isinstance(answer, Switch):
             self.counts.requests[verb, _SWITCHED] += 1
             self.counts.switched += 1

@@ -27,6 +27,22 @@ _FALLBACKS = {
     "error": "it failed",
 }
 
+_FACTORS = {
+    "TaintToleration": "fewer taints",
+    "NodeAffinity": "nodes that it prefers",
+    "NodeResourcesFit": "free room",
+    "PodTopologySpread": "spread",
+    "InterPodAffinity": "pods that it wants near or far",
+    "NodeResourcesBalancedAllocation": "balance of CPU and memory",
+    "ImageLocality": "images that are there",
+    "GpuFragmentation": "GPUs that stay usable",
+    "NetworkAndDisk": "free network and disk",
+    "TargetLoadPacking": "measured load near its target",
+    "LoadVariationRiskBalancing": "steady measured load",
+}
+"""Score plugins in plain words."""
+_LARGEST = 1e15
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -98,6 +114,64 @@ def read_decision(text: str | None) -> Noted | None:
     )
 
 
+def scores_told(found: Mapping[str, Any]) -> str:
+    """What the chosen node scored, and which factors put it before the next best; "" where none is told."""
+    if "score" not in found:
+        return ""
+    told = f"{found.get('node', 'it')} scored {found['score']}"
+    runner_up = found.get("next")
+    if not isinstance(runner_up, dict):
+        return told
+    if runner_up.get("score") == found["score"]:
+        told += f", and so did {runner_up.get('node')}"
+    else:
+        told += f", next came {runner_up.get('node')} with {runner_up.get('score')}"
+    factors = list(_pairs(found.get("factors")))
+    if len(factors) == 1 and list(factors[0][1:]) == [found["score"], runner_up.get("score")]:
+        return f"{told} ({_named(factors[0][0])})"
+    for words, better in ((": ahead by ", True), ("; behind by ", False)):
+        parts = [
+            f"{_named(name)} ({mine:.4g}, not {other:.4g})"
+            for name, mine, other in factors
+            if (mine > other) == better
+        ]
+        told += words + " and ".join(parts) if parts else ""
+    return told
+
+
+def _use_told(found: Mapping[str, Any]) -> str:
+    """How full the chosen node gets, and how full the next best would have got."""
+    mine, runner_up = _shares(found.get("use")), found.get("next")
+    if mine is None:
+        return ""
+    told = f"{found.get('node', 'it')} is at {mine[0]:.0%} CPU and {mine[1]:.0%} memory with it"
+    theirs = _shares(runner_up.get("use")) if isinstance(runner_up, dict) else None
+    if isinstance(runner_up, dict) and theirs is not None:
+        told += f", {runner_up.get('node')} would be at {theirs[0]:.0%} and {theirs[1]:.0%}"
+    return told
+
+
+def _pairs(factors: object) -> Iterator[tuple[str, float, float]]:
+    """Name, of the chosen node, of the next best; whatever else stands there is left out."""
+    for name, pair in factors.items() if isinstance(factors, dict) else ():
+        if isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair)):
+            yield str(name), pair[0], pair[1]
+
+
+def _shares(use: object) -> tuple[float, float] | None:
+    parts: list[Any] = [use.get("cpu"), use.get("memory")] if isinstance(use, dict) else []
+    return (parts[0], parts[1]) if parts and all(map(_is_number, parts)) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
+
+
+def _named(factor: str) -> str:
+    plain = _FACTORS.get(factor)
+    return f"{plain} [{factor}]" if plain else factor
+
+
 def _choice(found: Mapping[str, Any]) -> Choice:
     policy = str(found.get("policy", ""))
     if "node" in found:
@@ -116,12 +190,10 @@ def _reasons(found: Mapping[str, Any]) -> Iterator[str]:
         if found.get("why"):
             why += f" ({found['why']})"
         yield f"the kube rules decided in place of {found.get('policy', 'the policy')}: {why}"
-    runner_up = found.get("next")
-    if "score" in found:
-        best = f"{found.get('node', 'it')} scored {found['score']}"
-        if isinstance(runner_up, dict):
-            best += f", next came {runner_up.get('node')} with {runner_up.get('score')}"
-        yield best
+    if scores := scores_told(found):
+        yield scores
+    if use := _use_told(found):
+        yield use
     if "feasible" in found:
         how = "" if fallback or "score" in found else _UNSCORED.get(str(found.get("policy")), "")
         yield f"{found['feasible']} of {found.get('of', '?')} nodes could take it" + (how and f", {how}")

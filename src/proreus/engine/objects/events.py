@@ -1,10 +1,16 @@
-"""Events: what happened to an object, told once and counted when it happens again."""
+"""Events: what happened to an object, told once and counted when it happens again.
+
+What happens again and again is written with a back-off, as Kubernetes' event series are: the event's count is
+right at every write, and the writes get rarer.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from proreus.engine.objects.errors import AlreadyExists
@@ -12,6 +18,10 @@ from proreus.engine.objects.kinds import EVENT
 from proreus.engine.objects.registry import Outcomes, Registry
 from proreus.engine.objects.times import micro_timestamp, timestamp
 
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
+"""Seconds between two writes of an event that comes again; the pause doubles."""
+FORGOTTEN_SECONDS = 3600.0
+_REMEMBERED = 4096
 _LONGEST_MESSAGE = 1024
 _LONGEST_NAME = 230
 _HASH_LENGTH = 16
@@ -28,6 +38,40 @@ class Note:
     message: str
     type: Literal["Normal", "Warning"] = "Normal"
     action: str = ""
+    times: int = 1
+    """How often it happened since it was last written."""
+
+
+@dataclass(slots=True)
+class _Repeated:
+    due: float
+    pause: float
+    unwritten: int = 0
+
+
+class Series:
+    """Which notes are to be written now, where the same ones come again and again."""
+
+    def __init__(self) -> None:
+        self._repeated: OrderedDict[tuple[str, ...], _Repeated] = OrderedDict()
+
+    def due(self, note: Note, now: float) -> Note | None:
+        """The note with all that was held back of it; None: it is held back itself."""
+        key = (note.about["metadata"].get("uid", ""), note.type, note.reason, note.message)
+        repeated = self._repeated.get(key)
+        if repeated is None or now - repeated.due > FORGOTTEN_SECONDS:
+            self._repeated[key] = _Repeated(now + FIRST_PAUSE, FIRST_PAUSE)
+            if len(self._repeated) > _REMEMBERED:
+                self._repeated.popitem(last=False)
+            return note
+        self._repeated.move_to_end(key)
+        repeated.unwritten += 1
+        if now < repeated.due:
+            return None
+        times, repeated.unwritten = repeated.unwritten, 0
+        repeated.pause = min(2 * repeated.pause, LONGEST_PAUSE)
+        repeated.due = now + repeated.pause
+        return replace(note, times=times)
 
 
 def event_of(note: Note, component: str, now: float) -> _Map:
@@ -59,7 +103,7 @@ def event_of(note: Note, component: str, now: float) -> _Map:
         "firstTimestamp": timestamp(now),
         "lastTimestamp": timestamp(now),
         "eventTime": micro_timestamp(now),
-        "count": 1,
+        "count": note.times,
     }
 
 
@@ -73,7 +117,10 @@ async def record(registry: Registry, notes: Sequence[Note], component: str, now:
             metadata = event_of(notes[place], component, now)["metadata"]
             wants.append(
                 registry.editing(
-                    EVENT, metadata["namespace"], metadata["name"], lambda event: _again(event, now)
+                    EVENT,
+                    metadata["namespace"],
+                    metadata["name"],
+                    partial(_again, times=notes[place].times, now=now),
                 )
             )
         for place, outcome in zip(told_before, await registry.commit_each(wants), strict=True):
@@ -81,5 +128,5 @@ async def record(registry: Registry, notes: Sequence[Note], component: str, now:
     return outcomes
 
 
-def _again(event: _Map, now: float) -> _Map:
-    return {**event, "count": event.get("count", 1) + 1, "lastTimestamp": timestamp(now)}
+def _again(event: _Map, times: int, now: float) -> _Map:
+    return {**event, "count": (event.get("count") or 1) + times, "lastTimestamp": timestamp(now)}

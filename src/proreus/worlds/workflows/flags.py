@@ -59,7 +59,8 @@ class WorkflowsFlags:
         if self.files is not None:
             if scenario.files is not None:
                 raise UsageError(f"--files are your own: write the scenario {chosen!r} without dataset")
-            scenario = replace(scenario, name=f"{scenario.name}:{self.files.name}", files=self.files)
+            files = Path(self.files)  # in Python people write a str
+            scenario = replace(scenario, name=f"{scenario.name}:{files.name}", files=files)
         changes: dict[str, Any] = {
             "machines": MachineKind.parse(self.machines) if self.machines else None,
             "deadline": self.deadline,

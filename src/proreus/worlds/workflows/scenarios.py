@@ -65,6 +65,8 @@ class WorkflowsScenario:
     world: ClassVar[str] = "workflows"
 
     def __post_init__(self) -> None:
+        if self.files is not None:  # in Python people write a str
+            object.__setattr__(self, "files", Path(self.files))
         if not 0 <= self.load_share <= _MOST_LOAD:
             raise UsageError(f"load: {self.load_share} is not between 0 and {_MOST_LOAD:g}")
         if self.largest < 1:

@@ -148,7 +148,7 @@ def test_the_state_comes_back_from_its_config_map() -> None:
     [
         (Difference(1.0, 0.5, 1.5), "not worse"),
         (Difference(0.0, 0.0, 0.0), "not worse"),
-        (Difference(-0.1, -1.0, 0.9), "worse"),
+        (Difference(-0.1, -1.0, 0.9), "not told apart"),
         (Difference(0.1, -1.0, 1.2), "too uncertain"),
         (Difference(math.nan, 0.0, 1.0), "cannot be compared"),
         (Difference(math.inf, 0.0, 1.0), "cannot be compared"),

@@ -84,7 +84,7 @@ def test_pods_are_bound_with_reasons_and_events() -> None:
             condition = huge["status"]["conditions"][-1]
             assert (condition["type"], condition["reason"]) == ("PodScheduled", "Unschedulable")
             events = {one["reason"]: one["message"] for one in (await registry.list(EVENT)).items}
-            assert events["Scheduled"] == "Successfully assigned default/web to large"
+            assert events["Scheduled"].startswith("Successfully assigned default/web to large: ")
             assert events["FailedScheduling"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
             assert agent.metrics()["decisions"] == {"bound": 1, "unschedulable": 1}
             await registry.create(NODE, node("giant", "128"))

@@ -124,7 +124,11 @@ def test_a_pod_is_bound_with_its_reasons() -> None:
     see(core, pod("web"))
     found = bound(core.cycle(1.0))
     assert found.node == "large"
-    assert found.told == "Successfully assigned default/web to large"
+    assert found.told == (
+        "Successfully assigned default/web to large: large scored 469, next came small with 436: "
+        "ahead by free room [NodeResourcesFit] (96, not 74) and balance of CPU and memory "
+        "[NodeResourcesBalancedAllocation] (73, not 62)"
+    )
     told = json.loads(found.annotations[DECISION])
     assert told["policy"] == "kube" and told["node"] == "large"
     assert (told["feasible"], told["of"]) == (2, 3)
@@ -558,3 +562,73 @@ def test_whom_pods_name_is_kept_when_the_choice_changes(monkeypatch: pytest.Monk
     see(core, pod("b", schedulerName="best_fit"), now=2.0)
     bound(core.cycle(2.0))
     assert made == ["fgd"]
+
+
+def test_a_pod_that_could_not_be_told_why_it_waits_is_decided_about_again() -> None:
+    core = core_with(node("one", "1"))
+    see(core, pod("big", "2"))
+    delay = only(core.cycle(1.0))
+    assert isinstance(delay, Delay) and core.queue.counts()["pool"] == 1
+    core.handle(NotDone(delay.pod, "not now", told_only=True), 1.0)
+    assert core.cycle(1.5) == [], "it backs off"
+    assert only(core.cycle(9.0)) == delay
+
+
+def test_a_pod_that_went_somewhere_meanwhile_stays_there_though_it_was_not_told_before() -> None:
+    core = core_with(node("one", "1"))
+    see(core, on(pod("there"), "one"), pod("next"))
+    delay = only(core.cycle(1.0))
+    assert isinstance(delay, Delay)
+    core.handle(Gone("Pod", on(pod("there"), "one")), 5.0)
+    assert bound(core.cycle(5.0)).pod.name == "next"
+    core.handle(NotDone(delay.pod, "not now", told_only=True), 6.0)
+    assert core.cycle(60.0) == []
+
+
+def test_a_rejection_that_could_not_be_told_is_made_again() -> None:
+    core = core_with(node("one"), policy=f"{__name__}:Rejecting")
+    see(core, pod("web"))
+    rejection = only(core.cycle(1.0))
+    assert isinstance(rejection, Reject) and core.cycle(100.0) == []
+    core.handle(NotDone(rejection.pod, "not now", told_only=True), 101.0)
+    assert only(core.cycle(110.0)) == rejection
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (
+            "kube",
+            "small scored 465, next came large with 450: ahead by free room [NodeResourcesFit] (93, not 77); "
+            "behind by balance of CPU and memory [NodeResourcesBalancedAllocation] (72, not 73)",
+        ),
+        (
+            "learned",
+            "small scored -4.37, next came large with -5.615: ahead by cpu left (-4.375, not -5.625); "
+            "behind by order (0.005, not 0.01)",
+        ),
+        (
+            "planner",
+            "small scored -4.37, next came large with -5.615: ahead by cpu left (-4.375, not -5.625); "
+            "behind by order (0.005, not 0.01)",
+        ),
+        ("best_fit", "large scored 46, next came small with 28 (best_fit)"),
+        ("fgd", "large scored 50, and so did small"),
+        ("random", ""),
+    ],
+)
+def test_a_decision_is_told_by_what_its_scores_are_made_of(policy: str, told: str) -> None:
+    gpus = {"large": {"nvidia.com/gpu": "2"}, "small": {"nvidia.com/gpu": "4"}}
+    core = core_with(
+        node("large", "8", "16Gi", extended=gpus["large"]),
+        node("small", "4", extended=gpus["small"]),
+        policy=policy,
+    )
+    see(core, on(pod("there", "3"), "large"), pod("web", "500m"))
+    found = bound(core.cycle(1.0))
+    noted = read_decision(found.annotations[DECISION])
+    assert noted is not None
+    assert found.told.partition(": ")[2] == told == ("" if policy == "random" else noted.reasons[0])
+    uses = {"small": "small is at 12% CPU and 1% memory with it, large would be at 44% and 1%"}
+    uses["large"] = "large is at 44% CPU and 1% memory with it, small would be at 12% and 1%"
+    assert policy == "random" or noted.reasons[1] == uses[found.node]

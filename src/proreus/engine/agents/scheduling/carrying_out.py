@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from proreus.engine.agents.conditions import Condition, with_conditions
 from proreus.engine.agents.scheduling.values import (
     Bind,
     Complain,
@@ -25,9 +25,9 @@ from proreus.engine.agents.scheduling.values import (
     Reject,
 )
 from proreus.engine.objects.errors import Fenced, NotFound, Refused, Unserviceable
-from proreus.engine.objects.kinds import EVENT, POD
+from proreus.engine.objects.events import Note, Series, record
+from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Binding, Registry
-from proreus.engine.objects.times import timestamp
 from proreus.engine.objects.wants import PREEMPTED, Disruption, Terms, Want
 from proreus.engine.store.protocol import Unchanged
 
@@ -50,6 +50,7 @@ class Hands:
     """Whether Event objects are written."""
     _told: dict[str, str] = field(default_factory=dict)
     """What was last said of a pod that waits, so that it is not said again."""
+    _series: Series = field(default_factory=Series)
 
     async def carry_out(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[NotDone]:
         """Do it all; what did not come about."""
@@ -59,11 +60,12 @@ class Hands:
         failed += await self._rest(others, fence) if others else []
         lost = {one.pod for one in failed}
         done = [one for one in instructions if isinstance(one, Complain) or one.pod not in lost]
-        if self.events:
-            objects = [obj for one in done for obj in self._events(one)]
-            if objects:
-                await self.registry.create_many(EVENT, objects)
+        now = self.clock()
+        notes = [self._series.due(note, now) for one in done for note in self._notes(one)]
         self._remember(done)
+        due = [note for note in notes if note is not None]
+        if self.events and due:
+            await record(self.registry, due, _REPORTER, now)
         return failed
 
     async def _bind(self, binds: Sequence[Bind], fence: Unchanged) -> list[NotDone]:
@@ -97,7 +99,8 @@ class Hands:
                 return bool(pod["spec"].get("nodeName"))
 
     async def _rest(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[NotDone]:
-        """What binds nothing. Of a preemption every part counts, else the pod would wait for nothing."""
+        """What binds nothing. Of a preemption every part counts, else the pod would wait for nothing; and who
+        could not be told why it waits is decided about, and told, again."""
         wants = [(one, want) for one in instructions for want in self._consequences(one)]
         failed: dict[PodRef, NotDone] = {}
         outcomes = await self.registry.commit_each([want for _, want in wants], fence)
@@ -107,8 +110,9 @@ class Hands:
             _log.info("%s", outcome)
             if isinstance(outcome, Fenced):
                 self.fenced()
-            if isinstance(one, Preempt) or (isinstance(outcome, Fenced) and not isinstance(one, Complain)):
-                failed[one.pod] = NotDone(one.pod, outcome.message)
+            if not isinstance(one, Complain):
+                told_only = isinstance(one, Delay | Reject)
+                failed[one.pod] = NotDone(one.pod, outcome.message, told_only)
         return list(failed.values())
 
     def _consequences(self, instruction: Instruction) -> list[Want]:
@@ -122,19 +126,23 @@ class Hands:
                     for one in victims
                 ]
                 cleared = [self._status(one, nominated="") for one in instruction.no_longer_nominated]
-                return [*gone, *cleared, self._status(pod, self._condition(told), nominated=node)]
+                return [*gone, *cleared, self._status(pod, _waits(told), nominated=node)]
             case Delay(pod=pod, told=told, clear_nomination=clear):
                 if self._told.get(pod.uid) == told and not clear:
                     return []
-                return [self._status(pod, self._condition(told), nominated="" if clear else None)]
+                return [self._status(pod, _waits(told), nominated="" if clear else None)]
             case Reject(pod=pod, told=told):
-                return [self._status(pod, self._condition(told, "SchedulerRejected"), nominated="")]
+                if self._told.get(pod.uid) == told:
+                    return []
+                return [self._status(pod, _waits(told, "SchedulerRejected"), nominated="")]
             case Complain() | Bind():
                 return []
             case _:
                 assert_never(instruction)
 
-    def _status(self, pod: PodRef, condition: Object | None = None, *, nominated: str | None = None) -> Want:
+    def _status(
+        self, pod: PodRef, condition: Condition | None = None, *, nominated: str | None = None
+    ) -> Want:
         """Another status of a pod that waits; nominated: None leaves it as it is."""
 
         def change(obj: Object) -> Object | None:
@@ -143,8 +151,8 @@ class Hands:
             before = obj.get("status") or {}
             status: dict[str, Any] = dict(before)
             if condition is not None:
-                others = [one for one in before.get("conditions", ()) if one.get("type") != "PodScheduled"]
-                status["conditions"] = [*others, condition]
+                standing = before.get("conditions") or ()
+                status["conditions"] = with_conditions(standing, (condition,), self.clock())
             if nominated:
                 status["nominatedNodeName"] = nominated
             elif nominated is not None:
@@ -153,76 +161,43 @@ class Hands:
 
         return self.registry.editing(POD, pod.namespace, pod.name, change, subresource="status")
 
-    def _condition(self, told: str, reason: str = "Unschedulable") -> Object:
-        return {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": reason,
-            "message": told,
-            "lastTransitionTime": timestamp(self.clock()),
-        }
-
-    def _events(self, instruction: Instruction) -> list[Object]:
+    def _notes(self, instruction: Instruction) -> list[Note]:
         match instruction:
             case Bind(pod=pod, told=told):
-                return [self._event(_about(pod), "Normal", "Scheduled", told)]
+                return [Note(_object(pod), "Scheduled", told)]
             case Preempt(pod=pod, node=node, victims=victims, told=told):
                 why = f"Preempted by pod {pod.uid} on node {node}"
                 return [
-                    self._event(_about(pod), "Warning", "FailedScheduling", told),
-                    *(self._event(_about(victim), "Normal", "Preempted", why) for victim in victims),
+                    Note(_object(pod), "FailedScheduling", told, "Warning"),
+                    *(Note(_object(victim), "Preempted", why) for victim in victims),
                 ]
             case Delay(pod=pod, told=told):
                 if self._told.get(pod.uid) == told:
                     return []
-                return [self._event(_about(pod), "Warning", "FailedScheduling", told)]
+                return [Note(_object(pod), "FailedScheduling", told, "Warning")]
             case Reject(pod=pod, told=told):
-                return [self._event(_about(pod), "Warning", "Rejected", told)]
+                return [Note(_object(pod), "Rejected", told, "Warning")]
             case Complain(object=obj, told=told, reason=reason):
-                return [self._event(_about_object(obj), "Warning", reason, told)]
+                return [Note(obj, reason, told, "Warning")]
             case _:
                 assert_never(instruction)
-
-    def _event(self, about: Object, level: str, reason: str, message: str) -> Object:
-        now = timestamp(self.clock())
-        namespace = about.get("namespace") or "default"
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{about['name']}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
-            "involvedObject": about,
-            "type": level,
-            "reason": reason,
-            "message": message,
-            "source": {"component": _REPORTER},
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
 
     def _remember(self, instructions: Sequence[Instruction]) -> None:
         if len(self._told) > _MOST_TOLD:
             self._told.clear()
         for one in instructions:
-            if isinstance(one, Delay):
+            if isinstance(one, Delay | Reject):
                 self._told[one.pod.uid] = one.told
             elif not isinstance(one, Complain):
                 self._told.pop(one.pod.uid, None)
 
 
-def _about(pod: PodRef) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "uid": pod.uid,
-    }
+def _waits(told: str, reason: str = "Unschedulable") -> Condition:
+    """Of a pod that has no node."""
+    return Condition("PodScheduled", "False", reason, told)
 
 
-def _about_object(obj: Object) -> Object:
-    parts = {
-        **{key: obj["metadata"].get(key) for key in ("namespace", "name", "uid")},
-        "kind": obj.get("kind"),
-    }
-    return {key: part for key, part in {**parts, "apiVersion": obj.get("apiVersion")}.items() if part}
+def _object(pod: PodRef) -> Object:
+    """As much of the pod as an event names."""
+    metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
 
 from proreus.engine.agents.scheduling.deciding import Answer, Decider, Fallback, Stuck
 from proreus.engine.agents.scheduling.nominated import Held, held, hold, in_the_way
@@ -32,6 +32,7 @@ from proreus.engine.agents.scheduling.telling import (
     Reasons,
     Refusals,
     annotation,
+    annotation_text,
     devices_text,
     refusals_of,
     scheduled,
@@ -48,7 +49,7 @@ from proreus.engine.agents.scheduling.values import (
     Reject,
 )
 from proreus.engine.agents.scheduling.watching import Watching
-from proreus.engine.objects.decisions import DECISION
+from proreus.engine.objects.decisions import DECISION, scores_told
 from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.schedulers import DEFAULT_SCHEDULER, Chosen, admitted_choice
 from proreus.model import decision as model
@@ -213,7 +214,15 @@ class SchedulingCore(Watching):
     def not_done(self, event: NotDone, now: float) -> None:
         """The pod waits again; it backs off, since what failed may fail again."""
         known = self.picture.pods.get(event.pod.key)
-        if known is None or known.ref != event.pod or not (known.assumed or known.nominated):
+        if known is None:
+            self.unheard(event.pod, now)
+        if known is None or known.ref != event.pod:
+            return
+        if event.told_only:
+            if not known.node:  # else it went somewhere meanwhile, and need not be told any more
+                self._to_be_told_again(known, now)
+            return
+        if not (known.assumed or known.nominated):
             return
         self.counts["not done"] += 1
         if known.assumed:
@@ -221,6 +230,15 @@ class SchedulingCore(Watching):
         self.picture.nominate(known, "")
         self.queue.put(known.key, known.priority, now)
         self.queue.back_off(known.key, now)
+
+    def _to_be_told_again(self, known: Known, now: float) -> None:
+        """A pod in the pool backs off instead, and so does one that was rejected."""
+        self.counts["not told"] += 1
+        if known.key in self.queue:
+            self.queue.back_off_again(known.key)
+        else:
+            self.queue.put(known.key, known.priority, now)
+            self.queue.back_off(known.key, now)
 
     def _one(self, known: Known, now: float) -> Instruction | None:
         """Steps 2 to 6 for one pod; None where it is left for later, since who decides is not ready."""
@@ -301,8 +319,9 @@ class SchedulingCore(Watching):
                 if shadow is not None:
                     would = changes(*(effect_of(one, observation) for one in (answer, shadow)))
                     beside = (decider.chosen.shadow, shadow.decision, would)
-                reasons = Reasons(decider.chosen.policy, fallback, refusals, beside)
-                told = {DECISION: annotation(answer, reasons, nodes)}
+                account = decider.account(answer, fallback, observation)
+                reasons = Reasons(decider.chosen.policy, fallback, refusals, beside, account)
+                told = annotation(answer, reasons, observation)
                 return self._to_bind(known, (nodes[n].name, devices), told, observation.now)
             case model.Preempt(node=n):
                 node = observation.compiled.workload.nodes[n].name
@@ -320,9 +339,10 @@ class SchedulingCore(Watching):
                 assert_never(answer.decision)
 
     def _to_bind(
-        self, known: Known, place: tuple[str, int], annotations: dict[str, str], now: float
+        self, known: Known, place: tuple[str, int], decision: dict[str, Any], now: float
     ) -> Instruction:
         node, devices = place
+        annotations = {DECISION: annotation_text(decision)}
         known.devices, known.since, known.assumed = devices, now, True
         self.queue.drop(known.key)
         self.picture.move(known, node)
@@ -331,7 +351,7 @@ class SchedulingCore(Watching):
             known.devices = self.picture.cluster.devices_of(known.key)
             annotations[DEVICES] = devices_text(known.devices)
         self.counts["bound"] += 1
-        return Bind(known.ref, node, annotations, scheduled(known.key, node))
+        return Bind(known.ref, node, annotations, scheduled(known.key, node, scores_told(decision)))
 
     def _to_preempt(
         self, known: Known, node: str, victims: Sequence[str], told: str, now: float
@@ -362,7 +382,7 @@ class SchedulingCore(Watching):
             return Delay(
                 known.ref, f"{refusals.feasible}/{len(refusals.codes)} nodes are available: the policy waits."
             )
-        told = without_victims(observation, refusals, terminating=terminating)
+        told = without_victims(observation, terminating=terminating)
         return self._to_wait(known, now, f"{unavailable(refusals)} {told}", keep=terminating)
 
     def _to_wait(self, known: Known, now: float, told: str, *, keep: bool = False) -> Instruction:

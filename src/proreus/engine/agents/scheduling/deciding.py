@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import assert_never, cast
@@ -22,8 +23,9 @@ from proreus.policies.apart import ApartPolicy, Resting, Strangers
 from proreus.policies.deadline import Guard, TooSlow
 from proreus.policies.protocol import Doubts
 from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
-from proreus.worlds.pods.policies.explaining import Bids, PodPolicy
+from proreus.worlds.pods.policies.explaining import Bids, Factors, PodPolicy
 from proreus.worlds.pods.state.devices import devices_held
+from proreus.worlds.pods.state.filters import OK
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.open import OpenCluster
 from proreus.worlds.pods.state.open_warming import warm_up_open
@@ -63,6 +65,16 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """The chosen node and the next best, where there is one, with what their scores are made of."""
+
+    nodes: tuple[int, ...]
+    scores: tuple[float, ...]
+    factors: Mapping[str, tuple[float, ...]]
+    """By name, of these nodes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fallback:
     """Why another than the policy decided."""
 
@@ -88,6 +100,7 @@ class Asked:
     _rests: int = field(default=0, init=False)
     _bids: bool = field(default=False, init=False)
     _doubts: bool = field(default=False, init=False)
+    _factors: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         options = self.options
@@ -100,6 +113,7 @@ class Asked:
             self.policy = make_policy(self.name, options, self.seed)
         # Asked once: to look through a class for methods takes longer than to decide.
         self._bids, self._doubts = isinstance(self.policy, Bids), isinstance(self.policy, Doubts)
+        self._factors = isinstance(self.policy, Factors)
 
     def warm_up(self) -> None:
         """Compile, and learn how long it takes, before a pod waits for it."""
@@ -156,6 +170,12 @@ class Asked:
         """(what the policy decides, nodes it looks at, their scores)."""
         nodes, scores = cast("Bids", policy).bids(observation) if self._bids else (_NOBODY, _NOTHING)
         return policy.decide(observation), nodes, scores
+
+    def factors(self, observation: PodObservation, looked_at: I64, of: I64) -> dict[str, F64]:
+        """What the scores of looked_at[of] are made of, where the policy says so."""
+        if not self._factors:
+            return {}
+        return cast("Factors", self.policy).factors(observation, looked_at, of)
 
     def resting(self) -> bool:
         """Whether it is left alone this time."""
@@ -273,6 +293,31 @@ class Decider:
     def by_rule(self, observation: PodObservation) -> Answer:
         """What the kube rules decide."""
         return self.rule.ask(observation)
+
+    def account(self, answer: Answer, fallback: Fallback, observation: PodObservation) -> Account | None:
+        """What the scores of the chosen node and of the next best are made of, where the policy says so."""
+        if not isinstance(answer.decision, Place) or fallback.reason == "nominated":
+            return None
+        asked = self.rule if fallback.reason else self.policy
+        looked_at, scores = answer.nodes, answer.scores
+        if not len(looked_at):  # it gave no scores: those of all nodes that may take the pod
+            looked_at = np.flatnonzero(observation.refusals() == OK)
+            columns = asked.factors(observation, looked_at, np.arange(len(looked_at)))
+            if not columns:
+                return None
+            scores = np.sum(list(columns.values()), axis=0)
+        mine = np.flatnonzero(looked_at == answer.decision.node)
+        if not len(mine):
+            return None
+        others = np.where(looked_at == answer.decision.node, -np.inf, scores)
+        best = int(np.argmax(others))
+        of = np.array([mine[0], best] if others[best] != -np.inf else [mine[0]])
+        columns = asked.factors(observation, looked_at, of)
+        return Account(
+            tuple(looked_at[of].tolist()),
+            tuple(scores[of].tolist()),
+            {name: tuple(column.tolist()) for name, column in columns.items()},
+        )
 
     def by_shadow(self, observation: PodObservation) -> Answer | None:
         """What the shadow would decide; None where there is none, or it fails; raises `Stuck`."""

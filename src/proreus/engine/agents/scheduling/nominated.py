@@ -13,10 +13,16 @@ from dataclasses import dataclass
 
 from proreus.engine.agents.scheduling.picture import Known, Picture
 from proreus.kernels.arrays import I8
-from proreus.worlds.pods.state.filters import OK, POD_AFFINITY, POD_ANTI_AFFINITY, SPREAD
+from proreus.worlds.pods.state.filters import (
+    EXISTING_ANTI_AFFINITY,
+    OK,
+    POD_AFFINITY,
+    POD_ANTI_AFFINITY,
+    SPREAD,
+)
 from proreus.worlds.pods.state.observation import PodObservation
 
-_BY_OTHERS = (SPREAD, POD_AFFINITY, POD_ANTI_AFFINITY)
+_BY_OTHERS = (SPREAD, POD_AFFINITY, POD_ANTI_AFFINITY, EXISTING_ANTI_AFFINITY)
 """Refusals that may come from pods on other nodes."""
 Observe = Callable[[], PodObservation]
 

@@ -109,6 +109,13 @@ class Queue:
         self._failed(key, now)
         self._push(key, Place.BACKING_OFF)
 
+    def back_off_again(self, key: str) -> None:
+        """What its last decision said did not come about: one that waits in the pool backs off instead."""
+        waiting = self._pods[key]
+        if waiting.place is Place.POOL:
+            self._leave_pool(key, waiting)
+            self._push(key, Place.BACKING_OFF)
+
     def groups(self) -> list[int]:
         """Those that pods of the pool belong to."""
         return list(self._pool)

@@ -105,14 +105,19 @@ def effect_of(answer: Answer, observation: PodObservation) -> Effect:
             return Effect()
         case Place(node=n) | Preempt(node=n):
             cluster, state = observation.cluster, observation.state
-            size, request = cluster.nodes.allocatable[n], cluster.classes.request[observation.pod_class]
-            asked = size - state.free[n] + request
+            sizes, requests = cluster.nodes.allocatable, cluster.classes.request
+            cpu, memory = (
+                # Number by number: for so few, arrays take longer.
+                (sizes.item(n, r) - state.free.item(n, r) + requests.item(observation.pod_class, r))
+                / max(sizes.item(n, r), 1)
+                for r in (COL_CPU, COL_MEMORY)
+            )
             return Effect(
                 node=observation.compiled.workload.nodes[n].name,
                 evicts=len(answer.victims),
                 opens_node=bool(state.first[n] < 0),
-                cpu=round(float(asked[COL_CPU] / max(size[COL_CPU], 1)), 4),
-                memory=round(float(asked[COL_MEMORY] / max(size[COL_MEMORY], 1)), 4),
+                cpu=round(cpu, 4),
+                memory=round(memory, 4),
             )
         case _:
             assert_never(answer.decision)

@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from proreus.engine.agents.scheduling.deciding import Answer, Fallback
-from proreus.kernels.arrays import I8, I64, Bool
+from proreus.engine.agents.scheduling.deciding import Account, Answer, Fallback
+from proreus.engine.agents.scheduling.shadowing import effect_of
+from proreus.kernels.arrays import I8
 from proreus.model.decision import Decision, Place, Preempt, Reject
 from proreus.model.node import Node
-from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_PODS
 from proreus.model.resources import GPU as GPU_RESOURCE
-from proreus.worlds.pods.state.devices import devices_fit
+from proreus.worlds.pods.state.diagnosis import NO_VICTIMS, UNHELPFUL, Diagnosis, diagnose, diagnose_evicted
 from proreus.worlds.pods.state.filters import (
-    CURABLE,
+    EXISTING_ANTI_AFFINITY,
     GPU,
     GPU_NEVER,
     NODE_AFFINITY,
@@ -37,9 +37,7 @@ from proreus.worlds.pods.state.filters import (
     TAINTS,
     VOLUME_CLAIM,
 )
-from proreus.worlds.pods.state.legality import related_refusal
 from proreus.worlds.pods.state.observation import PodObservation
-from proreus.worlds.pods.state.victims import fill_free_without_lower
 
 DEVICES = "proreus.io/gpu-devices"
 """The numbers of the GPUs that a pod was given, with commas between."""
@@ -58,12 +56,13 @@ _WORDS = {
     SPREAD: _SPREAD_WORDS,
     POD_AFFINITY: "node(s) didn't match pod affinity rules",
     POD_ANTI_AFFINITY: "node(s) didn't match pod anti-affinity rules",
+    EXISTING_ANTI_AFFINITY: "node(s) didn't satisfy existing pods anti-affinity rules",
+    UNHELPFUL: "Preemption is not helpful for scheduling",
+    NO_VICTIMS: "No preemption victims found for incoming pod",
 }
-_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
-_UNHELPFUL, _NO_VICTIMS = (
-    "Preemption is not helpful for scheduling",
-    "No preemption victims found for incoming pod",
-)
+_LOWEST = min(_WORDS)
+_MOST_FACTORS = 4
+"""That an annotation names, those that made the largest difference."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -84,25 +83,14 @@ class Refusals:
 
 def refusals_of(observation: PodObservation) -> Refusals:
     """Why nodes may not take the pod."""
-    codes = observation.refusals()
-    counts = np.bincount(codes, minlength=len(CURABLE))
-    reasons: Counter[str] = Counter()
-    for code in np.flatnonzero(counts).tolist():
-        if code in (RESOURCES, RESOURCES_NEVER):
-            continue
-        if code == POD_ANTI_AFFINITY:
-            own = int(np.count_nonzero(_own_avoidance(observation)[codes == code]))
-            reasons.update({_WORDS[code]: own, _EXISTING: int(counts[code]) - own})
-        elif code != OK:
-            reasons[_WORDS[code]] += int(counts[code])
-    if counts[RESOURCES] or counts[RESOURCES_NEVER]:
-        reasons.update(_shortages(observation, (codes == RESOURCES) | (codes == RESOURCES_NEVER)))
-    return Refusals(codes, {why: count for why, count in reasons.items() if count})
+    diagnosis = diagnose(observation)
+    return Refusals(diagnosis.codes, _reasons(observation, diagnosis))
 
 
-def scheduled(pod: str, node: str) -> str:
-    """For the event `Scheduled`."""
-    return f"Successfully assigned {pod} to {node}"
+def scheduled(pod: str, node: str, why: str) -> str:
+    """For the event `Scheduled`: kube-scheduler's own words, then ours."""
+    told = f"Successfully assigned {pod} to {node}"
+    return f"{told}: {why}" if why else told
 
 
 def unavailable(refusals: Refusals) -> str:
@@ -112,15 +100,14 @@ def unavailable(refusals: Refusals) -> str:
     return f"0/{nodes} nodes are available: {told}."
 
 
-def without_victims(observation: PodObservation, refusals: Refusals, *, terminating: bool) -> str:
+def without_victims(observation: PodObservation, *, terminating: bool) -> str:
     """What follows where nobody is evicted for the pod; terminating: it waits for some that are leaving."""
     if not observation.cluster.classes.may_preempt[observation.pod_class]:
         return "preemption: not eligible due to preemptionPolicy=Never."
     if terminating:
         return "preemption: not eligible due to a terminating pod on the nominated node."
-    counts = _unhelped(observation, refusals)
-    told = ", ".join(sorted(f"{count} {why}" for why, count in counts.items() if count))
-    return f"preemption: 0/{len(refusals.codes)} nodes are available: {told}."
+    evicted = diagnose_evicted(observation)
+    return f"preemption: {unavailable(Refusals(evicted.codes, _reasons(observation, evicted)))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,23 +119,19 @@ class Reasons:
     refusals: Refusals
     shadow: tuple[str, Decision, str] | None
     """Who, what it would have done, and what that would have changed."""
+    account: Account | None = None
 
 
-def annotation(answer: Answer, reasons: Reasons, nodes: Sequence[Node]) -> str:
-    """The decision as compact JSON."""
+def annotation(answer: Answer, reasons: Reasons, observation: PodObservation) -> dict[str, Any]:
+    """The decision as the annotation's JSON has it."""
+    nodes = observation.compiled.workload.nodes
     found: dict[str, Any] = {"policy": reasons.policy, **_named(answer.decision, nodes)}
     if reasons.fallback.reason:
         found["fallback"] = reasons.fallback.reason
     if reasons.fallback.why:
         found["why"] = reasons.fallback.why
-    if len(answer.nodes) and isinstance(answer.decision, Place):
-        mine = answer.nodes == answer.decision.node
-        if mine.any():
-            found["score"] = _figure(answer.scores[mine][0])
-        others = np.where(mine, -np.inf, answer.scores)
-        best = int(np.argmax(others))
-        if others[best] != -np.inf:
-            found["next"] = {"node": nodes[int(answer.nodes[best])].name, "score": _figure(others[best])}
+    if reasons.account is not None:
+        found |= _accounted(reasons.account, observation)
     found["feasible"] = reasons.refusals.feasible
     found["of"] = len(reasons.refusals.codes)
     if reasons.refusals.reasons:
@@ -158,6 +141,11 @@ def annotation(answer: Answer, reasons: Reasons, nodes: Sequence[Node]) -> str:
         found["shadow"] = {"policy": policy, **_named(decision, nodes)}
         if would:
             found["shadow"]["would"] = would
+    return found
+
+
+def annotation_text(found: Mapping[str, Any]) -> str:
+    """As compact JSON."""
     return _encode(found).decode()
 
 
@@ -172,6 +160,28 @@ def devices_mask(text: str) -> int:
     if not all(part.isdecimal() and int(part) < 64 for part in parts):
         return 0
     return sum(1 << device for device in {int(part) for part in parts})
+
+
+def _accounted(account: Account, observation: PodObservation) -> dict[str, Any]:
+    """Scores, what they are made of where that differs, and how full the nodes get."""
+    nodes = observation.compiled.workload.nodes
+    found: dict[str, Any] = {"score": _figure(account.scores[0]), "use": _use(account.nodes[0], observation)}
+    if len(account.nodes) > 1:
+        found["next"] = {
+            "node": nodes[account.nodes[1]].name,
+            "score": _figure(account.scores[1]),
+            "use": _use(account.nodes[1], observation),
+        }
+        ahead = {name: mine - other for name, (mine, other) in account.factors.items()}
+        telling = sorted(filter(ahead.get, ahead), key=lambda name: -abs(ahead[name]))[:_MOST_FACTORS]
+        found["factors"] = {name: [_figure(part) for part in account.factors[name]] for name in telling}
+    return found
+
+
+def _use(node: int, observation: PodObservation) -> dict[str, float]:
+    """Shares of what a node has that are asked for with the pod on it."""
+    effect = effect_of(Answer(Place(node)), observation)
+    return {"cpu": round(effect.cpu, 3), "memory": round(effect.memory, 3)}
 
 
 def _figure(score: float) -> float | int:
@@ -190,61 +200,16 @@ def _named(decision: Decision, nodes: Sequence[Node]) -> dict[str, str]:
             return {"decision": "delay"}
 
 
-def _own_avoidance(observation: PodObservation) -> Bool:
-    """bool[N]: where the pod's own anti-affinity refuses (it comes before that of pods that are there)."""
-    cluster, state, c = observation.cluster, observation.state, observation.pod_class
-    terms = cluster.terms
-    found = np.zeros(state.first.shape[0], dtype=np.bool_)
-    for term in terms.avoid[terms.avoid_start[c] : terms.avoid_start[c + 1]].tolist():
-        domain = cluster.nodes.domain[terms.key[term], : len(found)]
-        found |= (domain >= 0) & (state.matching_in[term, np.maximum(domain, 0)] > 0)
-    return found
-
-
-def _unhelped(observation: PodObservation, refusals: Refusals) -> Counter[str]:
-    """Why eviction does not help on which nodes: what is wrong with them once all lower pods are gone."""
-    cluster, state, c = observation.cluster, observation.state, observation.pod_class
-    free = np.empty(state.free.shape, dtype=np.int64)
-    lower = np.empty(len(free), dtype=np.bool_)
-    fill_free_without_lower(cluster, state, c, free, lower)
-    curable = np.array(CURABLE)[refusals.codes]
-    counts: Counter[str] = Counter(
-        {_UNHELPFUL: int((~curable).sum()), _NO_VICTIMS: int((curable & ~lower).sum())}
-    )
-    emptied = curable & lower
-    short = emptied & ((cluster.classes.request[c] > free) & (cluster.classes.request[c] > 0)).any(axis=1)
-    counts.update(_lacking(observation, free[short]))
-    for n in np.flatnonzero(emptied & ~short).tolist():
-        code = int(refusals.codes[n])
-        if code == RESOURCES:  # there would be room; `refusals` has prepared for this look at other nodes
-            code = related_refusal(cluster, state, c, n, observation.scratch)
-        counts[
-            _EXISTING if code == POD_ANTI_AFFINITY else _WORDS.get(code, f"Insufficient {GPU_RESOURCE}")
-        ] += 1
-    return counts
-
-
-def _lacking(observation: PodObservation, free: I64) -> dict[str, int]:
-    """free: int64[.., R]; resource by resource, how many of these nodes have too little of it."""
-    need: I64 = observation.cluster.classes.request[observation.pod_class]
-    columns = observation.compiled.columns
-    return {
-        "Too many pods" if r == COL_PODS else f"Insufficient {columns[r]}": int(count)
-        for r, count in enumerate(((need > free) & (need > 0)).sum(axis=0).tolist())
-        if count
-    }
-
-
-def _shortages(observation: PodObservation, short: Bool) -> dict[str, int]:
-    """Resource by resource, how many of the nodes that lack something lack it."""
-    cluster, state, c = observation.cluster, observation.state, observation.pod_class
-    nodes = np.flatnonzero(short)
-    found = _lacking(observation, state.free[nodes])
-    num, milli = int(cluster.classes.gpu_num[c]), int(cluster.classes.gpu_milli[c])
-    if num and milli == GPU_WHOLE:
-        lacking = sum(
-            not devices_fit(state.gpu_left[n], cluster.nodes.gpu_count[n], num, milli) for n in nodes.tolist()
-        )
-        if lacking:
-            found[f"Insufficient {GPU_RESOURCE}"] = lacking
-    return found
+def _reasons(observation: PodObservation, diagnosis: Diagnosis) -> dict[str, int]:
+    """In kube's words -> nodes."""
+    counts = np.bincount(diagnosis.codes - _LOWEST, minlength=-_LOWEST + RESOURCES_NEVER + 1).tolist()
+    reasons: Counter[str] = Counter()
+    for code, count in enumerate(counts, _LOWEST):
+        if count and code not in (OK, RESOURCES, RESOURCES_NEVER):
+            reasons[_WORDS[code]] += count
+    if counts[RESOURCES - _LOWEST] or counts[RESOURCES_NEVER - _LOWEST]:
+        names = [*observation.compiled.columns, GPU_RESOURCE]
+        for column, count in enumerate(diagnosis.short.sum(axis=0).tolist()):
+            if count:
+                reasons["Too many pods" if column == COL_PODS else f"Insufficient {names[column]}"] += count
+    return dict(reasons)

@@ -42,10 +42,12 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """What was instructed about a pod, to bind it or to evict others for it, did not come about."""
+    """What was instructed about a pod, to bind it, to evict for it or to tell it, did not come about."""
 
     pod: PodRef
     why: str
+    told_only: bool = False
+    """It was only to be told why it waits."""
 
 
 Event = Seen | Gone | NotDone

@@ -184,6 +184,12 @@ class Watching(ABC):
             ref = PodRef(metadata["namespace"], metadata["name"], _uid(obj))
             yield ref, self.schedulers.unknown(obj["spec"]["schedulerName"])
 
+    def unheard(self, ref: PodRef, now: float) -> None:
+        """A pod that no scheduler has taken up could not be told so: it is told later."""
+        obj = self._others.get(ref.key)
+        if obj is not None and _uid(obj) == ref.uid:
+            self._unclaimed.setdefault(ref.key, now + PATIENCE)
+
     def _template(self, obj: Object) -> tuple[Template, str]:
         """What a pod asks for, and what is wrong with it."""
         try:

@@ -23,6 +23,18 @@ class Bids(Protocol):
         ...
 
 
+@runtime_checkable
+class Factors(Protocol):
+    """What a policy may offer where every decision is told with what its scores are made of."""
+
+    def factors(self, observation: PodObservation, looked_at: I64, of: I64, /) -> dict[str, F64]:
+        """By name, what each factor adds to the score of the nodes looked_at[of], higher is better.
+
+        It is asked after the decision, before that is carried out; asking changes nothing.
+        """
+        ...
+
+
 def explained(
     policy: PodPolicy,
     observation: PodObservation,

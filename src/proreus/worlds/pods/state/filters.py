@@ -18,6 +18,7 @@ SPREAD_KEY_MISSING = 12
 SPREAD = 13
 POD_AFFINITY = 14
 POD_ANTI_AFFINITY = 15
+EXISTING_ANTI_AFFINITY = 16
 
 # code -> (plugin, what it says, whether evicting pods could help)
 FILTERS: dict[int, tuple[str, str, bool]] = {
@@ -37,6 +38,7 @@ FILTERS: dict[int, tuple[str, str, bool]] = {
     SPREAD: ("PodTopologySpread", "the skew would exceed its limit", True),
     POD_AFFINITY: ("InterPodAffinity", "no pod to be near to is in this domain", False),
     POD_ANTI_AFFINITY: ("InterPodAffinity", "a pod to keep away from is in this domain", True),
+    EXISTING_ANTI_AFFINITY: ("InterPodAffinity", "a pod that keeps away from it is in this domain", True),
 }
 
 # The same as a table for kernels: may evicting pods cure this refusal?

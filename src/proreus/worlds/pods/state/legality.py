@@ -13,6 +13,7 @@ from proreus.model.resources import COL_PODS
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.devices import devices_fit
 from proreus.worlds.pods.state.filters import (
+    EXISTING_ANTI_AFFINITY,
     GPU,
     GPU_NEVER,
     NODE_PORTS,
@@ -230,7 +231,7 @@ def affinity_refusal(cluster: Cluster, state: State, c: int, n: int) -> int:
         term = terms.shun[e]
         d = cluster.nodes.domain[terms.key[term], n]
         if d >= 0 and state.avoided_in[term, d] > 0:
-            return POD_ANTI_AFFINITY
+            return EXISTING_ANTI_AFFINITY
     return OK
 
 

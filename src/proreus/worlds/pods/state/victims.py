@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from proreus.kernels.arrays import I64, Bool
 from proreus.kernels.compiled import compiled
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.filters import OK
@@ -128,19 +127,20 @@ def room_by_eviction(cluster: Cluster, state: State, c: int, n: int) -> bool:
 
 
 @compiled
-def fill_free_without_lower(cluster: Cluster, state: State, c: int, free: I64, lower: Bool) -> None:
-    """free: int64[N, R], what nodes have without pods of lower priority than c; lower: bool[N], if any."""
-    classes = cluster.classes
-    for n in range(free.shape[0]):
-        free[n] = state.free[n]
-        lower[n] = False
-        pod = state.first[n]
-        while pod >= 0:
-            other = cluster.pod_class[pod]
-            if classes.priority[other] < classes.priority[c]:
-                lower[n] = True
-                free[n] += classes.request[other]
-            pod = state.following[pod]
+def shift_lower(cluster: Cluster, state: State, scratch: Scratch, c: int, step: tuple[int, int]) -> int:
+    """All pods of lower priority than class c leave the node or come back; step = (node, -1 or 1).
+
+    Returns how many there are. As in the dry run below, the reverse step restores everything.
+    """
+    n, sign = step
+    lower = 0
+    pod = state.first[n]
+    while pod >= 0:
+        if cluster.classes.priority[cluster.pod_class[pod]] < cluster.classes.priority[c]:
+            _shift(cluster, state, scratch, c, (pod, n, sign))
+            lower += 1
+        pod = state.following[pod]
+    return lower
 
 
 @compiled

@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
-from proreus.kernels.arrays import F64
+from proreus.kernels.arrays import F64, I64
 from proreus.model.decision import Decision, Place
 from proreus.policies.planning import Effort, lead
 from proreus.policies.protocol import Explanation
@@ -21,6 +21,8 @@ from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.state.columns import State
 from proreus.worlds.pods.state.devices import LEVEL, LEVELS, shares_device
 from proreus.worlds.pods.state.observation import PodObservation
+
+LOST = "milli-GPU lost in the end"
 
 
 @dataclass
@@ -83,10 +85,24 @@ class PlannerPolicy:
             return replace(self.base.explain(observation), policy=self.name, note=note)
         decision = self._decided(observation, plan.worth)
         rooms = self._rooms(observation, plan.worth)
-        scores = {n: {"milli-GPU lost in the end": round(-lost, 1)} for n, (lost, _) in rooms.items()}
+        scores = {n: {LOST: round(-lost, 1)} for n, (lost, _) in rooms.items()}
         note = "The least loss is best; equal within a hundredth of a GPU, "
         note += f"{self.base.name}'s score decides. {_lead(plan, rooms, decision)}"
         return explained(self, observation, decision, scores, note.strip())
+
+    def factors(self, observation: PodObservation, looked_at: I64, of: I64) -> dict[str, F64]:
+        """What the best device of each node costs in the end; where no future was asked, the base's."""
+        plan = None if self._bound is None or self._bound[0] is not observation.state else self._bound[1]
+        cluster, c = observation.cluster, observation.pod_class
+        if plan is None or plan.worth is None or not shares_device(cluster, c):
+            return self.base.factors(observation, looked_at, of)
+        nodes, milli = looked_at[of], int(cluster.classes.gpu_milli[c])
+        left = observation.state.gpu_left[nodes]
+        there = np.arange(left.shape[1]) < cluster.nodes.gpu_count[nodes][:, None]
+        fits = there & (left >= milli)
+        after = np.maximum(left - milli, 0)
+        lost = np.where(fits, plan.worth[after // LEVEL] - plan.worth[left // LEVEL], np.inf)
+        return {LOST: -lost.min(axis=1)}
 
     def _rooms(self, observation: PodObservation, worth: F64) -> dict[int, tuple[float, tuple[int, int]]]:
         """Node -> (loss, levels of the device before and after) of its best device."""

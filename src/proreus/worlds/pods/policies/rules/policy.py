@@ -13,10 +13,19 @@ from proreus.kernels.rng import seeded
 from proreus.model.decision import Decision, Place, from_action
 from proreus.model.pod import GPU_WHOLE
 from proreus.policies.protocol import Explanation
-from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context, pod_kind
 from proreus.worlds.pods.policies.explaining import explained
 from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, fill_scores, find_feasible
-from proreus.worlds.pods.policies.rules.columns import FLAT, HEAP, KUBE, PLUGINS, RANDOM, ROTATING, Rule
+from proreus.worlds.pods.policies.rules.columns import (
+    FLAT,
+    HEAP,
+    KUBE,
+    LINEAR,
+    PLUGINS,
+    RANDOM,
+    ROTATING,
+    Rule,
+)
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes, total_scores
 from proreus.worlds.pods.policies.rules.memory import new_memory
 from proreus.worlds.pods.policies.rules.scores import node_score
@@ -173,6 +182,29 @@ class RulePolicy:
         nodes = observation.scratch.nodes[:found].copy()
         total_scores(cluster, state, rule, c, nodes, found)
         return nodes, rule.totals[:found].astype(np.float64)
+
+    def factors(self, observation: PodObservation, looked_at: I64, of: I64) -> dict[str, F64]:
+        """By plugin of kube-scheduler, by feature of learned weights, else the one score that a rule has.
+
+        None at all where all nodes are alike to it.
+        """
+        cluster, state, c = observation.cluster, observation.state, observation.pod_class
+        rule = self.rule_for(observation.compiled, state)
+        if rule.kind == FLAT:
+            return {}
+        if rule.kind == KUBE:
+            score_nodes(cluster, state, rule, c, looked_at, len(looked_at))
+            weighted = (rule.weights[:, None] * rule.parts[:, of]).astype(np.float64)
+            return {name: weighted[p] for p, name in enumerate(PLUGINS) if self.options.weights[p]}
+        totals, features = np.empty(len(of)), np.empty((len(of), len(PAIR_FEATURES)))
+        for at, n in enumerate(looked_at[of].tolist()):
+            totals[at] = node_score(cluster, state, rule, c, n)
+            features[at] = rule.features
+        if rule.kind != LINEAR:
+            return {self.name: totals}
+        parts = features * rule.linear[pod_kind(cluster, c)]
+        named = {name.replace("_", " "): parts[:, f] for f, name in enumerate(PAIR_FEATURES)}
+        return {**named, "gap left on the device": totals - parts.sum(axis=1)}
 
     def _scores(self, observation: PodObservation, rule: Rule) -> dict[int, dict[str, float]]:
         """Node -> weighted scores, for the nodes the rule looks at."""
