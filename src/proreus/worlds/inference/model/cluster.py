@@ -55,6 +55,9 @@ class InstanceKind:
     plans_ahead: bool = False
     """A batch is composed while the one before it runs, so that who comes, or a place that becomes free,
     waits for one iteration more; only where `chunked`."""
+    reserves_prompt: bool = False
+    """A request is let in where there are pages for its whole prompt, not for the first chunk alone, as vLLM
+    0.19 does (`scheduler_reserve_full_isl`); only where `chunked`."""
     prefix_cache: bool = False
     """Blocks of prompts stay while there is room, for prompts that begin alike; only where `chunked`."""
     in_step: int = 1
