@@ -27,6 +27,8 @@ Scheduler = Literal[
     "kv_cache_aware",
 ]
 UNLIMITED = 1 << 60
+PAGE_TOKENS = 16
+"""Of a page of KV memory, as vLLM has it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class InstanceKind:
     """Tokens of an iteration: a prompt counts its length, decoding one."""
     preemption_limit: int = 4
     """Starts of batches that may pass over a request before it goes first."""
-    block: int = 16
+    block: int = PAGE_TOKENS
     """Tokens of a page of KV memory, where memory is paged."""
     memory_share: float = 1.0
     """Of the GPUs' memory that weights and KV may take."""
