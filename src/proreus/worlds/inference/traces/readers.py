@@ -20,6 +20,8 @@ SERVEGEN_SECONDS = 600.0
 """Of one window of ServeGen's rates."""
 MOONCAKE_BLOCK = 512
 """Tokens that one of its hash_ids stands for, with all before them."""
+_MOST_TOKENS = 1 << 30
+"""Of a prompt or an output: traces hold them in 32 bits."""
 _ANY = ("arrival", "prompt", "output")
 _MOONCAKE = ("timestamp", "input_length", "output_length")
 
@@ -69,7 +71,9 @@ def read_splitwise(path: Path) -> RequestTrace:
 
 
 def _ordered(path: Path, arrival: F64, rows: Sequence[Row], tokens: tuple[str, ...]) -> RequestTrace:
-    prompt, output = (np.array([row.integer(name, minimum=1) for row in rows]) for name in tokens)
+    prompt, output = (
+        np.array([row.integer(name, minimum=1, maximum=_MOST_TOKENS) for row in rows]) for name in tokens
+    )
     order = np.argsort(arrival, kind="stable")
     return trace_of(path.stem, arrival[order], prompt[order], output[order])
 
@@ -87,10 +91,10 @@ def read_mooncake(path: Path) -> RequestTrace:
             continue
         entry = _json_object(path, number, line)
         row = Row(path, number, {name: _as_cell(entry[name]) for name in _MOONCAKE if name in entry})
-        tokens = row.integer("input_length"), row.integer("output_length")
-        found.append((row.number("timestamp") / 1000.0, *tokens))
+        prompt_tokens, output_tokens = (row.integer(name, maximum=_MOST_TOKENS) for name in _MOONCAKE[1:])
+        found.append((row.number("timestamp") / 1000.0, prompt_tokens, output_tokens))
         try:
-            whole = list(entry.get("hash_ids", []))[: tokens[0] // MOONCAKE_BLOCK]
+            whole = list(entry.get("hash_ids", []))[: prompt_tokens // MOONCAKE_BLOCK]
             blocks.append([numbers.setdefault(name, len(numbers)) for name in whole])
         except TypeError:
             raise row.fail("hash_ids", "is not a list of numbers or names") from None
