@@ -110,5 +110,6 @@ def test_published_files_are_played_to_the_last_line(folder: str, name: str, cou
 
 def test_a_bad_file_is_one_line_that_names_file_line_and_field(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"timestamp": 0, "input_length": "many", "output_length": 2}\n')
-    refused = run_process("simulate", "inference", "--trace", "bad.jsonl", cwd=tmp_path, code=2)
+    refused = run_process("simulate", "inference", "--trace", "bad.jsonl", cwd=tmp_path)
+    assert refused.code == 2
     assert refused.err.strip().splitlines() == ["proreus: bad.jsonl:1: input_length: 'many' is not a number"]

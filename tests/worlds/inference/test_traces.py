@@ -92,7 +92,7 @@ def test_what_is_wrong_with_a_line_of_mooncake_is_named(text: str, says: str, tm
 
 
 def test_tokens_that_32_bits_cannot_hold_are_refused_not_cut_off(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="big.csv:2: prompt: .* above"):
+    with pytest.raises(InputError, match=r"big\.csv:2: prompt: .* above"):
         read_any(written(tmp_path, "big.csv", "arrival,prompt,output\n0,99999999999,3\n"))
 
 
