@@ -93,11 +93,11 @@ def read_mooncake(path: Path) -> RequestTrace:
         row = Row(path, number, {name: _as_cell(entry[name]) for name in _MOONCAKE if name in entry})
         prompt_tokens, output_tokens = (row.integer(name, maximum=_MOST_TOKENS) for name in _MOONCAKE[1:])
         found.append((row.number("timestamp") / 1000.0, prompt_tokens, output_tokens))
-        try:
-            whole = list(entry.get("hash_ids", []))[: prompt_tokens // MOONCAKE_BLOCK]
-            blocks.append([numbers.setdefault(name, len(numbers)) for name in whole])
-        except TypeError:
-            raise row.fail("hash_ids", "is not a list of numbers or names") from None
+        names = entry.get("hash_ids", [])
+        if not isinstance(names, list) or any(isinstance(name, list | dict) for name in names):
+            raise row.fail("hash_ids", "is not a list of numbers or names")
+        whole = names[: prompt_tokens // MOONCAKE_BLOCK]
+        blocks.append([numbers.setdefault(name, len(numbers)) for name in whole])
     if not found:
         raise InputError("has no requests", file=path)
     arrival, prompt, output = (np.array(column) for column in zip(*found, strict=True))
