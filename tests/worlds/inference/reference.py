@@ -311,12 +311,14 @@ class Chunked:
                 break
             request.shared = self._known(request)
             request.computed = request.shared * self._size
-            request.chunk = min(self._target(request) - request.computed, budget)
+            left = self._target(request) - request.computed
+            request.chunk = left if kind.reserves_prompt and self.running else min(left, budget)
             self.running.append(request)
             if self._held() > self._pages:
                 self.running.pop()
                 request.chunk = request.computed = request.shared = 0
                 break
+            request.chunk = min(left, budget)
             self.waiting.pop(0)
             self.cached = [block for block in self.cached if block not in request.blocks[: request.shared]]
             if request.found < 0:

@@ -83,7 +83,7 @@ def test_what_a_file_leaves_out_is_as_the_scenario_has_it(tmp_path: Path) -> Non
         ("scale_up_delay: 10.0", "scale_up_delay: soon", "scaling_manager.scale_up_delay", "not a number"),
         ("scale_up_delay: 10.0", "scale_up_delay: -1", "scaling_manager.scale_up_delay", "-1"),
         ("num_instances: 2, ", "", "start_state.prompt.num_instances", "missing"),
-        ("h100-80gb", "h200", "prompt.server_sku", "unknown GPU 'h200'"),
+        ("h100-80gb", "h300", "prompt.server_sku", "unknown GPU 'h300'"),
         ("model: llama3-8b", "model: llama4", "applications[1].model", "unknown language model"),
         ("instance_type: chunked", "instance_type: fast", "token.instance_type", "none of orca"),
         ("scheduler: mixed_pool", "scheduler: best", "applications[0].scheduler", "none of random"),

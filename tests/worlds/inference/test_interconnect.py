@@ -28,6 +28,18 @@ def test_a_layer_has_two_of_them_and_one_gpu_none() -> None:
     assert LINK.of_iteration(QWEN, np.array([2_048.0]), 1).tolist() == [0.0]
 
 
+def test_without_a_switch_two_gpus_have_one_of_the_wires() -> None:
+    """MI300X: seven wires of 64 GB/s each way make up what a data sheet adds up."""
+    card = GPUS["mi300x"]
+    assert card.link.bandwidth_among(2) == pytest.approx(card.link.bandwidth_among(8) / 7)
+    assert card.link.bandwidth_among(16) == card.link.bandwidth == pytest.approx(0.8 * 448e9)
+    assert GPUS["h100-80gb"].link.bandwidth_among(2) == GPUS["h100-80gb"].link.bandwidth
+    size = np.array([51.2e9])
+    assert card.link.all_reduce(size, 2)[0] == pytest.approx(1.0, rel=1e-3)
+    own = Machines(gpu="mi300x", gpus=2, model="llama3-8b", link_gigabytes=100.0).spec().kinds[0].gpu.link
+    assert own.bandwidth_among(2) == 100e9
+
+
 def test_links_of_cards_may_be_replaced() -> None:
     own = Machines(gpu="rtx-pro-6000", gpus=2, model="qwen3-32b", link_microseconds=3.0, link_gigabytes=50.0)
     link = own.spec().kinds[0].gpu.link

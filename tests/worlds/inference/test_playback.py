@@ -12,6 +12,7 @@ from proreus.model.errors import UsageError
 from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.scenarios import from_json
 from tests.cli.runner import run_process
+from tests.real_data import real_data
 
 FIRST = 1_000.0
 """Files seldom begin at 0."""
@@ -91,3 +92,24 @@ def test_numbers_that_cannot_be_meant_are_refused(flags: dict[str, float], file:
 def test_the_command_says_what_it_plays(verb: tuple[str, ...], file: Path, tmp_path: Path) -> None:
     found = run_process(verb[0], "inference", "--trace", str(file), *verb[1:], cwd=tmp_path)
     assert "400 requests are played over" in found.out
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "count"),
+    [
+        ("azure2023", "AzureLLMInferenceTrace_conv.csv", 19_366),
+        ("mooncake", "conversation_trace.jsonl", 12_031),
+    ],
+)
+def test_published_files_are_played_to_the_last_line(folder: str, name: str, count: int) -> None:
+    path = real_data(f"llm/{folder}") / "llm" / folder / name
+    scenario = InferenceFlags(trace=path).chosen()
+    assert len(scenario.load(0)) == count
+    assert f"{count:,} requests are played" in scenario.caution((0,))
+
+
+def test_a_bad_file_is_one_line_that_names_file_line_and_field(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"timestamp": 0, "input_length": "many", "output_length": 2}\n')
+    refused = run_process("simulate", "inference", "--trace", "bad.jsonl", cwd=tmp_path)
+    assert refused.code == 2
+    assert refused.err.strip().splitlines() == ["proreus: bad.jsonl:1: input_length: 'many' is not a number"]

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proreus.model.errors import UsageError
+from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.model.cluster import ClusterSpec, Group, InstanceKind, Scheduler
 from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.llm import language_model
-from proreus.worlds.inference.model.prefixes import blocks_of
+from proreus.worlds.inference.model.prefixes import blocks_of, own_blocks
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.roofline import roofline
 from proreus.worlds.inference.simulation import columns as c
@@ -23,7 +24,7 @@ from proreus.worlds.inference.traces.generate import Lengths, Load
 from proreus.worlds.inference.traces.readers import read_mooncake
 from proreus.worlds.inference.traces.sessions import Sessions, generate_sessions
 from tests.real_data import real_data
-from tests.worlds.inference.clusters import TIMINGS, alike, kind_of, layers, spec_of
+from tests.worlds.inference.clusters import TIMINGS, alike, kind_of, layers, requests, spec_of
 from tests.worlds.inference.reference import serve_chunked
 from tests.worlds.inference.test_laws import assert_all_end, shaken
 from tests.worlds.inference.test_reference import assert_same, served_by
@@ -43,6 +44,7 @@ def found(cluster: Cluster) -> int:
 )
 def test_the_cache_does_what_plain_python_does(seed: int, room: int, batch: int, tokens: int) -> None:
     kind = replace(kind_of("chunked", "layers", room, batch, tokens), prefix_cache=True)
+    kind = replace(kind, reserves_prompt=seed % 2 == 0)
     trace = alike(seed, 40)
     cluster = Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
     assert_same(served_by(cluster), serve_chunked(trace, kind, layers()))
@@ -77,6 +79,27 @@ def test_without_numbers_of_blocks_or_without_a_cache_nothing_changes() -> None:
     assert served_by(Cluster(spec_of(kind, "jsq"), trace, TIMINGS)) == plain
     caching = spec_of(replace(kind, prefix_cache=True), "jsq")
     assert served_by(Cluster(caching, replace(trace, prefix=None), TIMINGS)) == plain
+
+
+def test_whoever_is_put_back_finds_what_is_left_of_its_own_prompt() -> None:
+    """Strangers to each other have a use for a cache too, where memory is short."""
+    trace, kind = requests(11, 60, rate=60.0), kind_of("chunked", "layers", 260, tokens=60)
+    own = replace(trace, prefix=own_blocks(trace.prompt, kind.block))
+    assert own.prefix is not None and own.prefix.ideal_reuse() == 0
+    caching = replace(kind, prefix_cache=True)
+    clusters = [Cluster(spec_of(each, "jsq", (1, 0)), own, TIMINGS) for each in (kind, caching)]
+    for cluster in clusters:
+        cluster.advance()
+    plain, cached = (cluster.rows() for cluster in clusters)
+    assert plain[:, c.L_PREEMPTIONS].sum() > 20 and found(clusters[1]) == 0
+    assert cached[:, c.L_ENDED].mean() < plain[:, c.L_ENDED].mean()
+
+
+def test_a_scenario_with_a_cache_numbers_the_blocks_of_prompts_that_are_strangers() -> None:
+    trace = InferenceFlags(scenario="steady", seconds=20.0, prefix_cache="on").chosen().load(0)
+    assert trace.prefix is not None and trace.prefix.ideal_reuse() == 0
+    assert (np.diff(trace.prefix.begin) == trace.prompt // 16).all()
+    assert InferenceFlags(scenario="steady", seconds=20.0).chosen().load(0).prefix is None
 
 
 def conversations(seed: int) -> RequestTrace:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proreus.worlds.inference.model.requests import trace_of
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
 from tests.worlds.inference.clusters import TABLE, TIMINGS, kind_of, layers, requests, spec_of
@@ -51,9 +52,11 @@ def test_whole_prompts_with_preemption(seed: int, room: int, batch: int, tokens:
     room=st.integers(200, 900),
     batch=st.integers(2, 8),
     tokens=st.sampled_from((10, 60, 400)),
+    whole=st.booleans(),
 )
-def test_chunked_prompts_over_pages(seed: int, room: int, batch: int, tokens: int) -> None:
+def test_chunked_prompts_over_pages(seed: int, room: int, batch: int, tokens: int, whole: bool) -> None:
     kind, trace = kind_of("chunked", "layers", room, batch, tokens), requests(seed, 40)
+    kind = replace(kind, reserves_prompt=whole)
     found = served_by(Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS))
     assert_same(found, serve_chunked(trace, kind, layers()))
 
@@ -70,7 +73,7 @@ def test_batches_that_are_composed_ahead_by_instances_in_step(
     seed: int, room: int, batch: int, tokens: int, in_step: int
 ) -> None:
     kind, trace = kind_of("chunked", "layers", room, batch, tokens), requests(seed, 40)
-    kind = replace(kind, in_step=in_step, plans_ahead=seed % 2 == 0)
+    kind = replace(kind, in_step=in_step, plans_ahead=seed % 2 == 0, reserves_prompt=seed % 3 == 0)
     found = served_by(Cluster(spec_of(kind, "jsq", (in_step, 0)), trace, TIMINGS))
     assert_same(found, serve_chunked(trace, kind, layers()))
 
@@ -89,3 +92,20 @@ def test_the_cases_are_hard_ones(engine: str) -> None:
         cluster.advance()
         preempted += cluster.rows()[:, c.L_PREEMPTIONS].sum()
     assert preempted > 20
+
+
+def test_a_prompt_that_fits_only_in_part_waits_where_prompts_are_let_in_whole() -> None:
+    """Its beginning would take the pages that the first one decodes into."""
+    trace = trace_of("two", np.array([0.0, 0.1]), np.array([40, 100]), np.array([50, 5]))
+    early, whole = (
+        Cluster(spec_of(replace(kind, reserves_prompt=reserves), "jsq", (1, 0)), trace, TIMINGS)
+        for kind in (kind_of("chunked", "layers", 120, batch=8, tokens=20),)
+        for reserves in (False, True)
+    )
+    rows = []
+    for cluster in (early, whole):
+        cluster.advance()
+        found = cluster.rows()
+        rows.append(found[np.argsort(found[:, c.L_REQUEST])])
+    assert rows[0][1, c.L_STARTED] < rows[0][0, c.L_ENDED] and rows[0][1, c.L_PREEMPTIONS] > 0
+    assert rows[1][1, c.L_STARTED] >= rows[1][0, c.L_ENDED] and rows[1][:, c.L_PREEMPTIONS].sum() == 0

@@ -15,6 +15,7 @@ from proreus.worlds.inference.traces.readers import (
     read_any,
     read_azure,
     read_mooncake,
+    read_own,
     read_servegen,
     read_splitwise,
 )
@@ -65,8 +66,51 @@ def test_mooncake_and_its_mistakes(tmp_path: Path) -> None:
     line = '{"timestamp": 1500, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}\n'
     trace = read_mooncake(written(tmp_path, "moon.jsonl", line))
     assert (trace.arrival[0], trace.prompt[0], trace.output[0]) == (1.5, 6758, 500)
-    with pytest.raises(InputError, match=r"moon\.jsonl:2: not a request"):
-        read_mooncake(written(tmp_path, "moon.jsonl", line + "{}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{}", r"2: input_length: "),
+        ('{"timestamp": 1', "2: is no JSON object"),
+        ("[1, 2]", "2: is no JSON object"),
+        ('{"timestamp": NaN, "input_length": 1, "output_length": 1}', "2: timestamp: 'nan'"),
+        ('{"timestamp": 0, "input_length": true, "output_length": 1}', "2: input_length: 'True'"),
+        ('{"timestamp": 0, "input_length": 1, "output_length": -1}', "2: output_length: "),
+        ('{"timestamp": 0, "input_length": 9e10, "output_length": 1}', "2: input_length: .* above"),
+        (
+            '{"timestamp": 0, "input_length": 999, "output_length": 1, "hash_ids": [[1]]}',
+            "2: hash_ids: ",
+        ),
+        ('{"timestamp": 0, "input_length": 999, "output_length": 1, "hash_ids": 3}', "2: hash_ids: "),
+    ],
+)
+def test_what_is_wrong_with_a_line_of_mooncake_is_named(text: str, says: str, tmp_path: Path) -> None:
+    line = '{"timestamp": 0, "input_length": 1, "output_length": 1}\n'
+    with pytest.raises(InputError, match=rf"moon\.jsonl:{says}"):
+        read_mooncake(written(tmp_path, "moon.jsonl", line + text))
+
+
+def test_tokens_that_32_bits_cannot_hold_are_refused_not_cut_off(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"big\.csv:2: prompt: .* above"):
+        read_any(written(tmp_path, "big.csv", "arrival,prompt,output\n0,99999999999,3\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "arrival,prompt,output\n0,7,3\n2,5,4\n",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:01.5,7,3\n2023-11-16 18:00:03.5,5,4\n",
+        "request_id,arrival_timestamp,prompt_size,token_size\n0,1,7,3\n1,3,5,4\n",
+        '\n{"timestamp": 100, "input_length": 7, "output_length": 3}\n'
+        '{"timestamp": 2100, "input_length": 5, "output_length": 4}\n',
+    ],
+    ids=["own", "azure", "splitwise", "mooncake"],
+)
+def test_a_file_of_ones_own_is_known_by_its_first_line(text: str, tmp_path: Path) -> None:
+    trace = read_own(written(tmp_path, "mine", text))
+    assert (trace.arrival - trace.arrival[0]).tolist() == pytest.approx([0.0, 2.0])
+    assert (trace.prompt.tolist(), trace.output.tolist()) == ([7, 5], [3, 4])
 
 
 def test_servegen_adds_up_its_clients(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ class InferenceFlags:
     data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     trace: Annotated[Path | None, metavar("FILE")] = field(default=None, metadata=PLAYING)
-    """Your own requests: a table arrival,prompt,output (seconds, tokens, tokens), played as it is."""
+    """Your own requests, played as they are: a table arrival,prompt,output (seconds, tokens, tokens), or what
+    Azure 2023 (csv), Mooncake (jsonl) and splitwise-sim (csv) have."""
     trace_part: Literal["whole", "train", "valid", "test"] | None = field(default=None, metadata=PLAYING)
     """Of --trace: the first half (train), the next fifth (valid), the rest (test), or the whole file."""
     warp: float | None = field(default=None, metadata=PLAYING)

@@ -12,8 +12,10 @@ import numpy as np
 from proreus.contract.scenario import Headings, Part, seed_of
 from proreus.model.errors import InputError, unknown_name
 from proreus.reading.catalogue import data_dir, files_of, folder_for
+from proreus.worlds.inference.model.cluster import PAGE_TOKENS
 from proreus.worlds.inference.model.life import Limits, StartUp, starting_within
 from proreus.worlds.inference.model.objectives import Objectives
+from proreus.worlds.inference.model.prefixes import own_blocks
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.service import BATCH, INTERACTIVE, ServiceClass
 from proreus.worlds.inference.simulation.machines import Further, Machines, machines_of
@@ -72,6 +74,8 @@ class InferenceScenario:
             found = generate_sessions(self.name, self.load_, self.sessions, drawn)
         else:
             found = generate(self.name, self.load_, drawn)
+        if self.machines.prefix_cache and found.prefix is None:
+            found = replace(found, prefix=own_blocks(found.prompt, PAGE_TOKENS))
         return self._of_models(found, drawn)
 
     def _of_models(self, found: RequestTrace, seed: int) -> RequestTrace:

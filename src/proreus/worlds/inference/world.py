@@ -68,7 +68,10 @@ WORLD = World(
     not_tuned="every search there ended below its start, the policy plan",
     bench="proreus.worlds.inference.bench:bench_inference",
     examples={
-        "simulate": "proreus simulate inference --scenario surge --policy apa --explain 12",
+        "simulate": (
+            "proreus simulate inference --scenario surge --policy apa --explain 12;"
+            " proreus simulate inference --trace requests.csv --gpu l40s --gpus 1 --model llama3-8b"
+        ),
         "compare": "proreus compare inference --scenarios surge,colocated --policies kpa,apa,oracle",
     },
 )

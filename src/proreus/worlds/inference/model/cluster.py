@@ -27,6 +27,8 @@ Scheduler = Literal[
     "kv_cache_aware",
 ]
 UNLIMITED = 1 << 60
+PAGE_TOKENS = 16
+"""Of a page of KV memory, as vLLM has it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class InstanceKind:
     """Tokens of an iteration: a prompt counts its length, decoding one."""
     preemption_limit: int = 4
     """Starts of batches that may pass over a request before it goes first."""
-    block: int = 16
+    block: int = PAGE_TOKENS
     """Tokens of a page of KV memory, where memory is paged."""
     memory_share: float = 1.0
     """Of the GPUs' memory that weights and KV may take."""
@@ -55,6 +57,9 @@ class InstanceKind:
     plans_ahead: bool = False
     """A batch is composed while the one before it runs, so that who comes, or a place that becomes free,
     waits for one iteration more; only where `chunked`."""
+    reserves_prompt: bool = False
+    """A request is let in where there are pages for its whole prompt, not for the first chunk alone, as vLLM
+    0.19 does (`scheduler_reserve_full_isl`); only where `chunked`."""
     prefix_cache: bool = False
     """Blocks of prompts stay while there is room, for prompts that begin alike; only where `chunked`."""
     in_step: int = 1

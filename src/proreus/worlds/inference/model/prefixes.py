@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proreus.kernels.arrays import I64
+from proreus.kernels.arrays import I32, I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,3 +52,9 @@ def blocks_of(rows: list[list[int]], tokens: int = 512) -> PrefixBlocks:
     begin = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     flat = [number for row in rows for number in row]
     return PrefixBlocks(begin, np.array(flat, dtype=np.int64), tokens)
+
+
+def own_blocks(prompts: I32, tokens: int) -> PrefixBlocks:
+    """Of prompts that have nothing in common: a request that is put back finds what is left of its own."""
+    begin = np.concatenate([[0], np.cumsum(prompts // tokens, dtype=np.int64)])
+    return PrefixBlocks(begin, np.arange(begin[-1], dtype=np.int64), tokens)

@@ -44,7 +44,7 @@ def roofline(model: LanguageModel, gpu: Gpu, gpus: int) -> LayerProfile:
         passed -= expert * (model.experts - model.experts_of_token)
     arithmetic = 2.0 * passed / model.number_size * tokens / flops
     dense = np.maximum(weights / bandwidth, arithmetic) + model.layers * _LAUNCH
-    if gpus > 1 and gpu.link.bandwidth < _LINK / 4:
+    if gpus > 1 and gpu.link.bandwidth_among(gpus) < _LINK / 2:
         dense += gpu.link.of_iteration(model, tokens, gpus)
     elif gpus > 1:
         dense += 4 * model.layers * tokens * model.hidden * model.number_size / _LINK

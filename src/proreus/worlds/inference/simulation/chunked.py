@@ -47,6 +47,7 @@ from proreus.worlds.inference.simulation.columns import (
     TOKEN_LIMIT,
     TOKEN_TASK,
     WAITS_AS,
+    WHOLE_PROMPTS,
     Run,
 )
 from proreus.worlds.inference.simulation.heaps import decode, decode_no_more
@@ -214,14 +215,11 @@ def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> b
 
     `known`: blocks before them that the prefix cache has; those that nobody uses become memory in use.
     """
-    row, page = run.slot[slot], page_bytes(run, instance)
-    block = block_bytes(run, instance)
-    before = (row[KV] + shared_bytes(run, instance, slot) + known * block) // page
-    needed = pages(run, instance, row[COMPUTED] + known * run.option[BLOCK_TOKENS] + chunk) - before
-    woken = unused(run, instance, slot, known) * block // page if known > 0 else 0
-    decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
-    if needed + woken + decoding > free_pages(run, instance):
+    needed = _pages_needed(run, instance, slot, chunk, known)
+    if not _fits(run, instance, slot, needed, known):
         return False
+    row, page = run.slot[slot], page_bytes(run, instance)
+    decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
     if known > 0:
         use_blocks(run, instance, slot, known)
         row[COMPUTED] = known * run.option[BLOCK_TOKENS]
@@ -231,6 +229,36 @@ def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> b
     row[CHUNK] = chunk
     append(run.prefilling, instance, slot)
     return True
+
+
+@compiled
+def _pages_needed(run: Run, instance: int, slot: int, tokens: int, known: int) -> int:
+    """For so many further tokens of the request, behind the blocks that the prefix cache has."""
+    row, page = run.slot[slot], page_bytes(run, instance)
+    before = (row[KV] + shared_bytes(run, instance, slot) + known * block_bytes(run, instance)) // page
+    return int(pages(run, instance, row[COMPUTED] + known * run.option[BLOCK_TOKENS] + tokens) - before)
+
+
+@compiled
+def _fits(run: Run, instance: int, slot: int, needed: int, known: int) -> bool:
+    """Whether so many pages are free beside those that decoding takes in this iteration."""
+    woken = 0
+    if known > 0:
+        woken = unused(run, instance, slot, known) * block_bytes(run, instance) // page_bytes(run, instance)
+    decoding = pages_over(run, instance, run.fleet[instance, ITERATIONS], 1)
+    return bool(needed + woken + decoding <= free_pages(run, instance))
+
+
+@compiled
+def _may_come_in(run: Run, instance: int, slot: int, left: int, known: int) -> bool:
+    """Where prompts are let in whole: whether there are pages for all that is to be computed.
+
+    A prompt of which only the beginning fits would take the pages that others decode into. Who is alone is
+    let in: nobody is there whose end could make more room.
+    """
+    if not run.fleet[instance, WHOLE_PROMPTS] or run.fleet[instance, BATCH] == 0:
+        return True
+    return _fits(run, instance, slot, _pages_needed(run, instance, slot, left, known), known)
 
 
 @compiled
@@ -254,6 +282,8 @@ def _admit(run: Run, instance: int, budget: int, now: float) -> None:
             start_decoding(run, instance, slot, now)
             budget -= 1
         else:
+            if not _may_come_in(run, instance, slot, left, known):
+                return
             if not _take_chunk(run, instance, slot, min(left, budget), known):
                 return
             budget -= min(left, budget)

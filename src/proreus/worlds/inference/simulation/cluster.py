@@ -147,6 +147,7 @@ class Cluster:
             c.BLOCK: kind.block,
             c.IN_STEP: kind.in_step,
             c.PLANS_AHEAD: kind.plans_ahead,
+            c.WHOLE_PROMPTS: kind.reserves_prompt,
             c.CACHES: kind.prefix_cache and self.trace.prefix is not None,
         }
 

@@ -102,14 +102,16 @@ FREE, AT_ROUTER, PREFILL, TO_MOVE, MOVING, DECODE = range(6)
 # its batch; the contiguous iterations that run; with how many it iterates in step, its group of `fellows`;
 # whether batches are composed an iteration ahead, who has left since; whether it has a prefix cache, bytes
 # of the blocks there that nobody uses, the first free entry, the blocks that were used longest ago and last;
-# prompts that are bound to it and not computed, requests whose tokens are.
+# prompts that are bound to it and not computed, requests whose tokens are; whether it lets in only prompts
+# that fit whole.
 (
     ENGINE, TIMING, OF_MODEL, KIND, GPUS, CAPACITY, WEIGHTS, KV_BYTES, BATCH_LIMIT, TOKEN_LIMIT,
     PREEMPTION_LIMIT, BLOCK, STATUS, TAG, POOL, NUMBER, BOUND, MEMORY, PLANNED_MEMORY, PLANNED_TOKENS, FIRST,
     LAST, BATCH, DECODES, BATCH_TOKENS, CONTEXT, ITERATIONS, RUNNING, PAUSING, STARTS, PARTIAL, IN_STEP,
     GROUP, PLANS_AHEAD, GONE, CACHES, CACHED, FREE_ENTRY, OLDEST, NEWEST, PROMPTS_TO_DO, TOKENS_TO_DO,
-) = range(42)  # fmt: skip
-FLEET_FIELDS = 42
+    WHOLE_PROMPTS,
+) = range(43)  # fmt: skip
+FLEET_FIELDS = 43
 
 # Of `figure`: end of the contiguous iterations that run, seconds of the first one, what each later one takes
 # longer; seconds with a batch, those with prompts in it; moments of its life, and what the rest of its start

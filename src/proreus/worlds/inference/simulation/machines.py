@@ -60,7 +60,8 @@ class Machines:
     """Whether instances keep blocks of prompts for prompts that begin alike."""
     timing: TimedBy = "roofline"
     """How long iterations take: reckoned from a data sheet, by the published table, or as measured layer by
-    layer; then batches are composed an iteration ahead, as the vLLM does that was measured."""
+    layer; then batches are composed an iteration ahead and prompts let in whole, as the vLLM does that was
+    measured (0.19)."""
     link_microseconds: float | None = None
     """Of a hop between the GPUs of an instance; None: as the card has it."""
     link_gigabytes: float | None = None
@@ -112,6 +113,7 @@ class Machines:
             card.link,
             hop_seconds=card.link.hop_seconds if hop is None else hop * 1e-6,
             bandwidth=card.link.bandwidth if bandwidth is None else bandwidth * 1e9,
+            wires=card.link.wires if bandwidth is None else 1,
         )
         return replace(card, link=link)
 
@@ -129,6 +131,7 @@ class Machines:
             memory_share=0.9,
             prefix_cache=self.prefix_cache,
             plans_ahead=self.timing == "profile",
+            reserves_prompt=self.timing == "profile",
         )
         if kind.capacity <= kind.weights:
             raise UsageError(f"{one.model} does not fit on {one.gpus} {one.gpu}")

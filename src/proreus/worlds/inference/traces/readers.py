@@ -20,7 +20,10 @@ SERVEGEN_SECONDS = 600.0
 """Of one window of ServeGen's rates."""
 MOONCAKE_BLOCK = 512
 """Tokens that one of its hash_ids stands for, with all before them."""
+_MOST_TOKENS = 1 << 30
+"""Of a prompt or an output: traces hold them in 32 bits."""
 _ANY = ("arrival", "prompt", "output")
+_MOONCAKE = ("timestamp", "input_length", "output_length")
 
 
 def read_azure(path: Path) -> RequestTrace:
@@ -37,6 +40,17 @@ def _moment(row: Row) -> float:
         return datetime.fromisoformat(seconds).timestamp() + float(f"0.{fraction or 0}")
     except ValueError as error:
         raise row.fail("TIMESTAMP", str(error)) from None
+
+
+def read_own(path: Path) -> RequestTrace:
+    """A file of one's own in any of the forms that are known here, told apart by its first line."""
+    first = next(line for line in read_lines(path) if line.strip()).strip()
+    if first.startswith("{"):
+        return read_mooncake(path)
+    columns = {name.strip() for name in first.split(",")}
+    if "TIMESTAMP" in columns:
+        return read_azure(path)
+    return read_splitwise(path) if "arrival_timestamp" in columns else read_any(path)
 
 
 def read_any(path: Path) -> RequestTrace:
@@ -57,7 +71,9 @@ def read_splitwise(path: Path) -> RequestTrace:
 
 
 def _ordered(path: Path, arrival: F64, rows: Sequence[Row], tokens: tuple[str, ...]) -> RequestTrace:
-    prompt, output = (np.array([row.integer(name, minimum=1) for row in rows]) for name in tokens)
+    prompt, output = (
+        np.array([row.integer(name, minimum=1, maximum=_MOST_TOKENS) for row in rows]) for name in tokens
+    )
     order = np.argsort(arrival, kind="stable")
     return trace_of(path.stem, arrival[order], prompt[order], output[order])
 
@@ -73,14 +89,15 @@ def read_mooncake(path: Path) -> RequestTrace:
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
-        try:
-            entry = json.loads(line)
-            tokens = int(entry["input_length"]), int(entry["output_length"])
-            found.append((float(entry["timestamp"]) / 1000.0, *tokens))
-            whole = entry.get("hash_ids", [])[: max(tokens[0], 0) // MOONCAKE_BLOCK]
-            blocks.append([numbers.setdefault(name, len(numbers)) for name in whole])
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"not a request: {error}", file=path, line=number) from error
+        entry = _json_object(path, number, line)
+        row = Row(path, number, {name: _as_cell(entry[name]) for name in _MOONCAKE if name in entry})
+        prompt_tokens, output_tokens = (row.integer(name, maximum=_MOST_TOKENS) for name in _MOONCAKE[1:])
+        found.append((row.number("timestamp") / 1000.0, prompt_tokens, output_tokens))
+        names = entry.get("hash_ids", [])
+        if not isinstance(names, list) or any(isinstance(name, list | dict) for name in names):
+            raise row.fail("hash_ids", "is not a list of numbers or names")
+        whole = names[: prompt_tokens // MOONCAKE_BLOCK]
+        blocks.append([numbers.setdefault(name, len(numbers)) for name in whole])
     if not found:
         raise InputError("has no requests", file=path)
     arrival, prompt, output = (np.array(column) for column in zip(*found, strict=True))
@@ -88,6 +105,21 @@ def read_mooncake(path: Path) -> RequestTrace:
     prefix = blocks_of([blocks[place] for place in order], MOONCAKE_BLOCK) if any(blocks) else None
     prompt, output = np.maximum(prompt, 1)[order], np.maximum(output, 1)[order]
     return trace_of(path.stem, arrival[order], prompt, output, prefix)
+
+
+def _json_object(path: Path, line: int, text: str) -> dict[str, object]:
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict):
+        raise InputError("is no JSON object", file=path, line=line)
+    return entry
+
+
+def _as_cell(value: object) -> str:
+    """As a table would have it: a number that JSON has as one, else what will not be taken for one."""
+    return str(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else repr(value)
 
 
 def read_servegen(folder: Path) -> F64:

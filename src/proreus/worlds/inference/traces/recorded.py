@@ -17,9 +17,9 @@ from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.traces.generate import DAY, Load, arrivals, requests_at
 from proreus.worlds.inference.traces.readers import (
     SERVEGEN_SECONDS,
-    read_any,
     read_azure,
     read_mooncake,
+    read_own,
     read_servegen,
 )
 
@@ -139,7 +139,7 @@ def _read(source: str, place: Path) -> RequestTrace:
         case "mooncake":
             return read_mooncake(place)
         case _:
-            trace = read_any(place)
+            trace = read_own(place)
             return replace(trace, arrival=trace.arrival - trace.arrival[0])
 
 
