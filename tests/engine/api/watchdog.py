@@ -12,18 +12,25 @@ _EVERY_SECONDS = 0.005
 
 
 class Watchdog:
-    """Looks every few milliseconds whether it is let to."""
+    """Looks every few milliseconds whether it is let to, and who had the processor when it was not."""
 
     def __init__(self) -> None:
         self.longest = 0.0
         """Seconds for which it was not."""
+        self.own = 0.0
+        """Seconds of those that the loop's thread itself worked."""
+        self.process = 0.0
+        """Seconds of those that all threads of the process worked; the rest is the machine's load."""
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            before = time.perf_counter()
+            before, own, process = time.perf_counter(), time.thread_time(), time.process_time()
             await asyncio.sleep(_EVERY_SECONDS)
-            self.longest = max(self.longest, time.perf_counter() - before - _EVERY_SECONDS)
+            held = time.perf_counter() - before - _EVERY_SECONDS
+            if held > self.longest:
+                self.longest = held
+                self.own, self.process = time.thread_time() - own, time.process_time() - process
 
 
 class QuietLogs:
