@@ -29,13 +29,14 @@ import uvloop
 
 from proreus.engine.api.application import Surroundings, create_app
 from proreus.engine.api.server import ApiServer
+from proreus.engine.api.watchdog import Watchdog
 from proreus.engine.cycles import CycleSearches
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.api.heavy import HEAVY, Heavy
 from tests.engine.api.live import as_up
-from tests.engine.api.watchdog import QuietLogs, Watchdog
+from tests.engine.api.quiet_logs import QuietLogs
 
 _HEAD = b"HTTP/1.1\r\nhost: localhost\r\n"
 _MEBIBYTE = 1024 * 1024
@@ -59,7 +60,7 @@ def _serve(told: Connection) -> None:
         options = as_up(folder)
         server = ApiServer(create_app(registry, options, Surroundings(logs=QuietLogs())), options)
         await server.start()
-        watchdog = Watchdog()
+        watchdog = Watchdog(0.005)
         watching = asyncio.create_task(watchdog.run())
         told.send(server.port)
         while not told.poll():

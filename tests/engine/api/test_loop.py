@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from proreus.engine.api.watchdog import Watchdog
 from tests.engine.api.heavy import HEAVY, Heavy
 from tests.engine.api.live import Live, live
-from tests.engine.api.watchdog import Watchdog
 
 _MOST_SECONDS = 0.5
 """100 ms is promised on a machine of one's own; the suite shares two cores. Without care it is 5 to 60 s."""
@@ -27,7 +27,7 @@ def test_the_loop_goes_on(door: Live, heavy: Heavy) -> None:
     with door.client() as client:
         heavy.setup(client)
         body = heavy.body()
-        watchdog = Watchdog()
+        watchdog = Watchdog(0.005)
         watching = asyncio.run_coroutine_threadsafe(watchdog.run(), door.loop)
         time.sleep(0.05)
         answer = heavy.send(client, body)
