@@ -15,6 +15,7 @@ from proreus.serving.admission import Admission
 from proreus.serving.doors.http import HttpApp, HttpLimits
 from proreus.serving.doors.rest import RestApi
 from proreus.serving.doors.rest_server import RestDoor
+from tests.listening.delays import noted
 from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 
 STATE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
@@ -28,6 +29,12 @@ def test_predict_answers_as_document_000_says(doors: Doors) -> None:
     assert 0 <= reply.json["action"] < 8
     assert reply.json["model_version"] == doors.running.application.service.version
     assert reply.json["decided_by"] == "model" and "top" not in reply.json
+
+
+def test_small_answers_leave_at_once(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    delays = noted(monkeypatch)
+    assert ask(doors.rest, "/health").status == 200
+    assert delays and all(delays)
 
 
 def test_optional_fields(doors: Doors) -> None:

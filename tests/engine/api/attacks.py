@@ -170,6 +170,16 @@ def watchers(port: int, _: float) -> None:
         connection.close()
 
 
+def beginners(port: int, seconds: float) -> None:
+    """80 MB of objects; 150 lists and 150 watches that begin with them, and nobody reads."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        for number in range(160):
+            body = {"metadata": {"name": f"m{number}"}, "data": {f"k{key}": "x" * 50 for key in range(8_000)}}
+            client.post("/api/v1/namespaces/default/configmaps", json=body)
+    for query in (b"", b"?watch=1"):
+        _held(150, port, b"GET /api/v1/configmaps" + query + b" " + _HEAD + b"\r\n", seconds)
+
+
 def unread(port: int, seconds: float) -> None:
     """50 connections that ask for 180 kB a hundred times and take nothing."""
     _held(50, port, (b"GET /openapi/v2 " + _HEAD + b"\r\n") * 100, seconds)
@@ -229,7 +239,7 @@ def _heavily(heavy: Heavy) -> Attack:
 ATTACKS: dict[str, Attack] = {
     **{
         attack.__name__: attack
-        for attack in (trailers, bodies, idlers, followers, watchers, unread, lists, deep)
+        for attack in (trailers, bodies, idlers, followers, watchers, beginners, unread, lists, deep)
     },
     **{heavy.name: _heavily(heavy) for heavy in HEAVY},
 }
