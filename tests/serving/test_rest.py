@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import uvicorn
 
 from proreus.serving.admission import Admission
 from proreus.serving.doors.http import HttpApp, HttpLimits
@@ -32,9 +34,18 @@ def test_predict_answers_as_document_000_says(doors: Doors) -> None:
 
 
 def test_small_answers_leave_at_once(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Python's own loop, too, which is there where uvloop is not."""
     delays = noted(monkeypatch)
-    assert ask(doors.rest, "/health").status == 200
-    assert delays and all(delays)
+    monkeypatch.setattr(uvicorn.Config, "get_loop_factory", lambda _: asyncio.new_event_loop)
+    application = doors.running.application
+    routes = RestApi(application, 1 << 20).routes()
+    door = RestDoor(HttpApp(routes, Admission(), application.service.measurements))
+    port = door.start("127.0.0.1", 0)
+    try:
+        assert ask(port, "/health").status == 200
+        assert delays and all(delays)
+    finally:
+        door.stop(1.0)
 
 
 def test_optional_fields(doors: Doors) -> None:

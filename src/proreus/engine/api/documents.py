@@ -8,7 +8,7 @@ import msgspec
 import yaml
 from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
-from yaml.cyaml import CParser
+from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.resolver import Resolver
 
 from proreus.engine.objects.bounds import MOST_DEPTH, check_values, depth
@@ -22,7 +22,7 @@ _LONGEST_NUMBER = 64
 _decoder = msgspec.json.Decoder()
 
 
-class _Loader(Composer, CParser, SafeConstructor, Resolver):  # type: ignore[misc]
+class _Loader(Composer, CParser, SafeConstructor, Resolver):
     """Read by the parser in C, event by event, and put together by Python: others have their turn in between,
     where PyYAML's own CSafeLoader holds the interpreter until all is put together.
 
@@ -36,7 +36,7 @@ class _Loader(Composer, CParser, SafeConstructor, Resolver):  # type: ignore[mis
         Resolver.__init__(self)
         self._values = self._nested = 0
 
-    def get_event(self) -> yaml.Event:
+    def get_event(self) -> yaml.Event | None:
         """The next, checked."""
         event = super().get_event()
         match event:
@@ -82,7 +82,7 @@ def read_document(body: bytes, content_type: str) -> Any:
 
 def _read_yaml(body: bytes) -> Any:
     try:
-        found = yaml.load(body, _Loader)
+        found = _Loader(body).get_single_data()
         return _decoder.decode(msgspec.json.encode(found))
     except (yaml.YAMLError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
         line = str(error).splitlines()[0] if str(error) else type(error).__name__

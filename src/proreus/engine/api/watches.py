@@ -15,6 +15,7 @@ from proreus.engine.api.forms import Form
 from proreus.engine.api.options import ApiLimits
 from proreus.engine.api.portions import Portions, Span
 from proreus.engine.api.replying import encode
+from proreus.engine.api.rounds import Rounds
 from proreus.engine.api.status import failure
 from proreus.engine.api.subscriptions import QueueBounds, Subscription, Told, Wanted
 from proreus.engine.objects.desk import Pauses
@@ -24,6 +25,8 @@ from proreus.engine.objects.registry import Listed, Registry
 
 _AT_A_TIME = 256
 _OBJECTS_AT_A_TIME = 16
+_WATCHERS_AT_ONCE = 16
+"""Watchers that are written to before whoever else asks has a turn."""
 _PIECE_BYTES = 64 * 1024
 """Changes are written together up to this length; a longer one goes as it is, for all watchers the same."""
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
@@ -55,6 +58,7 @@ class Watches:
         self._feeds = Feeds(registry, bounds)
         self._by_client: Counter[str] = Counter()
         self._closing = asyncio.Event()
+        self._rounds = Rounds(_WATCHERS_AT_ONCE)
 
     @property
     def open(self) -> int:
@@ -141,6 +145,7 @@ class Watches:
         while not self._closing.is_set():
             taken = subscription.take(_AT_A_TIME, _PIECE_BYTES)
             if taken:
+                await self._rounds.turn()
                 for piece in writer.write(taken):
                     yield piece
                 continue
