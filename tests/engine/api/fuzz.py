@@ -208,7 +208,8 @@ def _why_not_scheduled(client: httpx.Client) -> str:
 def _held_ms(client: httpx.Client) -> float:
     """How long the engine's loop was held at most, since this was last asked."""
     told = client.get("/v1/metrics?format=json").json()
-    return round(told["proreus_api_loop_held_seconds"]["samples"][0]["value"] * 1e3, 1)
+    held: float = told["proreus_api_loop_held_seconds"]["samples"][0]["value"]
+    return round(held * 1e3, 1)
 
 
 def fuzz(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
