@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -10,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import uvicorn
 
 from proreus.serving.admission import Admission
 from proreus.serving.doors.http import HttpApp, HttpLimits
 from proreus.serving.doors.rest import RestApi
 from proreus.serving.doors.rest_server import RestDoor
+from tests.listening.delays import noted
 from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 
 STATE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
@@ -28,6 +31,21 @@ def test_predict_answers_as_document_000_says(doors: Doors) -> None:
     assert 0 <= reply.json["action"] < 8
     assert reply.json["model_version"] == doors.running.application.service.version
     assert reply.json["decided_by"] == "model" and "top" not in reply.json
+
+
+def test_small_answers_leave_at_once(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Python's own loop, too, which is there where uvloop is not."""
+    delays = noted(monkeypatch)
+    monkeypatch.setattr(uvicorn.Config, "get_loop_factory", lambda _: asyncio.new_event_loop)
+    application = doors.running.application
+    routes = RestApi(application, 1 << 20).routes()
+    door = RestDoor(HttpApp(routes, Admission(), application.service.measurements))
+    port = door.start("127.0.0.1", 0)
+    try:
+        assert ask(port, "/health").status == 200
+        assert delays and all(delays)
+    finally:
+        door.stop(1.0)
 
 
 def test_optional_fields(doors: Doors) -> None:

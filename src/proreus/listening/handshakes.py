@@ -14,6 +14,8 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from proreus.listening.sockets import ACCEPTED_AT_ONCE
+
 _SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
 _HANDSHAKE = b"\x16"
@@ -40,7 +42,11 @@ class Handshakes:
         """Accept connections, each for a protocol of its own, until cancelled."""
         loop = asyncio.get_running_loop()
         listening.setblocking(False)
+        count = 0
         while True:
+            count += 1
+            if count % ACCEPTED_AT_ONCE == 0:  # where many wait, accepting does not wait for anything
+                await asyncio.sleep(0)
             try:
                 accepted, _ = await loop.sock_accept(listening)
             except OSError as error:  # the client has gone, or there are no more handles for now

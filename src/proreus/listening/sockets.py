@@ -9,6 +9,8 @@ from proreus.model.errors import WorkError
 
 BACKLOG = 4096
 """Connections that wait to be accepted; what the system allows may be less."""
+ACCEPTED_AT_ONCE = 16
+"""Connections that are accepted before whoever is there already has a turn."""
 
 
 def listen(host: str, port: int, what: str = "REST") -> socket.socket:

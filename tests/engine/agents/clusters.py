@@ -57,10 +57,12 @@ class MortalStore(MemoryStore):
         self._check()
         return await super().get(key)
 
-    async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+    async def list(
+        self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0, most_bytes: int = 0
+    ) -> Listing:
         """As the store does it."""
         self._check()
-        return await super().list(prefix, after=after, limit=limit, revision=revision)
+        return await super().list(prefix, after=after, limit=limit, revision=revision, most_bytes=most_bytes)
 
     async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
         """As the store does it."""

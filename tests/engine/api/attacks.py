@@ -1,5 +1,6 @@
 """What hostile clients cost a server in a process of its own: its memory, how long its loop is held, and what
-an honest client waits, which has a process of its own too.
+an honest client waits, which has a process of its own too. At the same time another honest client asks a
+second server that nobody attacks: what that one waits is the load of the machine, not ours.
 
     python -m tests.engine.api.attacks [--seconds 5] [name ...]
 """
@@ -12,24 +13,30 @@ import json
 import multiprocessing
 import socket
 import statistics
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 import httpx
+import uvloop
 
 from proreus.engine.api.application import Surroundings, create_app
-from proreus.engine.api.options import ApiOptions
 from proreus.engine.api.server import ApiServer
+from proreus.engine.api.watchdog import Watchdog
+from proreus.engine.cycles import CycleSearches
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.api.heavy import HEAVY, Heavy
-from tests.engine.api.watchdog import QuietLogs, Watchdog
+from tests.engine.api.live import as_up
+from tests.engine.api.quiet_logs import QuietLogs
 
 _HEAD = b"HTTP/1.1\r\nhost: localhost\r\n"
 _MEBIBYTE = 1024 * 1024
@@ -38,7 +45,9 @@ Attack = Callable[[int, float], None]
 
 
 def _serve(told: Connection) -> None:
-    async def main() -> None:
+    """A server as `proreus up` has it: its loop, its searches for garbage, TLS beside plain requests."""
+
+    async def main(folder: Path) -> None:
         registry = Registry(MemoryStore())
         await registry.prepare()
         await registry.create(
@@ -48,18 +57,24 @@ def _serve(told: Connection) -> None:
                 "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
             },
         )
-        options = ApiOptions()
+        options = as_up(folder)
         server = ApiServer(create_app(registry, options, Surroundings(logs=QuietLogs())), options)
         await server.start()
-        watchdog = Watchdog()
+        watchdog = Watchdog(0.005)
         watching = asyncio.create_task(watchdog.run())
         told.send(server.port)
         while not told.poll():
             await asyncio.sleep(0.05)
         watching.cancel()
-        told.send(watchdog.longest)
+        await server.stop()
+        told.send((watchdog.longest, watchdog.own, watchdog.process, time.process_time()))
 
-    asyncio.run(main())
+    with (
+        tempfile.TemporaryDirectory() as name,
+        CycleSearches().kept_short(),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(main(Path(name)))
 
 
 def _ask_honestly(port: int, told: Connection) -> None:
@@ -155,6 +170,16 @@ def watchers(port: int, _: float) -> None:
         connection.close()
 
 
+def beginners(port: int, seconds: float) -> None:
+    """80 MB of objects; 150 lists and 150 watches that begin with them, and nobody reads."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        for number in range(160):
+            body = {"metadata": {"name": f"m{number}"}, "data": {f"k{key}": "x" * 50 for key in range(8_000)}}
+            client.post("/api/v1/namespaces/default/configmaps", json=body)
+    for query in (b"", b"?watch=1"):
+        _held(150, port, b"GET /api/v1/configmaps" + query + b" " + _HEAD + b"\r\n", seconds)
+
+
 def unread(port: int, seconds: float) -> None:
     """50 connections that ask for 180 kB a hundred times and take nothing."""
     _held(50, port, (b"GET /openapi/v2 " + _HEAD + b"\r\n") * 100, seconds)
@@ -214,7 +239,7 @@ def _heavily(heavy: Heavy) -> Attack:
 ATTACKS: dict[str, Attack] = {
     **{
         attack.__name__: attack
-        for attack in (trailers, bodies, idlers, followers, watchers, unread, lists, deep)
+        for attack in (trailers, bodies, idlers, followers, watchers, beginners, unread, lists, deep)
     },
     **{heavy.name: _heavily(heavy) for heavy in HEAVY},
 }
@@ -229,33 +254,67 @@ def _attack(name: str, port: int, seconds: float) -> None:
     ATTACKS[name](port, seconds)
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """A server and its honest client, both processes of their own."""
+
+    server: SpawnProcess
+    serving: Connection
+    client: SpawnProcess
+    asking: Connection
+    port: int
+
+    @property
+    def pid(self) -> int:
+        """Of the server."""
+        assert self.server.pid is not None
+        return self.server.pid
+
+    def finish(self) -> tuple[list[float], int, tuple[float, ...]]:
+        """What the client waited, sorted; how often it was refused; what the server's watchdog saw."""
+        self.asking.send("enough")
+        waits, refused = self.asking.recv()
+        self.serving.send("enough")
+        held = self.serving.recv()
+        for process in (self.client, self.server):
+            process.join(10)
+            process.kill()
+        return sorted(waits), refused, held
+
+
+def _pair() -> _Pair:
+    serving, served = _SPAWN.Pipe()
+    server = _SPAWN.Process(target=_serve, args=(served,), daemon=True)
+    server.start()
+    port: int = serving.recv()
+    asking, asked = _SPAWN.Pipe()
+    client = _SPAWN.Process(target=_ask_honestly, args=(port, asked), daemon=True)
+    client.start()
+    assert asking.recv() == "ready"
+    return _Pair(server, serving, client, asking, port)
+
+
+def _p99(waits: list[float]) -> float:
+    return round(waits[int(len(waits) * 0.99)] * 1e3, 1)
+
+
 def measure(name: str, seconds: float = 5.0) -> dict[str, Any]:
     """One attack on a fresh server: attacker, server and honest client are three processes."""
-    ours, theirs = _SPAWN.Pipe()
-    server = _SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
-    server.start()
-    port: int = ours.recv()
-    assert server.pid is not None
-    before = most = _memory(server.pid)
-    hearing, telling = _SPAWN.Pipe()
-    honest = _SPAWN.Process(target=_ask_honestly, args=(port, telling), daemon=True)
-    honest.start()
-    assert hearing.recv() == "ready"
-    attacker = _SPAWN.Process(target=_attack, args=(name, port, seconds), daemon=True)
+    spared, attacked = _pair(), _pair()
+    before = most = _memory(attacked.pid)
+    began = time.monotonic()
+    attacker = _SPAWN.Process(target=_attack, args=(name, attacked.port, seconds), daemon=True)
     attacker.start()
     while attacker.is_alive():
-        most = max(most, _memory(server.pid))
+        most = max(most, _memory(attacked.pid))
         time.sleep(0.02)
     time.sleep(1.0)  # what they left behind
-    most = max(most, _memory(server.pid))
-    hearing.send("enough")
-    waits, refused = hearing.recv()
-    ours.send("enough")
-    held: float = ours.recv()
-    for process in (honest, server, attacker):
-        process.join(10)
-        process.kill()
-    waits.sort()
+    most = max(most, _memory(attacked.pid))
+    waits, refused, (held, own, process, cpu) = attacked.finish()
+    lasted = time.monotonic() - began
+    calm, _, (calm_held, *_rest) = spared.finish()
+    attacker.join(10)
+    attacker.kill()
     return {
         "attack": name,
         "before_mib": round(before),
@@ -263,9 +322,15 @@ def measure(name: str, seconds: float = 5.0) -> dict[str, Any]:
         "honest_requests": len(waits),
         "honest_refused": refused,
         "honest_p50_ms": round(statistics.median(waits) * 1e3, 1),
-        "honest_p99_ms": round(waits[int(len(waits) * 0.99)] * 1e3, 1),
+        "honest_p99_ms": _p99(waits),
         "honest_max_ms": round(waits[-1] * 1e3, 1),
+        "baseline_p99_ms": _p99(calm),
+        "baseline_max_ms": round(calm[-1] * 1e3, 1),
         "loop_held_ms": round(held * 1e3, 1),
+        "held_by_loop_ms": round(own * 1e3, 1),
+        "held_by_process_ms": round(process * 1e3, 1),
+        "baseline_loop_held_ms": round(calm_held * 1e3, 1),
+        "server_cores": round(cpu / lasted, 2),
         "attacker_failed": attacker.exitcode != 0,
     }
 

@@ -2,8 +2,9 @@
 
     python -m tests.engine.api.fuzz --seconds 3600 --seed 1 --report fuzz.json
 
-Ends with 1 where an answer was a 5xx, the engine ended, or no pod is scheduled afterwards. What /livez takes
-is measured by a process of its own; the same seed sends the same requests.
+Ends with 1 where an answer was a 5xx, the engine ended, or no pod is scheduled afterwards; with
+--most-held-ms N also where the engine's loop was held for longer, which it says itself. What /livez takes is
+measured by a process of its own; the same seed sends the same requests.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import multiprocessing
 import random
 import signal
@@ -203,6 +205,13 @@ def _why_not_scheduled(client: httpx.Client) -> str:
     return f"nodes {nodes}, {client.get(f'{path}/afterwards').json().get('status')}"[:1000]
 
 
+def _held_ms(client: httpx.Client) -> float:
+    """How long the engine's loop was held at most, since this was last asked."""
+    told = client.get("/v1/metrics?format=json").json()
+    held: float = told["proreus_api_loop_held_seconds"]["samples"][0]["value"]
+    return round(held * 1e3, 1)
+
+
 def fuzz(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
     """What came of it."""
     engine, server = up(folder, "--nodes", "5")
@@ -215,6 +224,7 @@ def fuzz(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
         asyncio.run(engine.start())
         probe.start()
         with httpx.Client(base_url=server, timeout=30) as client:
+            _held_ms(client)  # what starting took is not meant
             until = time.monotonic() + seconds
             while time.monotonic() < until and engine.process is not None and engine.process.poll() is None:
                 method, url, body, headers = grammar.request()
@@ -232,6 +242,7 @@ def fuzz(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
                     pages = Path(f"/proc/{engine.process.pid}/statm").read_text().split()[1]
                     most = max(most, int(pages) * 4096 // 2**20)
             alive = engine.process is not None and engine.process.poll() is None
+            held_ms = _held_ms(client) if alive else 0.0
             unscheduled = _why_not_scheduled(client) if alive else "the engine ended"
         ours.send("enough")
         waits: list[float] = sorted(ours.recv())
@@ -247,6 +258,7 @@ def fuzz(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
         "first_failures": failed[:20],
         "livez_p99_ms": round(waits[int(len(waits) * 0.99)] * 1e3, 1),
         "livez_max_ms": round(waits[-1] * 1e3, 1),
+        "loop_held_ms": held_ms,
         "most_mib": most,
         "alive": alive,
         "unscheduled_afterwards": unscheduled,
@@ -258,6 +270,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--most-held-ms", type=float, default=math.inf)
     parser.add_argument("--report", type=Path)
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -266,7 +279,8 @@ def main() -> int:
     sys.stdout.write(text + "\n")
     if wanted.report is not None:
         wanted.report.write_text(text)
-    return 1 if report["failed"] or report["unscheduled_afterwards"] else 0
+    held = report["loop_held_ms"] > wanted.most_held_ms
+    return 1 if report["failed"] or report["unscheduled_afterwards"] or held else 0
 
 
 if __name__ == "__main__":

@@ -37,9 +37,11 @@ LIST_SECONDS = 0.5
 class SlowMemory(MemoryStore):
     """Lists take their time; what is listed is what stands in the end."""
 
-    async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+    async def list(
+        self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0, most_bytes: int = 0
+    ) -> Listing:
         await asyncio.sleep(LIST_SECONDS)
-        return await super().list(prefix, after=after, limit=limit, revision=revision)
+        return await super().list(prefix, after=after, limit=limit, revision=revision, most_bytes=most_bytes)
 
 
 class SlowEtcd(EtcdStore):
@@ -52,9 +54,11 @@ class SlowEtcd(EtcdStore):
         self.hearing = asyncio.Event()
         self.hearing.set()
 
-    async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+    async def list(
+        self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0, most_bytes: int = 0
+    ) -> Listing:
         await asyncio.sleep(self.slow)
-        return await super().list(prefix, after=after, limit=limit, revision=revision)
+        return await super().list(prefix, after=after, limit=limit, revision=revision, most_bytes=most_bytes)
 
     async def _history(self, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
         await self.hearing.wait()
@@ -251,10 +255,14 @@ def test_a_feed_that_cannot_be_read_is_told_to_who_joins() -> None:
     class Away(MemoryStore):
         away = True
 
-        async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+        async def list(
+            self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0, most_bytes: int = 0
+        ) -> Listing:
             if self.away:
                 raise Unavailable("nobody answers")
-            return await super().list(prefix, after=after, limit=limit, revision=revision)
+            return await super().list(
+                prefix, after=after, limit=limit, revision=revision, most_bytes=most_bytes
+            )
 
     async def scenario() -> tuple[int, list[str]]:
         store = Away()

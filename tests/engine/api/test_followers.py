@@ -17,7 +17,7 @@ from proreus.engine.api.server import ApiServer
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
-from tests.engine.api.watchdog import QuietLogs
+from tests.engine.api.quiet_logs import QuietLogs
 
 _LIMITS = ApiLimits(concurrency=16, per_client=8)
 _LOG = "/api/v1/namespaces/default/pods/quiet/log"

@@ -178,6 +178,7 @@ def test_metrics_count_requests_pods_and_nodes() -> None:
         client.post("/api/v1/namespaces/default/pods", json=_pod("p"))
         lines = client.get("/v1/metrics").text.splitlines()
         assert 'proreus_api_requests_total{code="201",verb="create"} 1.0' in lines
+        assert any(line.startswith("proreus_api_loop_held_longest_seconds ") for line in lines)
         found = client.get("/v1/metrics?format=json").json()
         assert found["proreus_pods"]["samples"] == [{"labels": {"phase": "Pending"}, "value": 1.0}]
         assert found["proreus_pods_waiting"]["samples"][0]["value"] == 1.0

@@ -25,6 +25,7 @@ from proreus.engine.store.memory import MemoryStore
 from proreus.model.errors import InputError, UsageError
 from tests.certificates import make_certificate
 from tests.engine.api.live import Live, live
+from tests.engine.objects import official_fields
 
 _TOKENS = {role: f"{role.value}-0123456789abcdef" for role in Role}
 _POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -118,6 +119,9 @@ def test_the_version_is_told_with_and_without_a_slash(guarded: Live) -> None:
     with _as(guarded, Role.VIEWER) as client:
         told = client.get("/version/")
         assert told.status_code == 200 and told.json() == client.get("/version").json()
+        stated = told.json()
+        assert stated["gitVersion"] == f"{official_fields.VERSION}+proreus", "as the table of fields"
+        assert f"v{stated['major']}.{stated['minor']}.0" == official_fields.VERSION
 
 
 def test_a_viewer_reads_all_but_secrets_and_changes_nothing(guarded: Live) -> None:
@@ -337,3 +341,18 @@ def test_a_token_lets_in_by_the_header_alone_and_lands_in_no_log(
         assert "[token]" in log
         for token in (admin, viewer, escaped, twice):
             assert token not in log and token[:12] not in log
+
+
+def test_no_namespace_goes_where_one_of_them_may_not() -> None:
+    """A deletion of all namespaces is refused as a whole, before the first is marked."""
+    names = ("aaa-first", "zzz-last")
+    with live() as door, door.client() as client:
+        for name in names:
+            assert client.post("/api/v1/namespaces", json={"metadata": {"name": name}}).status_code == 201
+        answer = client.delete("/api/v1/namespaces")
+        assert answer.status_code == 403 and "may not be deleted" in answer.json()["message"]
+        for name in names:
+            namespace = client.get(f"/api/v1/namespaces/{name}").json()
+            assert "deletionTimestamp" not in namespace["metadata"]
+        chosen = client.delete("/api/v1/namespaces?fieldSelector=metadata.name=aaa-first")
+        assert chosen.status_code == 200

@@ -154,3 +154,33 @@ def test_paths_are_read_as_they_were_written(labels: dict[str, str], replicas: i
     obj["metadata"]["labels"] = labels
     paths = set(leaves(DEPLOYMENT, obj))
     assert paths_of(as_fields(paths)) == paths
+
+
+UNREADABLE: list[Any] = [
+    None,
+    "x",
+    ["f:data"],
+    {"f:data": None, "f:spec": 1},
+    {"": {}, "x": {}, "k:": {}, "k:[]": {}, "k:{": {}, "v:": {}, "v:nan": {}},
+    {".": {}},
+    {"f:data": {"k:" + "[" * 5_000: {}}},
+]
+
+
+@pytest.mark.parametrize("fields", UNREADABLE, ids=lambda fields: str(fields)[:40])
+def test_owners_that_cannot_be_read_own_nothing(fields: Any) -> None:
+    """Any writer may have left them: later writes of any sort go on, and note their own."""
+    entry = {"manager": "odd", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    made = {"metadata": {"name": "a", "namespace": "default", "managedFields": [entry]}, "data": {"a": "1"}}
+
+    async def scenario(registry: Registry) -> None:
+        await registry.create(CONFIG_MAP, made)
+        patch = {"data": {"b": "2"}}
+        await registry.patch(CONFIG_MAP, "default", "a", patch, PatchType.MERGE, manager="patcher")
+        stated = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "3"}}
+        applied = await registry.apply(CONFIG_MAP, "default", "a", stated, manager="applier")
+        assert applied["data"] == {"a": "3", "b": "2"}
+        assert _owner(applied, "applier")["fieldsV1"] == {"f:data": {"f:a": {}}}
+        assert _owner(applied, "patcher")["fieldsV1"] == {"f:data": {"f:b": {}}}
+
+    with_registry(scenario)

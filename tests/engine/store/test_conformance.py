@@ -183,6 +183,31 @@ def test_a_long_list_in_parts_is_of_one_revision(opening: Opener) -> None:
     run(opening, scenario)
 
 
+def test_a_long_list_in_parts_of_so_many_bytes(opening: Opener) -> None:
+    async def scenario(store: Store) -> None:
+        lengths = {f"pods/{number:03}": 1_000 if number % 10 else 5_000 for number in range(45)}
+        for key, length in lengths.items():
+            await put(store, key, b"x" * length)
+        part = await store.list("pods/", most_bytes=3_000)
+        parts = [part]
+        await put(store, "pods/999")
+        while part.remaining:
+            last, revision = part.entries[-1].key, part.revision
+            part = await store.list("pods/", after=last, revision=revision, most_bytes=3_000)
+            parts.append(part)
+        assert [entry.key for part in parts for entry in part.entries] == list(lengths)
+        for part in parts:
+            sizes = [len(entry.value) for entry in part.entries]
+            assert sum(sizes) <= 3_000 or len(sizes) == 1, "one at least"
+        assert parts[0].remaining == 44 and len(parts[1].entries) == 3
+        both = await store.list("pods/", after="pods/000", limit=2, most_bytes=3_000)
+        assert (len(both.entries), both.remaining) == (2, 43)
+        whole = await store.list("pods/", most_bytes=10**9)
+        assert (len(whole.entries), whole.remaining) == (46, 0)
+
+    run(opening, scenario)
+
+
 def test_a_list_of_a_revision_to_come_is_refused(opening: Opener) -> None:
     async def scenario(store: Store) -> None:
         revision = await put(store, "a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from starlette.types import ASGIApp
 
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.audit import AuditLog
-from proreus.engine.api.discovery import VERSION
+from proreus.engine.api.discovery import version
 from proreus.engine.api.door import ObjectDoor
 from proreus.engine.api.gate import Endpoint, Gate
 from proreus.engine.api.health import Health
@@ -34,6 +35,7 @@ from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.streams.door import PodStreams
 from proreus.engine.api.subresources import Subresources
 from proreus.engine.api.turnstile import Seats
+from proreus.engine.api.watchdog import Watchdog
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
@@ -101,12 +103,13 @@ def create_app(
     )
 
     health = Health(registry)
-    overview = Overview(registry)
+    overview, watchdog = Overview(registry), Watchdog()
     plain = PlainDoor(
         registry,
         overview,
         gate.counts,
         watches,
+        watchdog,
         PlainDefaults(
             around.commands,
             around.images,
@@ -121,7 +124,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
+        watching = asyncio.create_task(watchdog.run(), name="the watchdog of the loop")
         yield
+        watching.cancel()
         await watches.stop()
         await plain.stop()
         await health.stop()
@@ -138,8 +143,8 @@ def create_app(
 
         return checked
 
-    async def version(_: Asked) -> Answer:
-        return Reply.of(VERSION)
+    async def version_told(_: Asked) -> Answer:
+        return Reply.of(version())
 
     async def elsewhere(_: Asked) -> Answer:
         raise NotFound("the server could not find the requested resource")
@@ -148,7 +153,7 @@ def create_app(
         *(Mount(path, app=gate.around(objects.answer)) for path in ("/api", "/apis")),
         *(Route(path, gate.around(objects.answer)) for path in ("/api", "/apis")),
         # The official Python client asks with the slash.
-        *(Route(path, gate.around(reading(version))) for path in ("/version", "/version/")),
+        *(Route(path, gate.around(reading(version_told))) for path in ("/version", "/version/")),
         Route("/healthz", gate.around(reading(health.alive))),
         Route("/livez", gate.around(reading(health.alive))),
         Route("/readyz", gate.around(reading(health.ready))),

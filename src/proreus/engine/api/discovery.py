@@ -8,20 +8,8 @@ from typing import Any
 
 from proreus.engine.api.paths import Discovery
 from proreus.engine.objects.errors import NotFound
+from proreus.engine.objects.fields import kubernetes_version
 from proreus.engine.objects.kinds import DEFINITION, KINDS, MEASURED, POD, Kind
-
-VERSION = {
-    "major": "1",
-    "minor": "32",
-    "gitVersion": "v1.32.0+proreus",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "CPython",
-    "platform": "python",
-}
-"""The Kubernetes whose language is spoken, for clients that look."""
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _MEASURED_VERBS = ("get", "list")
@@ -42,6 +30,24 @@ SERVED = {
     **{kind.group: (kind.version,) for kind in (*MEASURED, DEFINITION)},
 }
 """The versions of each group."""
+
+
+@cache
+def version() -> dict[str, str]:
+    """The Kubernetes whose language is spoken, for clients that look: that of the table of fields."""
+    stated = kubernetes_version()
+    major, minor, _ = stated.removeprefix("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"{stated}+proreus",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "CPython",
+        "platform": "python",
+    }
 
 
 def _resource(kind: Kind, verbs: tuple[str, ...] = _VERBS) -> dict[str, Any]:

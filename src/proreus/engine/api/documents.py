@@ -6,18 +6,62 @@ from typing import Any
 
 import msgspec
 import yaml
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
+from yaml.cyaml import CParser  # type: ignore[attr-defined]
+from yaml.resolver import Resolver
 
 from proreus.engine.objects.bounds import MOST_DEPTH, check_values, depth
 from proreus.engine.objects.errors import BadRequest, TooLarge
 
 JSON = "application/json"
 MOST_YAML_VALUES = 50_000
-"""Of a body in YAML: half of what JSON may have, since most of YAML is read by Python."""
+"""Of a body in YAML: half of what JSON may have, since most of it is read by Python."""
 _YAML_TYPES = frozenset({"application/yaml", "application/apply-patch+yaml", "application/x-yaml"})
 _LONGEST_NUMBER = 64
 _decoder = msgspec.json.Decoder()
-# The parser in C is part of the wheels of PyYAML; where it was built without, the same is read more slowly.
-_Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(Composer, CParser, SafeConstructor, Resolver):
+    """Read by the parser in C, event by event, and put together by Python: others have their turn in between,
+    where PyYAML's own CSafeLoader holds the interpreter until all is put together.
+
+    Refuses on the way what would take long to build: a few lines of aliases unfold into gigabytes.
+    """
+
+    def __init__(self, body: bytes) -> None:
+        CParser.__init__(self, body)
+        Composer.__init__(self)
+        SafeConstructor.__init__(self)
+        Resolver.__init__(self)
+        self._values = self._nested = 0
+
+    def get_event(self) -> yaml.Event | None:
+        """The next, checked."""
+        event = super().get_event()
+        match event:
+            case yaml.ScalarEvent():
+                self._values += 1
+                _check_scalar(event)
+            case yaml.CollectionStartEvent():
+                self._values += 1
+                self._nested += 1
+            case yaml.CollectionEndEvent():
+                self._nested -= 1
+            case _:
+                pass
+        if self._nested > MOST_DEPTH:
+            raise _too_deep()
+        if self._values > MOST_YAML_VALUES:
+            raise TooLarge(f"Request entity too large: YAML has at most {MOST_YAML_VALUES} values")
+        return event
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """One value, with those within it."""
+        if self.check_event(yaml.AliasEvent):
+            raise BadRequest("the body cannot be read as YAML: aliases are not read")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
 
 
 def read_document(body: bytes, content_type: str) -> Any:
@@ -38,35 +82,11 @@ def read_document(body: bytes, content_type: str) -> Any:
 
 def _read_yaml(body: bytes) -> Any:
     try:
-        _check_yaml(body)
-        found = yaml.load(body, _Loader)
+        found = _Loader(body).get_single_data()
         return _decoder.decode(msgspec.json.encode(found))
     except (yaml.YAMLError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise BadRequest(f"the body cannot be read as YAML: {line[:200]}") from None
-
-
-def _check_yaml(body: bytes) -> None:
-    """Refuse what would take long to build: a few lines of aliases unfold into gigabytes."""
-    values = nested = 0
-    for event in yaml.parse(body, _Loader):
-        match event:
-            case yaml.AliasEvent():
-                raise BadRequest("the body cannot be read as YAML: aliases are not read")
-            case yaml.CollectionStartEvent():
-                nested += 1
-                values += 1
-            case yaml.CollectionEndEvent():
-                nested -= 1
-            case yaml.ScalarEvent():
-                values += 1
-                _check_scalar(event)
-            case _:
-                pass
-        if nested > MOST_DEPTH:
-            raise _too_deep()
-        if values > MOST_YAML_VALUES:
-            raise TooLarge(f"Request entity too large: YAML has at most {MOST_YAML_VALUES} values")
 
 
 def _check_scalar(event: yaml.ScalarEvent) -> None:

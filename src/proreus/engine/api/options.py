@@ -30,6 +30,12 @@ class ApiLimits:
     followers: int = 1024
     """Logs that are being read, to their end or for as long as they grow."""
     followers_per_client: int = 256
+    portion_bytes: int = 2 * MEBIBYTE
+    """Of a list: what is longer is read and sent in portions of so much, as the objects are stored."""
+    listed_bytes: int = 32 * MEBIBYTE
+    """Of all long lists that are being sent, and of what stands when watches begin; a client has half."""
+    portion_seconds: float = 0.3
+    """How long a list waits for room among them before it is refused."""
     watches: int = 2048
     watches_per_client: int = 1024
     streams: int = 256

@@ -11,25 +11,24 @@ import msgspec
 from proreus.engine.api.asking import Asked
 from proreus.engine.api.effects import effect_warnings, touches_spec
 from proreus.engine.api.forms import Form, form_of
+from proreus.engine.api.listing import Sheet, chosen_of, encoded
 from proreus.engine.api.patching import PATCH_TYPES, Check, patched
 from proreus.engine.api.paths import Target
-from proreus.engine.api.replying import Answer, Header, Reply, Stream, encode
+from proreus.engine.api.portions import Span
+from proreus.engine.api.replying import Answer, Header, Reply, Stream
 from proreus.engine.api.status import success
 from proreus.engine.api.subscriptions import Wanted
-from proreus.engine.api.turnstile import Turnstile
 from proreus.engine.api.unknown import field_warnings
 from proreus.engine.api.watches import WatchAsked, Watches
-from proreus.engine.objects.desk import Pauses, at_the_desk
+from proreus.engine.objects.desk import at_the_desk
 from proreus.engine.objects.errors import BadRequest, NotFound, TooLargeVersion
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.lifecycle import check_may_go
-from proreus.engine.objects.registry import Listed, Registry
+from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.selectors import Selection, selection
 
-_AT_A_TIME = 8
-"""Objects that are written in one go: together they may be megabytes."""
-_LISTS_AT_ONCE, _LISTS_OF_A_CLIENT = 8, 4
-"""Each may be as long as all objects of a kind together, and is held until it is sent."""
+_SMALL_LIST = 64 * 1024
+"""Bytes of a list that is sent as it is."""
 
 
 class Resources:
@@ -48,8 +47,7 @@ class Resources:
         simulated: whether the nodes of this process are.
         """
         self._registry, self._watches, self._check = registry, watches, check
-        self._simulated = simulated
-        self._lists = Turnstile(_LISTS_AT_ONCE, _LISTS_OF_A_CLIENT)
+        self._simulated, self._portions = simulated, watches.portions
 
     async def get(self, target: Target, asked: Asked) -> Answer:
         """One object."""
@@ -66,18 +64,20 @@ class Resources:
         version = asked.number("resourceVersion") or 0
         if not after and asked.query.get("resourceVersionMatch") == "Exact":
             revision = version
-        async with self._lists.turn(asked.client):
+        sheet = Sheet(form, Span(target.kind, target.namespace), chosen, limit)
+        async with self._portions.turn(asked.client):
             try:
-                listed = await self._registry.list(
-                    target.kind, target.namespace, limit=limit, after=after, revision=revision
-                )
+                listed = await self._portions.read(sheet.span, after, revision, limit)
             except TooLargeVersion:
                 if after:  # no list was ever told of that revision
                     raise _bad_continue() from None
                 raise
             if not after and version > listed.revision:
                 raise TooLargeVersion(version, listed.revision)
-            return Reply(await _listed(form, target.kind, listed, chosen))
+            first = await sheet.begin(listed)
+        if sheet.ends(listed) and len(first) <= _SMALL_LIST:
+            return Reply(first + sheet.end(listed))
+        return Stream(sheet.pieces(self._portions, asked.client, first, listed), may_refuse=True)
 
     async def watch(self, target: Target, asked: Asked) -> Answer:
         """Changes as they come; `name` narrows it to one object."""
@@ -153,7 +153,7 @@ class Resources:
         chosen = _selection(target.kind, asked)
         options = await deletion_options(asked)
         listed = await self._registry.list(target.kind, target.namespace)
-        leaving = await _chosen(listed.items, chosen)
+        leaving = await chosen_of(listed.items, chosen)
         for obj in leaving:  # all of them, before the first goes
             check_may_go(target.kind, obj)
         gone = []
@@ -173,7 +173,7 @@ class Resources:
             except NotFound:
                 continue  # somebody was faster
         metadata = {"resourceVersion": str(listed.revision)}
-        return Reply(await _encoded(Form(), target.kind, gone, metadata))
+        return Reply(await encoded(Form(), target.kind, gone, metadata))
 
 
 async def _warnings(kind: Kind, obj: dict[str, Any], asked: Asked) -> tuple[Header, ...]:
@@ -267,11 +267,6 @@ def _deleted(kind: Kind, left: dict[str, Any]) -> Reply:
     return Reply.of(success(kind.resource, metadata["name"], uid=metadata.get("uid", "")))
 
 
-def _continue(after: str, revision: int) -> str:
-    told = msgspec.json.encode({"rv": revision, "start": after})
-    return base64.urlsafe_b64encode(told).decode().rstrip("=")
-
-
 def _read_continue(token: str, kind: Kind) -> tuple[str, int]:
     """The key to go on behind, and the revision to go on at."""
     if not token:
@@ -290,40 +285,3 @@ def _read_continue(token: str, kind: Kind) -> tuple[str, int]:
 
 def _bad_continue() -> BadRequest:
     return BadRequest("continue key is not valid")
-
-
-async def _listed(form: Form, kind: Kind, listed: Listed, chosen: Selection) -> bytes:
-    """A list of those that were chosen, as it is sent."""
-    items = await _chosen(listed.items, chosen)
-    metadata: dict[str, Any] = {"resourceVersion": str(listed.revision)}
-    if listed.after:
-        metadata["continue"] = _continue(listed.after, listed.revision)
-        if chosen.everything:
-            metadata["remainingItemCount"] = listed.remaining
-    return await _encoded(form, kind, items, metadata)
-
-
-async def _chosen(items: list[dict[str, Any]], chosen: Selection) -> list[dict[str, Any]]:
-    if chosen.everything:
-        return items
-    matching, pauses = [], Pauses()
-    for obj in items:
-        if chosen.matches(obj):
-            matching.append(obj)
-        if pauses.due:
-            await pauses.take()
-    return matching
-
-
-async def _encoded(form: Form, kind: Kind, items: list[dict[str, Any]], metadata: dict[str, Any]) -> bytes:
-    """A list, written a portion at a time, so that others have their turn."""
-    whole = form.many(kind, [], metadata)
-    rows = "rows" if "rows" in whole else "items"
-    pieces, pauses = [], Pauses()
-    for start in range(0, len(items), _AT_A_TIME):
-        portion = form.many(kind, items[start : start + _AT_A_TIME], metadata)[rows]
-        pieces.append(encode(portion)[1:-1])
-        if pauses.due:
-            await pauses.take()
-    del whole[rows]
-    return encode(whole)[:-1] + b',"%s":[' % rows.encode() + b",".join(pieces) + b"]}"

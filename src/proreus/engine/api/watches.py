@@ -6,21 +6,27 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from proreus.engine.api.feeds import FeedBounds, Feeds
 from proreus.engine.api.forms import Form
 from proreus.engine.api.options import ApiLimits
+from proreus.engine.api.portions import Portions, Span
 from proreus.engine.api.replying import encode
+from proreus.engine.api.rounds import Rounds
 from proreus.engine.api.status import failure
 from proreus.engine.api.subscriptions import QueueBounds, Subscription, Told, Wanted
+from proreus.engine.objects.desk import Pauses
 from proreus.engine.objects.errors import Refused, TooManyRequests
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.registry import Listed, Registry
 
 _AT_A_TIME = 256
+_OBJECTS_AT_A_TIME = 16
+_WATCHERS_AT_ONCE = 16
+"""Watchers that are written to before whoever else asks has a turn."""
 _PIECE_BYTES = 64 * 1024
 """Changes are written together up to this length; a longer one goes as it is, for all watchers the same."""
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
@@ -45,12 +51,14 @@ class Watches:
     """All watches of a door."""
 
     def __init__(self, registry: Registry, limits: ApiLimits) -> None:
-        self._registry, self._limits = registry, limits
+        self._limits, self.portions = limits, Portions(registry, limits)
+        """Of lists, too."""
         queue = QueueBounds(limits.watch_events, limits.watch_bytes)
         bounds = FeedBounds(limits.remembered_events, limits.remembered_bytes, queue, limits.event_bytes)
         self._feeds = Feeds(registry, bounds)
         self._by_client: Counter[str] = Counter()
         self._closing = asyncio.Event()
+        self._rounds = Rounds(_WATCHERS_AT_ONCE)
 
     @property
     def open(self) -> int:
@@ -110,16 +118,14 @@ class Watches:
         # The feed begins before the list is read, so that it remembers all that comes after the list.
         await self._feeds.feed(wanted.kind)
         if after is None:
-            listed = await self._registry.list(wanted.kind, wanted.namespace)
-            after = listed.revision
-            standing = listed.items
-            del listed
-            standing.reverse()
-            while standing:  # what is written is let go
-                some = [standing.pop() for _ in range(min(_AT_A_TIME, len(standing)))]
-                chosen = [obj for obj in some if wanted.matches is None or wanted.matches(obj)]
-                for piece in writer.write([Told("ADDED", obj) for obj in chosen]):
-                    yield piece
+            after = 0
+            span = Span(wanted.kind, wanted.namespace)
+            async with aclosing(self.portions.all(asked.client, span)) as portions:
+                async for listed in portions:
+                    after = listed.revision
+                    async with aclosing(_standing(listed, wanted, writer)) as pieces:
+                        async for piece in pieces:
+                            yield piece
             if asked.initial_end:
                 yield writer.bookmark(after, _INITIAL_END)
         subscription = await self._feeds.subscribe(wanted, after)
@@ -139,6 +145,7 @@ class Watches:
         while not self._closing.is_set():
             taken = subscription.take(_AT_A_TIME, _PIECE_BYTES)
             if taken:
+                await self._rounds.turn()
                 for piece in writer.write(taken):
                     yield piece
                 continue
@@ -152,6 +159,19 @@ class Watches:
             if now >= until:
                 return
             await subscription.wait(max(0.0, min(bookmark_at, until) - now))
+
+
+async def _standing(listed: Listed, wanted: Wanted, writer: _Writer) -> AsyncGenerator[bytes, None]:
+    """What stands, as ADDED; what is written is let go."""
+    standing, pauses = listed.items, Pauses()
+    standing.reverse()
+    while standing:
+        some = [standing.pop() for _ in range(min(_OBJECTS_AT_A_TIME, len(standing)))]
+        chosen = [obj for obj in some if wanted.matches is None or wanted.matches(obj)]
+        for piece in writer.write([Told("ADDED", obj) for obj in chosen]):
+            yield piece
+        if pauses.due:
+            await pauses.take()
 
 
 class _Writer:

@@ -6,6 +6,7 @@ strategic merge, server-side apply, and what the API's door tells of its schemas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -66,12 +67,20 @@ class Definition:
 
 
 @lru_cache(maxsize=1)
+def kubernetes_version() -> str:
+    """The Kubernetes whose fields these are, such as v1.37.0: the one version that the engine speaks."""
+    named = re.search(r"v\d+\.\d+\.\d+", _lines()[0])
+    if named is None:
+        raise RuntimeError("fields.txt does not say of which Kubernetes it is")
+    return named[0]
+
+
+@lru_cache(maxsize=1)
 def definitions() -> Mapping[str, Definition]:
     """All of them, by name; a kind's definition has the kind's name."""
-    text = (files("proreus.engine.objects") / "fields.txt").read_text(encoding="utf-8")
     found: dict[str, Definition] = {}
     fields: dict[str, Field] = {}
-    for line in text.splitlines():
+    for line in _lines():
         if line.startswith("#"):
             continue
         if line.startswith(" "):
@@ -82,6 +91,10 @@ def definitions() -> Mapping[str, Definition]:
             fields = {}
             found[name] = Definition(name, package, fields, marks == ["map=atomic"])
     return found
+
+
+def _lines() -> list[str]:
+    return (files("proreus.engine.objects") / "fields.txt").read_text(encoding="utf-8").splitlines()
 
 
 def _field(words: list[str]) -> Field:

@@ -79,6 +79,8 @@ class Listed:
     remaining: int
     after: str
     """Go on with this where some remain; "" at the end."""
+    size: int = 0
+    """Bytes, as they are stored."""
 
 
 class Registry:
@@ -111,11 +113,25 @@ class Registry:
         return standing.object
 
     async def list(
-        self, kind: Kind, namespace: str = "", *, limit: int = 0, after: str = "", revision: int = 0
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        limit: int = 0,
+        after: str = "",
+        revision: int = 0,
+        most_bytes: int = 0,
     ) -> Listed:
-        """The objects of a kind, of all namespaces where none is named; limit 0: all, revision 0: now."""
+        """The objects of a kind, of all namespaces where none is named; limit 0: all, revision 0: now.
+
+        most_bytes: a limit of bytes, as they are stored, but for the first object; 0: none.
+        """
         found = await self._shelf.list(
-            kind.prefix_in(namespace if kind.namespaced else ""), after=after, limit=limit, revision=revision
+            kind.prefix_in(namespace if kind.namespaced else ""),
+            after=after,
+            limit=limit,
+            revision=revision,
+            most_bytes=most_bytes,
         )
         items, pauses = [], Pauses()
         for entry in found.entries:
@@ -123,7 +139,8 @@ class Registry:
             if pauses.due:
                 await pauses.take()
         last = found.entries[-1].key if found.remaining else ""
-        return Listed(items, found.revision, found.remaining, last)
+        size = sum(len(entry.value) for entry in found.entries)
+        return Listed(items, found.revision, found.remaining, last, size)
 
     async def revision(self) -> int:
         """Of the store, now."""

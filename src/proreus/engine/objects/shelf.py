@@ -78,10 +78,14 @@ class Shelf:
             raise unserviceable(error) from error
         return None if entry is None else self.read(entry)
 
-    async def list(self, prefix: str, *, after: str, limit: int, revision: int) -> Listing:
+    async def list(
+        self, prefix: str, *, after: str, limit: int, revision: int, most_bytes: int = 0
+    ) -> Listing:
         """The entries under a prefix; `Gone` where that revision is too old."""
         try:
-            return await self._store.list(prefix, after=after, limit=limit, revision=revision)
+            return await self._store.list(
+                prefix, after=after, limit=limit, revision=revision, most_bytes=most_bytes
+            )
         except Compacted as error:
             raise Gone(f"The provided continue parameter is too old: {error}") from error
         except NotReached as error:

@@ -36,10 +36,13 @@ from proreus.engine.store.protocol import (
     StoreFull,
     Unavailable,
     Unchanged,
+    fitting,
 )
 
 _PAGE = 2000
 """So many keys are listed at once; a long list leaves the loop and the server free in between."""
+_SMALL_PAGE = 32
+"""The same where bytes are counted: an entry may have more than a million of them."""
 _RETRY_SECONDS = 0.2
 _COMPACTED = "required revision has been compacted"
 _NOT_REACHED = "required revision is a future revision"
@@ -79,7 +82,9 @@ class EtcdStore:
         )
         return self._entry(answer.kvs[0]) if answer.kvs else None
 
-    async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+    async def list(
+        self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0, most_bytes: int = 0
+    ) -> Listing:
         """The keys with that prefix, in order."""
         self._check_open()
         begin, end = self._range(prefix)
@@ -87,12 +92,17 @@ class EtcdStore:
         entries: list[Entry] = []
         at = revision
         while begin < end:
-            page = min(_PAGE, limit - len(entries)) if limit else _PAGE
+            page = _SMALL_PAGE if most_bytes else _PAGE
+            page = min(page, limit - len(entries)) if limit else page
             request = rpc.RangeRequest(key=begin, range_end=end, limit=page, revision=at)
             answer = await self._range_at(request, revision)
             at = at or answer.header.revision
             entries += [self._entry(found) for found in answer.kvs]
             remaining = answer.count - len(answer.kvs)
+            if most_bytes:
+                fit = list(fitting(entries, most_bytes))
+                if len(fit) < len(entries):
+                    return Listing(tuple(fit), at, remaining + len(entries) - len(fit))
             if not remaining or (limit and len(entries) == limit):
                 return Listing(tuple(entries), at, remaining)
             begin = answer.kvs[-1].key + b"\0"

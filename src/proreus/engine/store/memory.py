@@ -29,6 +29,7 @@ from proreus.engine.store.protocol import (
     Operation,
     Put,
     Unchanged,
+    fitting,
 )
 from proreus.engine.store.superseded import Superseded
 
@@ -64,7 +65,9 @@ class MemoryStore:
         self._expire()
         return self._entries.get(key)
 
-    async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+    async def list(
+        self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0, most_bytes: int = 0
+    ) -> Listing:
         """The keys with that prefix, in order."""
         self._expire()
         if revision > self._revision:
@@ -73,7 +76,9 @@ class MemoryStore:
         keys = sorted(key for key in standing if key.startswith(prefix) and key > after)
         taken = keys[:limit] if limit else keys
         entries = tuple(standing[key] for key in taken)
-        return Listing(entries, revision or self._revision, len(keys) - len(taken))
+        if most_bytes:
+            entries = tuple(fitting(entries, most_bytes))
+        return Listing(entries, revision or self._revision, len(keys) - len(entries))
 
     async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
         """The operations, if all conditions hold."""

@@ -47,6 +47,16 @@ class Listing:
     """So many more follow after the limit."""
 
 
+def fitting(entries: Sequence[Entry], most_bytes: int) -> Sequence[Entry]:
+    """The first of them, up to so many bytes of values: one at least."""
+    size = 0
+    for place, entry in enumerate(entries):
+        size += len(entry.value)
+        if place and size > most_bytes:
+            return entries[:place]
+    return entries
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One key changed; without an entry it went."""
@@ -154,9 +164,12 @@ class Store(Protocol):
         """What stands under the key now."""
         ...
 
-    async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+    async def list(
+        self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0, most_bytes: int = 0
+    ) -> Listing:
         """The keys with that prefix, those behind `after` only; limit 0: all; revision 0: now.
 
+        most_bytes: of their values, a limit as well, but for the first; 0: all.
         An older revision may raise `Compacted`.
         """
         ...

@@ -38,6 +38,7 @@ from proreus.engine.store.protocol import (
     StoreError,
     StoreFull,
     Unchanged,
+    fitting,
 )
 from proreus.engine.store.sqlite_errors import in_protocol_words
 from proreus.engine.store.sqlite_file import make_private, tell_if_public
@@ -54,6 +55,8 @@ _POLL_SECONDS = 0.05
 """So often another process's writing is looked for; it takes some microseconds."""
 _SLICE = 256
 """So many rows of a list are read in one turn of the loop."""
+_SMALL_SLICE = 16
+"""The same where bytes are counted: a row may have more than a million of them."""
 _SPAN = 500
 """So many revisions of the history are read or swept in one go."""
 _SPAN_BYTES = 1 << 20
@@ -176,11 +179,13 @@ class SQLiteStore:
         with in_protocol_words(self._path):
             return self._reader.entry(key)
 
-    async def list(self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0) -> Listing:
+    async def list(
+        self, prefix: str, *, after: str = "", limit: int = 0, revision: int = 0, most_bytes: int = 0
+    ) -> Listing:
         """The keys with that prefix, in order."""
         self._check_open()
         entries: list[Entry] = []
-        remaining = 0
+        size = remaining = 0
         with self._snapshot() as tables:
             now = tables.number("revision")
             if revision:
@@ -189,9 +194,13 @@ class SQLiteStore:
                 found = await asyncio.to_thread(tables.standing, prefix, after, limit, revision)
             else:
                 found = tables.standing(prefix, after, limit)
-            async for part in _in_slices(found):
+            async for part in _in_slices(found, _SMALL_SLICE if most_bytes else _SLICE):
                 entries += part
-            if limit and len(entries) == limit:
+                size += sum(len(entry.value) for entry in part)
+                if most_bytes and size > most_bytes:
+                    entries = list(fitting(entries, most_bytes))
+                    break
+            if entries and ((limit and len(entries) == limit) or (most_bytes and size > most_bytes)):
                 # To count what follows is one long step, too.
                 last = max(after, entries[-1].key)
                 remaining = await asyncio.to_thread(tables.count, prefix, last, revision)
@@ -490,13 +499,13 @@ def _check_revision(tables: Tables, revision: int, now: int) -> None:
         raise NotReached(revision, now)
 
 
-async def _in_slices(rows: Iterator[T]) -> AsyncIterator[list[T]]:
+async def _in_slices(rows: Iterator[T], count: int = _SLICE) -> AsyncIterator[list[T]]:
     """Rows, some at a time, with the loop free in between."""
     while True:
-        part = list(islice(rows, _SLICE))
+        part = list(islice(rows, count))
         if part:
             yield part
-        if len(part) < _SLICE:
+        if len(part) < count:
             return
         await asyncio.sleep(0)
 

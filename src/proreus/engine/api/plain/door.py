@@ -24,6 +24,7 @@ from proreus.engine.api.replying import Answer, Reply, Stream, encode
 from proreus.engine.api.roles import Action, check
 from proreus.engine.api.status import MethodNotAllowed
 from proreus.engine.api.turnstile import Seats
+from proreus.engine.api.watchdog import Watchdog
 from proreus.engine.api.watches import Watches
 from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import POD
@@ -73,9 +74,11 @@ class PlainDoor:
         overview: Overview,
         counts: Counts,
         watches: Watches,
+        watchdog: Watchdog,
         defaults: PlainDefaults | None = None,
     ) -> None:
         self._registry, self._overview, self._counts, self._watches = registry, overview, counts, watches
+        self._watchdog = watchdog
         self._defaults = defaults or PlainDefaults()
         self._images = ImageDoor(registry, self._defaults.images, self._defaults.relay)
         self._measured = Measured(registry)
@@ -173,7 +176,7 @@ class PlainDoor:
     async def _metrics(self, asked: Asked) -> Reply:
         await self._overview.look()
         containers = await self._measured.containers()
-        found = metrics.families(self._counts, self._watches.open, self._overview, containers)
+        found = metrics.families(self._counts, self._watches.open, self._watchdog, self._overview, containers)
         match asked.query.get("format", ""):
             case "json":
                 return Reply.of(metrics.as_json(found))

@@ -8,6 +8,7 @@ from typing import Any
 
 from proreus.engine.api.gate import Counts
 from proreus.engine.api.plain.overview import Overview
+from proreus.engine.api.watchdog import Watchdog
 from proreus.engine.runtimes.protocol import Use
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
@@ -36,7 +37,11 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def families(
-    counts: Counts, watches: int, overview: Overview, containers: Mapping[str, Sequence[Use]]
+    counts: Counts,
+    watches: int,
+    watchdog: Watchdog,
+    overview: Overview,
+    containers: Mapping[str, Sequence[Use]],
 ) -> Iterator[Family]:
     """All figures, now; containers: what is measured of them, by the uids of their pods."""
     yield _family(
@@ -58,6 +63,18 @@ def families(
         "gauge",
         "Streams of exec, attach and port-forward under way.",
         {(): float(counts.switched)},
+    )
+    yield _family(
+        "proreus_api_loop_held_seconds",
+        "gauge",
+        "How long nothing was answered at most, since this was last read.",
+        {(): watchdog.take()},
+    )
+    yield _family(
+        "proreus_api_loop_held_longest_seconds",
+        "gauge",
+        "The same, since the start.",
+        {(): watchdog.longest},
     )
     yield _family(
         "proreus_pods",

@@ -1,29 +1,11 @@
-"""Whether an event loop goes on, and logs that say nothing."""
+"""Logs that say nothing."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 from proreus.engine.runtimes.protocol import LogWanted
-
-_EVERY_SECONDS = 0.005
-
-
-class Watchdog:
-    """Looks every few milliseconds whether it is let to."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-        """Seconds for which it was not."""
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(_EVERY_SECONDS)
-            self.longest = max(self.longest, time.perf_counter() - before - _EVERY_SECONDS)
 
 
 class QuietLogs:
