@@ -20,7 +20,16 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from proreus.envs import PODS
 
 
-class FlatObservation(gymnasium.ObservationWrapper[NDArray[np.float32], Any, Any]):
+class _MaskedObservation(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Shows an environment otherwise, and its masks as they are."""
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The legal actions of the environment inside."""
+        masks: NDArray[np.bool_] = self.env.get_wrapper_attr("action_masks")()
+        return masks
+
+
+class FlatObservation(_MaskedObservation):
     """A dict of arrays as one float32 vector, in the order of the space's names, for `MlpPolicy`."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -36,10 +45,30 @@ class FlatObservation(gymnasium.ObservationWrapper[NDArray[np.float32], Any, Any
         flat = spaces.flatten(self.env.observation_space, observation)
         return np.asarray(flat, dtype=np.float32)
 
-    def action_masks(self) -> NDArray[np.bool_]:
-        """The legal actions of the environment inside."""
-        masks: NDArray[np.bool_] = self.env.get_wrapper_attr("action_masks")()
-        return masks
+
+class VectorsObservation(_MaskedObservation):
+    """A dict of arrays as a dict of vectors, for `MultiInputPolicy`.
+
+    SB3 takes a box of three dimensions for an image and warns of one of two. Its own policies flatten both
+    before their first layer, so nothing that they see is lost.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        tables = env.observation_space
+        assert isinstance(tables, spaces.Dict), "an environment that observes one array has no names"
+        self.observation_space = spaces.Dict({name: _as_vector(space) for name, space in tables.items()})
+
+    def observation(self, observation: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The arrays as vectors."""
+        return {name: np.asarray(array).reshape(-1) for name, array in observation.items()}
+
+
+def _as_vector(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """The space of the same numbers, of one dimension; those of bits have it already."""
+    if not isinstance(space, spaces.Box):
+        return space
+    return spaces.Box(space.low.reshape(-1), space.high.reshape(-1), dtype=space.dtype.type)
 
 
 def make_sb3_env(
@@ -53,8 +82,8 @@ def make_sb3_env(
 ) -> DummyVecEnv:
     """`count` environments side by side, seeded `seed`, `seed` + 1, ...; `settings` go to the environment.
 
-    `flat` makes dict observations vectors (for "MlpPolicy"; else use "MultiInputPolicy"), `max_steps`
-    truncates episodes.
+    `flat` makes dict observations one vector (for "MlpPolicy"); else they stay dicts, of vectors (for
+    "MultiInputPolicy" and `RowsPolicy`). `max_steps` truncates episodes.
     """
 
     def maker(rank: int) -> Callable[[], gymnasium.Env[Any, Any]]:
@@ -63,8 +92,8 @@ def make_sb3_env(
             env: gymnasium.Env[Any, Any] = gymnasium.make(
                 env_id, max_episode_steps=max_steps, disable_env_checker=True, seed=seed + rank, **settings
             )
-            if flat and isinstance(env.observation_space, spaces.Dict):
-                env = FlatObservation(env)
+            if isinstance(env.observation_space, spaces.Dict):
+                env = FlatObservation(env) if flat else VectorsObservation(env)
             return Monitor(env)
 
         return make
