@@ -23,8 +23,9 @@ from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_suppo
 from stable_baselines3 import DQN
 from stable_baselines3.common.env_checker import check_env
 
-from proreus.envs import PODS
-from proreus.envs.sb3 import FlatObservation, make_sb3_env
+from proreus.envs import PODS, VIRTUAL_MACHINES
+from proreus.envs.sb3 import FlatObservation, RowsPolicy, make_sb3_env
+from proreus.model.errors import UsageError
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 
@@ -80,8 +81,11 @@ def test_each_environment_of_a_vector_has_a_seed_of_its_own() -> None:
 def test_dict_observations_stay_dicts_when_asked_for() -> None:
     env = make_sb3_env(flat=False, **TINY)
     observed = env.reset()
-    assert isinstance(observed, dict)
-    assert observed["nodes"].shape == (1, 4, len(PAIR_FEATURES))
+    tables, _ = gymnasium.make(PODS, **TINY).reset(seed=0)
+    assert isinstance(observed, dict) and set(observed) == set(tables)
+    assert observed["nodes"].shape == (1, 4 * len(PAIR_FEATURES)), "SB3 knows vectors and images, no tables"
+    for name, vector in observed.items():
+        np.testing.assert_array_equal(vector[0], tables[name].ravel())
 
 
 def test_a_time_limit_truncates() -> None:
@@ -102,6 +106,64 @@ def test_maskable_ppo_makes_no_illegal_choice(flat: bool) -> None:
     assert get_action_masks(env).shape == (2, 10)
     policy = "MlpPolicy" if flat else "MultiInputPolicy"
     MaskablePPO(policy, env, n_steps=32, batch_size=32, seed=0).learn(128)
+
+
+def servers(count: int = 2, **settings: Any) -> Any:
+    """Environments of virtual machines that observe a row for each place."""
+    return make_sb3_env(VIRTUAL_MACHINES, count=count, flat=False, encoding="rows", **settings)
+
+
+def test_a_policy_over_rows_scores_every_place_with_the_same_weights() -> None:
+    env = servers()
+    model = MaskablePPO(RowsPolicy, env, n_steps=32, batch_size=32, seed=0)
+    model.learn(128)
+    observed = env.reset()
+    assert isinstance(observed, dict)
+    rows = _unlike(observed["rows"])
+    with torch.no_grad():
+        logits, turned = (
+            model.policy.get_distribution(
+                model.policy.obs_to_tensor({**observed, "rows": seen})[0]
+            ).distribution.logits.numpy()
+            for seen in (rows, _turned(rows))
+        )
+    assert np.ptp(logits, axis=1).min() > 0, "rows that differ are told apart"
+    np.testing.assert_allclose(turned[:, ::-1], logits, atol=1e-6)
+
+
+def _unlike(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Rows of which no two are alike: an empty cluster's are."""
+    return rows * np.linspace(0.2, 1.0, rows.shape[1], dtype=np.float32)
+
+
+def _turned(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same rows, the last one first."""
+    return rows.reshape(len(rows), 10, -1)[:, ::-1].reshape(len(rows), -1)
+
+
+def test_a_policy_over_rows_is_saved_and_read_again(tmp_path: Path) -> None:
+    env = servers()
+    model = MaskablePPO(RowsPolicy, env, n_steps=32, batch_size=32, seed=0, policy_kwargs={"hidden": 16})
+    model.learn(64)
+    model.save(tmp_path / "rows")
+    model.policy.save(tmp_path / "policy")
+    observed, masks = env.reset(), get_action_masks(env)
+    again = MaskablePPO.load(tmp_path / "rows", env=env)
+    alone = RowsPolicy.load(tmp_path / "policy")
+    for reader in (again, alone):
+        np.testing.assert_array_equal(
+            reader.predict(observed, deterministic=True, action_masks=masks)[0],
+            model.predict(observed, deterministic=True, action_masks=masks)[0],
+        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [({"env_id": VIRTUAL_MACHINES}, "no dict of rows"), ({"flat": True, **TINY}, "no dict of rows")],
+)
+def test_a_policy_over_rows_says_what_it_needs(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        MaskablePPO(RowsPolicy, make_sb3_env(**{"flat": False, **settings}))
 
 
 def test_dqn_learns_without_masks() -> None:

@@ -1,4 +1,5 @@
-"""Adapter to Stable-Baselines3: vector environments that its algorithms, and sb3-contrib's, take as they are.
+"""Adapter to Stable-Baselines3: vector environments that its algorithms, and sb3-contrib's, take as they are,
+and a policy for `MaskablePPO` that scores every action's row with the same weights.
 
 Needs the extra `sb3`; nothing else imports this module. `MaskablePPO` finds the masks by the method
 `action_masks` of the environments; for algorithms without masks (`DQN`, `PPO`) an illegal action counts as a
@@ -14,10 +15,15 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
+from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
 from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.type_aliases import Schedule
 from stable_baselines3.common.vec_env import DummyVecEnv
+from torch import Tensor, nn
 
 from proreus.envs import PODS
+from proreus.model.errors import UsageError
+from proreus.policies.networks.rows import ActorCritic
 
 
 class _MaskedObservation(gymnasium.ObservationWrapper[Any, Any, Any]):
@@ -99,3 +105,79 @@ def make_sb3_env(
         return make
 
     return DummyVecEnv([maker(rank) for rank in range(count)])
+
+
+class RowsPolicy(MaskableMultiInputActorCriticPolicy):
+    """The package's own actor and critic for `MaskablePPO`: one network scores the row of every action.
+
+    For environments that observe a row for each action (`rows`, `context`), as vectors: `make_sb3_env(...,
+    flat=False)`. What it learns of one server holds for all of them, where `MlpPolicy` learns the weights of
+    each action apart.
+
+    >>> env = make_sb3_env("proreus/VirtualMachines-v0", count=16, flat=False, encoding="rows")
+    >>> model = MaskablePPO(RowsPolicy, env)
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        hidden: int = 64,
+        **settings: Any,
+    ) -> None:
+        """`hidden`: units of a layer; the `settings` are those of SB3's policies."""
+        self.hidden = hidden
+        super().__init__(observation_space, action_space, lr_schedule, **settings)
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        """SB3's place for networks: what it calls latent is already the logits, and the value."""
+        self.mlp_extractor = _RowsNetwork(self.observation_space, self.action_space, self.hidden)
+        self.action_net, self.value_net = nn.Identity(), nn.Identity()
+        self.optimizer = self.optimizer_class(
+            self.parameters(),
+            lr=lr_schedule(1),  # type: ignore[call-arg]  # as SB3 has it
+            **self.optimizer_kwargs,
+        )
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        """What a saved policy is made with again."""
+        return {**super()._get_constructor_parameters(), "hidden": self.hidden}
+
+
+class _RowsNetwork(nn.Module):
+    """`ActorCritic` with the interface of SB3's `MlpExtractor`: features [B, D] in, logits and value out."""
+
+    def __init__(self, seen: spaces.Space[Any], actions: spaces.Space[Any], hidden: int) -> None:
+        super().__init__()
+        if not isinstance(seen, spaces.Dict) or not {"rows", "context"} <= set(seen.spaces):
+            raise UsageError("RowsPolicy: the environment observes no dict of rows and context")
+        assert isinstance(actions, spaces.Discrete), "the environments choose one of so many"
+        rows, context = (spaces.flatdim(seen[name]) for name in ("rows", "context"))
+        count = int(actions.n)
+        if rows % count:
+            raise UsageError(f"RowsPolicy: {rows} numbers are no rows of {count} actions")
+        self.latent_dim_pi, self.latent_dim_vf = count, 1
+        self._shape = (count, rows // count)
+        # SB3 puts the entries of a dict behind each other, in the order of the space's names.
+        sizes = [(name, spaces.flatdim(space)) for name, space in seen.items()]
+        starts = dict(zip((name for name, _ in sizes), np.cumsum([0, *(n for _, n in sizes)]), strict=False))
+        self._rows = slice(int(starts["rows"]), int(starts["rows"]) + rows)
+        self._context = slice(int(starts["context"]), int(starts["context"]) + context)
+        self.network = ActorCritic(hidden, rows // count, context)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """(logits [B, K], value [B, 1])."""
+        return self.forward_actor(features), self.forward_critic(features)
+
+    def forward_actor(self, features: Tensor) -> Tensor:
+        """Logits [B, K]; SB3 puts the masks on."""
+        return self.network.logits(*self._split(features))
+
+    def forward_critic(self, features: Tensor) -> Tensor:
+        """The value [B, 1]."""
+        return self.network.values(*self._split(features)).unsqueeze(1)
+
+    def _split(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        rows = features[:, self._rows].reshape(len(features), *self._shape)
+        return rows, features[:, self._context]
