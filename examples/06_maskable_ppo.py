@@ -4,10 +4,10 @@
     python examples/06_maskable_ppo.py --seeds 0 1 2
 
 A run ends with the first machine that fits nowhere; machines that were deleted give back what they took. An
-`MlpPolicy` with the hyper-parameters of SB3 learns little here: it has weights of its own for every place, and
-as every placement is worth 1 the values are near 1 / (1 - gamma) in every state, so that their errors swamp
-the gradient that actor and critic are clipped to together. Here `RowsPolicy` scores the row of every place with
-the same weights, and only the end of a run costs something.
+`MlpPolicy` with the hyper-parameters of SB3 learns little here: it has weights of its own for every place,
+and as every placement is worth 1 the values are near 1 / (1 - gamma) in every state, so that their errors
+swamp the gradient that actor and critic are clipped to together. Here `RowsPolicy` scores the row of every
+place with the same weights, and only the end of a run costs something.
 
 Everybody plays the same runs of a generated trace that nobody was trained on. The intervals are of 95 %, of
 the differences to random, run by run.

@@ -29,7 +29,7 @@ from proreus.model.errors import UsageError
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "01_stable_baselines3.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TINY: dict[str, Any] = {"generator": {"nodes": 4, "pods": 20}}
 
 
@@ -42,9 +42,9 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def load_example() -> ModuleType:
+def load_example(name: str) -> ModuleType:
     """The example as a module, though its name begins with a digit."""
-    spec = importlib.util.spec_from_file_location("example_01", EXAMPLE)
+    spec = importlib.util.spec_from_file_location(f"example_{name[:2]}", EXAMPLES / name)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -141,6 +141,11 @@ def _turned(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return rows.reshape(len(rows), 10, -1)[:, ::-1].reshape(len(rows), -1)
 
 
+def test_a_policy_over_rows_learns_wherever_there_is_one_for_each_action() -> None:
+    env = make_sb3_env("proreus/Workflows-v0", flat=False, illegal="raise")
+    MaskablePPO(RowsPolicy, env, n_steps=32, batch_size=32, seed=0).learn(64)
+
+
 def test_a_policy_over_rows_is_saved_and_read_again(tmp_path: Path) -> None:
     env = servers()
     model = MaskablePPO(RowsPolicy, env, n_steps=32, batch_size=32, seed=0, policy_kwargs={"hidden": 16})
@@ -182,12 +187,21 @@ def test_dqn_learns_without_masks() -> None:
 
 def test_the_example_runs_and_prints_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--steps", "64", "--episodes", "2", "--nodes", "3", "--no-progress"]
-    table = load_example().main([*words, "--logs", str(tmp_path / "logs"), "--save", str(tmp_path)])
+    table = load_example("01_stable_baselines3.py").main(
+        [*words, "--logs", str(tmp_path / "logs"), "--save", str(tmp_path)]
+    )
     assert list(table) == ["random", "best_fit", "MaskablePPO", "DQN"]
     assert all(len(returns) == 2 and min(returns) >= 0 for returns in table.values())
     assert "best_fit" in capsys.readouterr().out
     assert len(list((tmp_path / "logs").rglob("events.out.tfevents.*"))) == 2
     assert (tmp_path / "MaskablePPO.zip").exists()
+
+
+def test_the_example_of_virtual_machines_judges_everybody_on_the_same_runs() -> None:
+    table = load_example("06_maskable_ppo.py").main(["--steps", "64", "--runs", "3", "--seeds", "4"])
+    rules = ["random", "first_fit", "best_fit", "balance_fit"]
+    assert list(table) == [*rules, "MaskablePPO, seed 4", "proreus ppo, seed 4"]
+    assert all(placed.shape == (3,) and placed.min() > 0 for placed in table.values())
 
 
 def test_environments_alone_do_not_import_stable_baselines() -> None:
