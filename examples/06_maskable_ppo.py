@@ -35,6 +35,7 @@ from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.traces.generate import generate_vms
+from proreus.worlds.vms.traces.huawei import run_end
 from proreus.worlds.vms.training.episodes import episodes
 
 HELD_OUT = 1_000_000
@@ -126,7 +127,8 @@ def main(words: list[str] | None = None) -> dict[str, NDArray[np.float64]]:
 
     starts = APART * np.arange(arguments.runs)
     env = SchedEnv(trace=generate_vms(APART * (arguments.runs + 4), HELD_OUT), part="test", encoding="rows")
-    runs = planned_runs(env.world.work, env.options, starts)
+    ends = np.array([run_end("test", start, len(env.trace)) for start in starts.tolist()])
+    runs = planned_runs(env.world.work, env.options, starts, ends=ends)
     table = {}
     for name in RULES:
         figures, _ = play_runs(runs, proreus.make_policy("vms", name, seed=0))

@@ -127,6 +127,10 @@ class RowsPolicy(MaskableMultiInputActorCriticPolicy):
         **settings: Any,
     ) -> None:
         """`hidden`: units of a layer; the `settings` are those of SB3's policies."""
+        if not isinstance(observation_space, spaces.Dict) or not {"rows", "context"} <= set(
+            observation_space
+        ):
+            raise UsageError("RowsPolicy: the environment observes no dict of rows and context")
         self.hidden = hidden
         super().__init__(observation_space, action_space, lr_schedule, **settings)
 
@@ -150,9 +154,7 @@ class _RowsNetwork(nn.Module):
 
     def __init__(self, seen: spaces.Space[Any], actions: spaces.Space[Any], hidden: int) -> None:
         super().__init__()
-        if not isinstance(seen, spaces.Dict) or not {"rows", "context"} <= set(seen.spaces):
-            raise UsageError("RowsPolicy: the environment observes no dict of rows and context")
-        assert isinstance(actions, spaces.Discrete), "the environments choose one of so many"
+        assert isinstance(seen, spaces.Dict) and isinstance(actions, spaces.Discrete), "looked at before"
         rows, context = (spaces.flatdim(seen[name]) for name in ("rows", "context"))
         count = int(actions.n)
         if rows % count:
