@@ -109,6 +109,10 @@ def test_a_copy_goes_on_by_itself(name: str, copied: Callable[[Any], Any]) -> No
     ahead = _go_on(first, 60, 1)
     assert _go_on(second, 60, 1) == ahead, "what one copy does is not seen by another"
     assert _go_on(env, 60, 1) == ahead, "nor by what it was copied from"
+    begun = [_bytes(copied_env.reset(seed=9)[0]) for copied_env in (env, first, second)]
+    assert begun[0] == begun[1] == begun[2], "nor is a copy bound to the episode in which it was made"
+    anew = _go_on(env, 200, 2)
+    assert _go_on(first, 200, 2) == anew == _go_on(second, 200, 2)
 
 
 @pytest.mark.parametrize("name", IDS)
