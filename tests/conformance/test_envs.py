@@ -7,19 +7,21 @@ import importlib
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
 
 import proreus.envs
 from proreus.contract.lanes import Choices, Lanes
 from proreus.envs.lanes import LanesEnv
-from proreus.envs.sb3 import FlatObservation
+from proreus.envs.sb3 import make_sb3_env
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.worlds import WORLDS
 from tests.cli.runner import environment
@@ -35,9 +37,41 @@ LANES = [place for found in KNOWN.values() for place in found.lanes.values()]
 def test_checkers_find_nothing_to_complain_about(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Warnings are errors in these tests. The checkers know no masks: what they do by default must go on."""
     check_env(gymnasium.make(name).unwrapped)
-    check_env_of_sb3(FlatObservation(gymnasium.make(name).unwrapped))  # as `envs.sb3` hands it to SB3
-    check_env_of_sb3(gymnasium.make(name).unwrapped, warn=False)  # its warnings are about tables being images
     assert capsys.readouterr().out, "the checker of Gymnasium renders for humans too"
+
+
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("name", IDS)
+def test_stable_baselines_warns_of_nothing_that_it_is_handed(name: str, flat: bool) -> None:
+    """Warnings are errors here too: of its checker, of its Monitor, of the vector environment."""
+    envs = make_sb3_env(name, flat=flat)
+    check_env_of_sb3(envs.envs[0])
+    envs.reset()
+    envs.step(np.array([envs.action_space.sample()]))
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_stable_baselines_warns_of_tables_alone_where_it_is_handed_the_environment_itself(name: str) -> None:
+    """It knows vectors and images; what is documented are tables, and `make_sb3_env` flattens them."""
+    env = gymnasium.make(name)
+    assert isinstance(env.observation_space, spaces.Dict)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        check_env_of_sb3(env)
+    tables = [key for key, space in env.observation_space.items() if len(space.shape or ()) not in (0, 1)]
+    about_tables = (
+        "has an unconventional shape",
+        "is an image but",
+        "image space as channels",
+        "for an image is",
+    )
+    assert bool(told) == bool(tables)
+    others = [
+        str(warning.message)
+        for warning in told
+        if not any(text in str(warning.message) for text in about_tables)
+    ]
+    assert not others
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -75,6 +109,10 @@ def test_a_copy_goes_on_by_itself(name: str, copied: Callable[[Any], Any]) -> No
     ahead = _go_on(first, 60, 1)
     assert _go_on(second, 60, 1) == ahead, "what one copy does is not seen by another"
     assert _go_on(env, 60, 1) == ahead, "nor by what it was copied from"
+    begun = [_bytes(copied_env.reset(seed=9)[0]) for copied_env in (env, first, second)]
+    assert begun[0] == begun[1] == begun[2], "nor is a copy bound to the episode in which it was made"
+    anew = _go_on(env, 200, 2)
+    assert _go_on(first, 200, 2) == anew == _go_on(second, 200, 2)
 
 
 @pytest.mark.parametrize("name", IDS)

@@ -23,12 +23,13 @@ from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_suppo
 from stable_baselines3 import DQN
 from stable_baselines3.common.env_checker import check_env
 
-from proreus.envs import PODS
-from proreus.envs.sb3 import FlatObservation, make_sb3_env
+from proreus.envs import PODS, VIRTUAL_MACHINES
+from proreus.envs.sb3 import FlatObservation, RowsPolicy, make_sb3_env
+from proreus.model.errors import UsageError
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "01_stable_baselines3.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TINY: dict[str, Any] = {"generator": {"nodes": 4, "pods": 20}}
 
 
@@ -41,9 +42,9 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def load_example() -> ModuleType:
+def load_example(name: str) -> ModuleType:
     """The example as a module, though its name begins with a digit."""
-    spec = importlib.util.spec_from_file_location("example_01", EXAMPLE)
+    spec = importlib.util.spec_from_file_location(f"example_{name[:2]}", EXAMPLES / name)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -80,8 +81,11 @@ def test_each_environment_of_a_vector_has_a_seed_of_its_own() -> None:
 def test_dict_observations_stay_dicts_when_asked_for() -> None:
     env = make_sb3_env(flat=False, **TINY)
     observed = env.reset()
-    assert isinstance(observed, dict)
-    assert observed["nodes"].shape == (1, 4, len(PAIR_FEATURES))
+    tables, _ = gymnasium.make(PODS, **TINY).reset(seed=0)
+    assert isinstance(observed, dict) and set(observed) == set(tables)
+    assert observed["nodes"].shape == (1, 4 * len(PAIR_FEATURES)), "SB3 knows vectors and images, no tables"
+    for name, vector in observed.items():
+        np.testing.assert_array_equal(vector[0], tables[name].ravel())
 
 
 def test_a_time_limit_truncates() -> None:
@@ -104,6 +108,69 @@ def test_maskable_ppo_makes_no_illegal_choice(flat: bool) -> None:
     MaskablePPO(policy, env, n_steps=32, batch_size=32, seed=0).learn(128)
 
 
+def servers(count: int = 2, **settings: Any) -> Any:
+    """Environments of virtual machines that observe a row for each place."""
+    return make_sb3_env(VIRTUAL_MACHINES, count=count, flat=False, encoding="rows", **settings)
+
+
+def test_a_policy_over_rows_scores_every_place_with_the_same_weights() -> None:
+    env = servers()
+    model = MaskablePPO(RowsPolicy, env, n_steps=32, batch_size=32, seed=0)
+    model.learn(128)
+    observed = env.reset()
+    assert isinstance(observed, dict)
+    rows = _unlike(observed["rows"])
+    with torch.no_grad():
+        logits, turned = (
+            model.policy.get_distribution(
+                model.policy.obs_to_tensor({**observed, "rows": seen})[0]
+            ).distribution.logits.numpy()
+            for seen in (rows, _turned(rows))
+        )
+    assert np.ptp(logits, axis=1).min() > 0, "rows that differ are told apart"
+    np.testing.assert_allclose(turned[:, ::-1], logits, atol=1e-6)
+
+
+def _unlike(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Rows of which no two are alike: an empty cluster's are."""
+    return rows * np.linspace(0.2, 1.0, rows.shape[1], dtype=np.float32)
+
+
+def _turned(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same rows, the last one first."""
+    return rows.reshape(len(rows), 10, -1)[:, ::-1].reshape(len(rows), -1)
+
+
+def test_a_policy_over_rows_learns_wherever_there_is_one_for_each_action() -> None:
+    env = make_sb3_env("proreus/Workflows-v0", flat=False, illegal="raise")
+    MaskablePPO(RowsPolicy, env, n_steps=32, batch_size=32, seed=0).learn(64)
+
+
+def test_a_policy_over_rows_is_saved_and_read_again(tmp_path: Path) -> None:
+    env = servers()
+    model = MaskablePPO(RowsPolicy, env, n_steps=32, batch_size=32, seed=0, policy_kwargs={"hidden": 16})
+    model.learn(64)
+    model.save(tmp_path / "rows")
+    model.policy.save(tmp_path / "policy")
+    observed, masks = env.reset(), get_action_masks(env)
+    again = MaskablePPO.load(tmp_path / "rows", env=env)
+    alone = RowsPolicy.load(tmp_path / "policy")
+    for reader in (again, alone):
+        np.testing.assert_array_equal(
+            reader.predict(observed, deterministic=True, action_masks=masks)[0],
+            model.predict(observed, deterministic=True, action_masks=masks)[0],
+        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [({"env_id": VIRTUAL_MACHINES}, "no dict of rows"), ({"flat": True, **TINY}, "no dict of rows")],
+)
+def test_a_policy_over_rows_says_what_it_needs(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        MaskablePPO(RowsPolicy, make_sb3_env(**{"flat": False, **settings}))
+
+
 def test_dqn_learns_without_masks() -> None:
     env = make_sb3_env(illegal="delay", max_steps=50, **TINY)
     model = DQN("MlpPolicy", env, learning_starts=20, buffer_size=200, seed=0)
@@ -120,12 +187,21 @@ def test_dqn_learns_without_masks() -> None:
 
 def test_the_example_runs_and_prints_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--steps", "64", "--episodes", "2", "--nodes", "3", "--no-progress"]
-    table = load_example().main([*words, "--logs", str(tmp_path / "logs"), "--save", str(tmp_path)])
+    table = load_example("01_stable_baselines3.py").main(
+        [*words, "--logs", str(tmp_path / "logs"), "--save", str(tmp_path)]
+    )
     assert list(table) == ["random", "best_fit", "MaskablePPO", "DQN"]
     assert all(len(returns) == 2 and min(returns) >= 0 for returns in table.values())
     assert "best_fit" in capsys.readouterr().out
     assert len(list((tmp_path / "logs").rglob("events.out.tfevents.*"))) == 2
     assert (tmp_path / "MaskablePPO.zip").exists()
+
+
+def test_the_example_of_virtual_machines_judges_everybody_on_the_same_runs() -> None:
+    table = load_example("06_maskable_ppo.py").main(["--steps", "64", "--runs", "3", "--seeds", "4"])
+    rules = ["random", "first_fit", "best_fit", "balance_fit"]
+    assert list(table) == [*rules, "MaskablePPO, seed 4", "proreus ppo, seed 4"]
+    assert all(placed.shape == (3,) and placed.min() > 0 for placed in table.values())
 
 
 def test_environments_alone_do_not_import_stable_baselines() -> None:

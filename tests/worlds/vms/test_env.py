@@ -17,6 +17,7 @@ from gymnasium.utils.env_checker import check_env
 from proreus.api import make_scenario
 from proreus.envs import VIRTUAL_MACHINES
 from proreus.model.errors import IllegalDecision, InputError, UsageError
+from proreus.worlds.vms.encoding.rows import encode_servers
 from proreus.worlds.vms.env import SchedEnv
 from proreus.worlds.vms.model import VmTrace
 from proreus.worlds.vms.play import play_runs
@@ -69,6 +70,21 @@ def test_observations_are_those_of_the_notes() -> None:
     expected[1] -= observation["feat"][1]
     assert np.array_equal(after["obs"], expected)
     assert np.array_equal(observation["obs"], np.broadcast_to([40.0, 90.0], (5, 2, 2)).astype(np.float32))
+
+
+def test_rows_are_those_that_the_packages_own_learners_see() -> None:
+    env, arrays = SchedEnv("recovering", trace=TRACE, encoding="rows"), SchedEnv("recovering", trace=TRACE)
+    seen, _ = env.reset(20)
+    told, _ = arrays.reset(20)
+    for _ in range(30):
+        choice = encode_servers(told["obs"][None], told["feat"][None], told["avail"][None], (40.0, 90.0))
+        for name, array in zip(("rows", "context", "action_mask"), choice, strict=True):
+            np.testing.assert_array_equal(seen[name], array[0])
+        assert env.observation_space.contains(seen)
+        (seen, *_), (told, *_) = env.step(-2), arrays.step(-2)
+    check_env(SchedEnv("expansion", trace=TRACE, servers=2, encoding="rows"), skip_render_check=True)
+    with pytest.raises(UsageError, match="servers of several kinds"):
+        SchedEnv(trace=TRACE, shapes="1x40/90+2x64/256", encoding="rows")
 
 
 def test_the_built_in_rules_are_first_fit_and_true_best_fit() -> None:
@@ -136,6 +152,7 @@ def test_episodes_end_where_their_part_ends(part: Any, border: int) -> None:
         ({"shapes": 3}, "shapes: 3"),
         ({"allow_release": "no"}, "allow_release: 'no'"),
         ({"part": "all"}, "unknown part 'all'"),
+        ({"encoding": "row"}, "unknown encoding 'row'; did you mean 'rows'"),
     ],
 )
 def test_a_wrong_setting_is_named(settings: dict[str, Any], told: str) -> None:

@@ -109,9 +109,18 @@ class ActorCritic(nn.Module):
 
     def forward(self, rows: Tensor, context: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
         """(logits [B, 2 N], minus infinity where not legal; value [B])."""
+        return self.logits(rows, context).masked_fill(~legal, -torch.inf), self.values(rows, context)
+
+    def logits(self, rows: Tensor, context: Tensor) -> Tensor:
+        """[B, 2 N] of all choices, legal or not."""
         found, whole = self.actor(rows, context)
-        logits = self.logit(torch.relu(found + self.from_whole(whole).unsqueeze(1))).squeeze(-1)
-        return logits.masked_fill(~legal, -torch.inf), self.value(self.critic(rows, context)[1]).squeeze(-1)
+        logits: Tensor = self.logit(torch.relu(found + self.from_whole(whole).unsqueeze(1))).squeeze(-1)
+        return logits
+
+    def values(self, rows: Tensor, context: Tensor) -> Tensor:
+        """[B] of the states."""
+        values: Tensor = self.value(self.critic(rows, context)[1]).squeeze(-1)
+        return values
 
 
 def best_choice(values: Tensor, legal: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ from proreus.environment import OwnReward, WorldEnv, own_reward
 from proreus.kernels.arrays import F32, Bool
 from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir
+from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES, encode_servers, numa_size
 from proreus.worlds.vms.model import DoubleRule, Full, ServerShape, VmTrace
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
 from proreus.worlds.vms.simulation.screen import server_lines
@@ -45,12 +46,14 @@ from proreus.worlds.vms.traces.huawei import Split, read_trace, run_end, split_r
 
 Illegal = Literal["first_fit", "raise"]
 Rows = Literal["machines", "events"]
+Encoding = Literal["arrays", "rows"]
 Observed: TypeAlias = dict[str, Any]
 _GENERATED_MACHINES = 20_000
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "illegal": ("raise", "first_fit"),
     "rows": ("machines", "events"),
     "part": ("train", "valid", "test"),
+    "encoding": ("arrays", "rows"),
 }
 
 
@@ -81,6 +84,9 @@ class SchedSettings:
     it may lead some hundred machines past the border."""
     limit: int = 0
     """Machines of an episode; 0: to the part's end, or SPANE's length where machines wait."""
+    encoding: Encoding = "arrays"
+    """What is observed: VMAgent's `obs`, `feat` and `avail`; or what the package's own networks see, `rows`
+    (one for each action), `context` and `action_mask`."""
 
     def __post_init__(self) -> None:
         if self.servers is not None:
@@ -122,10 +128,11 @@ class SchedKeywords(TypedDict, total=False):
     rows: Rows
     part: Split
     limit: int
+    encoding: Encoding
 
 
 class SchedEnv(WorldEnv):
-    """Place one virtual machine per step; observations are dicts of `obs`, `feat` and `avail`.
+    """Place one virtual machine per step; observations are dicts of `obs`, `feat` and `avail`, or of `rows`.
 
     `info` has `action_mask` (the same as `avail`), the time `now`, how long the machine has `waited`, the
     `action` that was carried out and whether the one asked for was `illegal`; after the last step what the
@@ -164,15 +171,8 @@ class SchedEnv(WorldEnv):
         count = self.options.server_count
         self.N = count
         self.action_space = spaces.Discrete(2 * count)
-        most = (self.world.lanes.servers.capacity / UNITS).astype(np.float32)
-        asked = np.array([self.trace.cpu.max(), self.trace.mem.max()], dtype=np.float32)
-        self.observation_space = spaces.Dict(
-            {
-                "obs": spaces.Box(np.zeros_like(most), most, dtype=np.float32),
-                "feat": spaces.Box(0.0, np.broadcast_to(asked, (2, 2, 2)), (2, 2, 2), np.float32),
-                "avail": spaces.MultiBinary(2 * count),
-            }
-        )
+        self._size = numa_size(self.options.servers) if self.settings.encoding == "rows" else None
+        self.observation_space = self._space()
         self._observation: VmObservation | None = None
 
     def reset(
@@ -274,8 +274,34 @@ class SchedEnv(WorldEnv):
             self._illegal = True
         return int(first_place(observation.servers, 0, observation.flavour))
 
+    def _space(self) -> spaces.Dict:
+        asked = np.array([self.trace.cpu.max(), self.trace.mem.max()], dtype=np.float32)
+        places = spaces.MultiBinary(2 * self.N)
+        if self._size is not None:
+            # A place is told as it would be afterwards too: below nothing where the machine does not fit.
+            most = 1.0 + float((asked / self._size).max())
+            return spaces.Dict(
+                {
+                    "rows": spaces.Box(-most, most, (2 * self.N, len(ROW_FEATURES)), np.float32),
+                    "context": spaces.Box(0.0, most, (len(CONTEXT_FEATURES),), np.float32),
+                    "action_mask": places,
+                }
+            )
+        room = (self.world.lanes.servers.capacity / UNITS).astype(np.float32)
+        return spaces.Dict(
+            {
+                "obs": spaces.Box(np.zeros_like(room), room, dtype=np.float32),
+                "feat": spaces.Box(0.0, np.broadcast_to(asked, (2, 2, 2)), (2, 2, 2), np.float32),
+                "avail": places,
+            }
+        )
+
     def _observed(self) -> Observed:
-        return {"obs": self.obs, "feat": self.req, "avail": self.avail.astype(np.int8)}
+        avail = self.avail.astype(np.int8)
+        if self._size is None:
+            return {"obs": self.obs, "feat": self.req, "avail": avail}
+        choice = encode_servers(self.obs[None], self.req[None], avail[None], self._size)
+        return {"rows": choice.rows[0], "context": choice.context[0], "action_mask": avail}
 
     def _info(self) -> dict[str, Any]:
         found: dict[str, Any] = {"action": self._last, "illegal": self._illegal}

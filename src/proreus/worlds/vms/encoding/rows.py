@@ -13,6 +13,7 @@ policy that plays one choice (`encode_choice`): the same kernel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 from proreus.contract.lanes import Choices
 from proreus.kernels.arrays import F32, U8
 from proreus.kernels.compiled import compiled
+from proreus.model.errors import UsageError
+from proreus.worlds.vms.model import ServerShape
 
 VERSION = "servers-1"
 ROW_FEATURES = (
@@ -41,6 +44,13 @@ CONTEXT_FEATURES = (
     "mean mem left",
     "share of legal choices",
 )
+
+
+def numa_size(shapes: Sequence[ServerShape]) -> tuple[float, float]:
+    """Cores and GB of the one NUMA node in whose shares rows are told."""
+    if len(shapes) != 1:
+        raise UsageError("servers of several kinds: what is left is learned in shares of one size")
+    return float(shapes[0].cpu), float(shapes[0].mem)
 
 
 def encode_servers(

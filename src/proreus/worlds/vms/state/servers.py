@@ -14,8 +14,8 @@ gives back is what was taken, to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,6 +76,28 @@ class Servers(NamedTuple):
     fresh: U8  # [2, F] room for what is worked out anew about one server
     fresh_words: U64  # [2, F / 8]
 
+    def __reduce__(self) -> tuple[Callable[..., Servers], tuple[Any, ...]]:
+        """Copied and pickled without the bytes: they would be arrays of their own, which nobody updates."""
+        words = (self.words, self.before_words, self.fresh_words)
+        return _with_bytes, (self.capacity, self.free, self.shown, self.room, *words)
+
+
+def _with_bytes(capacity: I32, free: I32, shown: F32, room: I32, *words: U64) -> Servers:
+    """Servers whose bytes are those of their words."""
+    fitting, before, fresh = words
+    return Servers(
+        capacity=capacity,
+        free=free,
+        shown=shown,
+        fits=fitting.view(np.uint8),
+        words=fitting,
+        room=room,
+        before=before.view(np.uint8),
+        before_words=before,
+        fresh=fresh.view(np.uint8),
+        fresh_words=fresh,
+    )
+
 
 def flavours_of(cpu: F64, mem: F64, rule: DoubleRule) -> tuple[Flavours, I32]:
     """The flavours of machines and the typical ones, smallest first, and the flavour of each: int32[V]."""
@@ -117,17 +139,12 @@ def new_servers(capacity: I32, flavours: Flavours, lanes: int) -> Servers:
     words = np.zeros((lanes, kinds, _whole_words(2 * servers) // 8), dtype=np.uint64)
     before = np.zeros((lanes, servers, NUMA_NODES, kinds // 8), dtype=np.uint64)
     fresh = np.zeros((NUMA_NODES, kinds // 8), dtype=np.uint64)
-    return Servers(
-        capacity=capacity,
-        free=np.zeros((lanes, servers, NUMA_NODES, 2), dtype=np.int32),
-        shown=np.zeros((lanes, servers, NUMA_NODES, 2), dtype=np.float32),
-        fits=words.view(np.uint8),
-        words=words,
-        room=np.zeros((lanes, kinds), dtype=np.int32),
-        before=before.view(np.uint8),
-        before_words=before,
-        fresh=fresh.view(np.uint8),
-        fresh_words=fresh,
+    return _with_bytes(
+        capacity,
+        np.zeros((lanes, servers, NUMA_NODES, 2), dtype=np.int32),
+        np.zeros((lanes, servers, NUMA_NODES, 2), dtype=np.float32),
+        np.zeros((lanes, kinds), dtype=np.int32),
+        *(words, before, fresh),
     )
 
 

@@ -19,7 +19,7 @@ from proreus.kernels.compiled import compiled
 from proreus.kernels.packed import pack, packable
 from proreus.kernels.rng import next_below
 from proreus.model.errors import IllegalDecision, InputError, UsageError, unknown_name
-from proreus.worlds.vms.encoding.rows import VERSION, encode_servers
+from proreus.worlds.vms.encoding.rows import VERSION, encode_servers, numa_size
 from proreus.worlds.vms.simulation.columns import (
     DECIDING,
     MACHINE,
@@ -236,12 +236,9 @@ class RowLanes:
     encoding = VERSION
 
     def __init__(self, batch: BatchedVms, ending_cost: float = 0.0) -> None:
-        shapes = batch.options.servers
-        if len(shapes) != 1:
-            raise UsageError("servers of several kinds: what is left is learned in shares of one size")
         self.batch = batch
         self._ending_cost = ending_cost
-        self._size = (float(shapes[0].cpu), float(shapes[0].mem))
+        self._size = numa_size(batch.options.servers)
 
     def __len__(self) -> int:
         return len(self.batch)
