@@ -44,7 +44,9 @@ def said_by(file: Path, cache: Path) -> str:
 def test_it_is_said_where_kernels_are_compiled_and_not_where_they_are_kept(tmp_path: Path) -> None:
     file, cache = tmp_path / "kernels.py", tmp_path / "cache"
     file.write_text(KERNELS)
-    assert said_by(file, cache) == "proreus: compiling kernels, once for this version (takes about a minute)\n"
+    assert (
+        said_by(file, cache) == "proreus: compiling kernels, once for this version (takes about a minute)\n"
+    )
     assert said_by(file, cache) == ""
 
 

@@ -1,4 +1,4 @@
-"""The status page as a browser lays it out, on a phone and on a desk: nothing is cut, and bars can be read."""
+"""The status page as a browser lays it out, on a phone and on a desk: nothing is cut, bars can be read."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from proreus.web import status_page
 
 BROWSER = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
 LONG = "a-deployment-with-a-rather-long-name-5f7c9d8b6d-x2x7q"
+REASON = "no node fits " * 9
 TIME = "2026-01-01T00:00:00Z"
 EVENTS: dict[str, dict[str, Any]] = {
     "status": {
         "version": "0.1.0",
-        "store": "sqlite:/home/somebody/.local/state/proreus/cluster.db",
+        "store": "sqlite:/home/somebody/with/a/long/way/to/.local/state/proreus/cluster.db",
         "started": TIME,
         "phases": {"Running": 1200, "Pending": 30, "Succeeded": 4000, "Failed": 7},
         "requested": {
@@ -36,7 +37,7 @@ EVENTS: dict[str, dict[str, Any]] = {
         "schedulers": [{"name": "default-scheduler", "policy": "learned", "shadow": "best_fit"}],
         "queue": {
             "length": 1,
-            "pods": [{"namespace": "production", "name": LONG, "created": TIME, "reason": "no node fits " * 9}],
+            "pods": [{"namespace": "production", "name": LONG, "created": TIME, "reason": REASON}],
         },
     },
     "nodes": {
@@ -83,14 +84,15 @@ const look = () => {
   if (!inside.querySelector("#shadow tr")) { setTimeout(look, 50); return; }
   inside.querySelectorAll("details").forEach((more) => { more.open = true; });
   const wide = inside.documentElement.clientWidth;
-  const shown = [...inside.querySelectorAll("main *")].filter((part) => part.getClientRects().length
+  const shown = [...inside.querySelectorAll("header *, main *")].filter((part) => part.getClientRects().length
     && !part.closest("thead") && !part.closest(".bar"));
   const told = (part) => `${part.tagName}.${part.className} ${part.textContent.slice(0, 40)}`;
   document.getElementById("found").textContent = "FOUND" + JSON.stringify({
     page: inside.documentElement.scrollWidth,
     beyond: shown.filter((part) => part.getBoundingClientRect().right > wide + 1).map(told),
-    cut: [...inside.querySelectorAll("section, .scroll, td, .amount, h2, .node")]
-      .filter((part) => part.scrollWidth > part.clientWidth + 1 && getComputedStyle(part).display !== "inline")
+    cut: [...inside.querySelectorAll("header, section, .scroll, td, .amount, h2, .node")]
+      .filter((part) => part.scrollWidth > part.clientWidth + 1 &&
+        getComputedStyle(part).display !== "inline")
       .map(told),
     bars: [...inside.querySelectorAll(".bar")].map((bar) => bar.getBoundingClientRect().width),
     rows: inside.querySelectorAll("tbody tr").length,
