@@ -203,9 +203,9 @@ def make_folder(path: Path, *, private: bool = False) -> None:
         raise WorkError(f"{path}: the folder cannot be made: {error.strerror}") from error
 
 
-def make_private_folder(path: Path) -> None:
-    """The same, for its owner alone, in the words of the system; what is there already stays as it is."""
+def make_private_folder(path: Path, mode: int = _PRIVATE_FOLDER) -> None:
+    """The same, for its owner alone or with that mode, in the words of the system; what stands stays so."""
     # `Path.mkdir` gives its mode to the last folder only.
     for missing in reversed([step for step in path.absolute().parents if not step.exists()]):
-        missing.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-    path.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+        missing.mkdir(mode, exist_ok=True)
+    path.mkdir(mode, exist_ok=True)
