@@ -65,3 +65,14 @@ def test_a_scaling_step_says_what_was_seen_and_why_so_many(proreus: Proreus) -> 
     for seen in ("requests/s", "active", "starting", "requests wait", "KV memory", "pending prompts"):
         assert seen in said
     assert max(map(len, ended.out.splitlines())) <= 80
+
+
+def test_a_planner_says_what_its_futures_came_to(proreus: Proreus) -> None:
+    words = ("--scenario", "gpu@20", "--policy", "planner", "--explain", "pod-00034")
+    ended = proreus("simulate", "pods", *words)
+    assert ended.code == 0, ended.err
+    said = " ".join(ended.out.split())
+    assert "pod-00034 goes to " in said and "(planner)" in said
+    assert "Ahead of the next best" in said and "of the 16 futures that tell them apart" in said
+    few = " ".join(proreus("simulate", "pods", *words, "--futures", "4").out.split())
+    assert "of the 4 futures that tell them apart" in few

@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proreus.api import make_scenario
-from proreus.contract.scenario import PARTS
+from proreus.contract.scenario import PARTS, SEEDS, Part, seed_of
 from proreus.model.errors import UsageError
 from proreus.worlds import world
 from tests.cli.runner import Proreus, assert_refused
@@ -33,6 +35,40 @@ def test_parts_never_meet(case: Case) -> None:
     works = [digest(case.scenario.of_part(part).load(seed)) for part in PARTS for seed in range(2)]
     assert len(set(works)) == len(works)
     assert digest(case.scenario.of_part("test").load(0)) == digest(work_of(case, 0))
+
+
+@every_case
+def test_parts_never_meet_whatever_seed_is_said(case: Case) -> None:
+    """Where a part was drawn with a shifted seed, a large seed of another part was the same work."""
+    near = tuple(place * apart for apart in (1_000, 100_000, 1_000_000) for place in (1, 2, 3, 4))
+    seeds = (0, *near, 2**31, SEEDS - 1)
+    works = {(part, seed): digest(case.scenario.of_part(part).load(seed)) for part in PARTS for seed in seeds}
+    assert len(set(works.values())) == len(works)
+
+
+@given(
+    st.sampled_from((1_000, 1_000_000)),
+    *(st.tuples(st.sampled_from(PARTS), st.one_of(st.integers(0, SEEDS - 1), st.integers(0, 5_000_000))),)
+    * 2,
+)
+def test_no_two_seeds_draw_the_same(apart: int, one: tuple[Part, int], other: tuple[Part, int]) -> None:
+    drawn, elsewhere = seed_of(*one, apart), seed_of(*other, apart)
+    assert (drawn == elsewhere) == (one == other)
+    assert 0 <= drawn < 2**62
+
+
+@given(st.sampled_from((1_000, 1_000_000)), st.integers(0, 999))
+def test_what_was_trained_judged_and_published_draws_as_it_always_did(apart: int, seed: int) -> None:
+    assert [seed_of(part, seed, apart) for part in ("test", "train", "valid")] == [
+        seed + place * apart for place in range(3)
+    ]
+    assert seed_of("test", seed + 3 * apart, apart) == seed + 3 * apart
+
+
+@every_kind
+def test_a_seed_beyond_all_is_refused(case: Case, proreus: Proreus, tmp_path: Path) -> None:
+    words = ("simulate", case.world.name, "--scenario", case.file(tmp_path), "--seed", str(SEEDS))
+    assert_refused(proreus(*words), 2, f"seed {SEEDS} is not between 0 and {SEEDS - 1}")
 
 
 @every_case

@@ -20,6 +20,7 @@ from rich.progress import (
 )
 
 from proreus.cli.arguments import Common, prepare
+from proreus.cli.compiling import COMPILING
 from proreus.cli.output import Output, new_console, waiting, write_json_bytes
 from proreus.cli.worlds import check_objective, parse_in_world, tuning_for, world_in
 from proreus.compare.comparison import CompareRequest, compare
@@ -28,6 +29,7 @@ from proreus.compare.outputs import Outputs, write_outputs
 from proreus.compare.tables import scenario_tables
 from proreus.contract.own import scenario_named
 from proreus.contract.world import World
+from proreus.kernels.compiling import heard_by
 from proreus.model.errors import UsageError
 from proreus.model.files import check_folder
 
@@ -122,12 +124,16 @@ def compare_and_write(request: CompareRequest, to: Destination, console: Console
         transient=True,
         disable=not console.is_terminal,
     ) as bar:
-        task = bar.add_task("starting (the first run compiles for a minute)", total=None)
+        task = bar.add_task("starting", total=None)
+
+        def show_compiling(begun: int) -> None:
+            bar.update(task, description=f"{COMPILING} ({begun} so far)")
 
         def show(done: int, total: int, text: str) -> None:
             bar.update(task, completed=done, total=total, description=text)
 
-        comparison = compare(request, show)
+        with heard_by(show_compiling):
+            comparison = compare(request, show)
     # First what can hardly fail: whatever becomes of the files, the result has been shown.
     for table in scenario_tables(comparison, console.width):
         console.print(table)

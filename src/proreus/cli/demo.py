@@ -48,8 +48,7 @@ def run(words: Sequence[str]) -> int:
     console = new_console(arguments.common)
     console.print(
         "Pods with shared and whole GPUs arrive at a 120-node cluster until demand is 130 % of it; "
-        "then pods queue, leave and evict each other on 20 ordinary nodes.\n"
-        "The first run compiles kernels for about a minute."
+        "then pods queue, leave and evict each other on 20 ordinary nodes."
     )
     flags = world("pods").flags()
     request = CompareRequest(

@@ -91,7 +91,7 @@ def _compare(
     console: Console, model: VectorModel, course: Course, arguments: JudgeArguments
 ) -> list[dict[str, Any]]:
     """Gains over the strongest rule on generated jobs, with 95 % intervals."""
-    seeds = range(FIRST_TEST_SEED, FIRST_TEST_SEED + arguments.seeds)
+    seeds = tuple(range(FIRST_TEST_SEED, FIRST_TEST_SEED + arguments.seeds))
     with console.status("playing the rules"):
         rule = strongest_rule(course, seeds)
     table = Table(title=f"gain over {rule} on {arguments.seeds} generated workloads", title_justify="left")

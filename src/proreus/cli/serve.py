@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import tyro
 
 from proreus.cli.arguments import Common, parse_named, prepare
+from proreus.cli.compiling import compiling_said
 from proreus.cli.ending import Ending, told_to_end
 from proreus.cli.output import new_console, write_json
 from proreus.listening.hosts import is_loopback
@@ -173,8 +174,9 @@ def _serve(door: str, arguments: ServeArguments, ending: Ending) -> None:
         _say(arguments, "note: deciding and learning online take the CPU; a GPU is not used")
     options = serving_options(arguments, LEARNER if arguments.learn else "")
     _give_back_large_blocks()
-    _say(arguments, "loading (the first start compiles for a minute)")
-    service = RunningService(options)
+    _say(arguments, "loading")
+    with compiling_said(arguments.common):
+        service = RunningService(options)
     ending.loaded()
     try:
         service.start()

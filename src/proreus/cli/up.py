@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +31,7 @@ from proreus.cli.cluster.saying import (
 )
 from proreus.cli.cluster.starting import run_until_told, say
 from proreus.cli.cluster.tokens import first_token
+from proreus.cli.compiling import compiling_said
 from proreus.cli.ending import told_to_end
 from proreus.cli.output import new_console, write_json
 from proreus.listening.hosts import bare, is_loopback
@@ -111,8 +112,15 @@ def run(words: Sequence[str]) -> int:
 
             options, own = secured(replace(options, identity=identity_of(options.store, holder)), folder)
             _tell_of_containers(arguments, folder)
-            say(arguments.common, "starting (the first start compiles for a minute)")
-            ended = run_until_told(ending, options, lambda engine: _announce(arguments, folder, engine, own))
+            say(arguments.common, "starting")
+            with ExitStack() as starting:
+                starting.enter_context(compiling_said(arguments.common))
+
+                def announce(engine: Engine) -> None:
+                    starting.close()
+                    _announce(arguments, folder, engine, own)
+
+                ended = run_until_told(ending, options, announce)
             say(arguments.common, f"ended{running_on(ended)}; the same command goes on where it was")
     return 0
 

@@ -7,15 +7,32 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from proreus.contract.simulation import Simulation
+from proreus.model.errors import UsageError
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = ("train", "valid", "test")
 _PLACE: dict[Part, int] = {"test": 0, "train": 1, "valid": 2}
 
 
+SEEDS = 2**60
+"""As many may be asked for. Those that are drawn with lie below 2**62: a generator may hold them as int64."""
+
+
 def seed_of(part: Part, seed: int, apart: int) -> int:
-    """The seed that a part draws generated work with: parts are so far `apart` that they never meet."""
-    return seed + apart * _PLACE[part]
+    """The seed that a part draws generated work with: whatever seeds are asked for, parts never meet.
+
+    The first `apart` seeds of a part are a stretch of their own: those of the test from 0 on, those of train
+    and valid behind them. Beyond its stretch a part would come into those of the others; there it draws from
+    far away, each part elsewhere. Only the test goes on as it is where no other part has its stretch.
+    """
+    if not 0 <= seed < SEEDS:
+        raise UsageError(f"seed {seed} is not between 0 and {SEEDS - 1}")
+    place = _PLACE[part]
+    if seed < apart:
+        return seed + apart * place
+    if part == "test" and seed >= apart * len(PARTS):
+        return seed
+    return seed + SEEDS * (1 + place)
 
 
 @dataclass(frozen=True)

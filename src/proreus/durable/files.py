@@ -21,7 +21,7 @@ from proreus.durable.appending import Append, GroupedLog
 from proreus.durable.frames import frame
 from proreus.durable.protocol import LogFull, LogInUse, LogLimits, Part
 from proreus.durable.segments import KeyedReader, Segment, SegmentReader, segments
-from proreus.model.files import make_folder
+from proreus.model.files import make_folder, open_private
 
 _log = logging.getLogger(__name__)
 _LOCK = ".lock"
@@ -103,10 +103,10 @@ class FileLog(GroupedLog):
     ) -> None:
         """released: the number below which nobody needs the records any more; it is asked for room."""
         super().__init__(name, str(folder))
-        make_folder(folder)
+        make_folder(folder, private=True)
         self.folder = folder
         self._limits, self._released = limits or LogLimits(), released
-        self._lock = (folder / _LOCK).open("ab")
+        self._lock = open_private(folder / _LOCK, "ab")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -191,7 +191,7 @@ class FileLog(GroupedLog):
             self._file = None
         if self._file is None or self._segment is None:
             self._segment = Segment.new(self.folder, self._next)
-            self._file, self._end = self._segment.path.open("xb", buffering=0), 0
+            self._file, self._end = open_private(self._segment.path, "xb", buffering=0), 0
             handle = os.open(self.folder, os.O_RDONLY)
             try:
                 os.fsync(handle)

@@ -24,6 +24,7 @@ import numba
 from numba import types
 from numba.core.caching import CacheImpl, CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 
+from proreus.kernels import compiling
 from proreus.kernels.places import can_be_written, place_for
 
 if sys.platform != "win32":
@@ -195,6 +196,13 @@ class _OneWriter:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """As Numba's; what is not there is compiled next."""
+        kept = self._cache.load_overload(signature, target_context)
+        if kept is None:
+            compiling.tell()
+        return kept
 
     def save_overload(self, signature: Any, data: Any) -> None:
         """As Numba's, under a lock on the folder; one that can only be read stays as it is."""

@@ -1,5 +1,9 @@
 """Files that are there in full or not at all. Whatever writes a result writes it through here.
 
+Results have the permissions that any new file gets. What a service keeps for itself (logs, experience,
+models) is `private`: its owner's alone from the first moment, whatever the umask. What is there already keeps
+its mode.
+
 And JSON objects read with errors that name the file.
 """
 
@@ -14,12 +18,15 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal, cast
 
 from proreus.model.errors import InputError, WorkError
 
+_PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
+_FLAGS = {"ab": os.O_APPEND, "xb": os.O_EXCL}
 
-def write_atomically(path: Path, content: bytes) -> None:
+
+def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write to a temporary file beside `path`, make it durable, and rename it into place.
 
     A link is followed to the file it names; a pipe or a device is written to, never replaced.
@@ -29,12 +36,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         if target.exists() and not target.is_file():
             target.write_bytes(content)
         else:
-            _write_beside(target, content)
+            _write_beside(target, content, private=private)
     except OSError as error:
         raise WorkError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def write_together(contents: Mapping[Path, bytes]) -> None:
+def write_together(contents: Mapping[Path, bytes], *, private: bool = False) -> None:
     """Write files that belong together: all are durable under other names before any takes its place.
 
     A full disk therefore leaves the old ones as they are, and a crash between two renames is all that could
@@ -43,7 +50,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     staged: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
-            staged[path] = _stage(path, content)
+            staged[path] = _stage(path, content, private=private)
         for path, temporary in staged.items():
             temporary.replace(path)
     except OSError as error:
@@ -76,19 +83,19 @@ def open_together(paths: Sequence[Path]) -> Iterator[tuple[BinaryIO, ...]]:
             temporary.unlink(missing_ok=True)
 
 
-def _write_beside(target: Path, content: bytes) -> None:
-    temporary = _stage(target, content)
+def _write_beside(target: Path, content: bytes, *, private: bool) -> None:
+    temporary = _stage(target, content, private=private)
     try:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _stage(target: Path, content: bytes) -> Path:
+def _stage(target: Path, content: bytes, *, private: bool) -> Path:
     """The content, durable, in a temporary file beside `target`."""
     temporary = _temporary(target)
     try:
-        with temporary.open("xb") as file:
+        with open_private(temporary, "xb") if private else temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -102,6 +109,12 @@ def _temporary(target: Path) -> Path:
     """A new name beside `target`."""
     # Opened by hand, not by tempfile: the result has the permissions that any new file gets.
     return target.parent / f".{secrets.token_hex(8)}.tmp"
+
+
+def open_private(path: Path, mode: Literal["ab", "xb"], buffering: int = -1) -> BinaryIO:
+    """A file to write to; one that is made now is its owner's alone."""
+    handle = os.open(path, _FLAGS[mode] | os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, _PRIVATE_FILE)
+    return cast(BinaryIO, os.fdopen(handle, mode, buffering))
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -179,9 +192,20 @@ def check_folder(path: Path) -> None:
         raise WorkError(f"{path}: cannot be written: Permission denied")
 
 
-def make_folder(path: Path) -> None:
+def make_folder(path: Path, *, private: bool = False) -> None:
     """Make the folder and those above it, where they are missing."""
     try:
+        if private:
+            make_private_folder(path)
+            return
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WorkError(f"{path}: the folder cannot be made: {error.strerror}") from error
+
+
+def make_private_folder(path: Path, mode: int = _PRIVATE_FOLDER) -> None:
+    """The same, for its owner alone or with that mode, in the words of the system; what stands stays so."""
+    # `Path.mkdir` gives its mode to the last folder only.
+    for missing in reversed([step for step in path.absolute().parents if not step.exists()]):
+        missing.mkdir(mode, exist_ok=True)
+    path.mkdir(mode, exist_ok=True)

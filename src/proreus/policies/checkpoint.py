@@ -64,13 +64,14 @@ def is_checkpoint(path: Path) -> bool:
     return (path / CARD).is_file()
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, private: bool = False) -> None:
     """Write the weights and the card that vouches for them; what was there stays until both are written."""
-    make_folder(folder)
+    make_folder(folder, private=private)
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in checkpoint.tensors.items()}
     weights = write_tensors(contiguous)
     card = {**asdict(checkpoint.card), "checksum": hashlib.sha256(weights).hexdigest()}
-    write_together({folder / WEIGHTS: weights, folder / CARD: (json.dumps(card, indent=2) + "\n").encode()})
+    written = {folder / WEIGHTS: weights, folder / CARD: (json.dumps(card, indent=2) + "\n").encode()}
+    write_together(written, private=private)
 
 
 def load_checkpoint(folder: Path, encoding: str) -> Checkpoint:

@@ -103,7 +103,7 @@ class RunningService:
         named.warm_up()
         store.sweep(self.name)
         experience = options.store / self.name / EXPERIENCE
-        make_folder(experience)
+        make_folder(experience, private=True)
         self._logs = self._places(experience)
         kept = self._logs[0].open(options.log, lambda name: read_progress(experience).of(name).next)
         self.log = ExperienceLog(kept)

@@ -16,6 +16,7 @@ from enum import Enum
 from pathlib import Path
 
 from proreus.model.errors import WorkError
+from proreus.model.files import make_private_folder
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -87,7 +88,7 @@ def only_one(folder: Path, work: Work = Work.CLUSTER) -> Iterator[Holder]:
 def only_one_up(store: Path) -> Iterator[None]:
     """Hold the file of a store against a second `proreus up` from another folder; agents may share it."""
     file = store.resolve()
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(file.parent)
     taken = (store, "in another folder runs on this store already")
     with _held(file.with_name(f"{file.name}.lock"), taken, Work.CLUSTER):
         yield

@@ -12,7 +12,7 @@ import tyro
 import yaml
 
 from proreus.model.errors import InputError, UsageError, WorkError, needs_extra
-from proreus.model.files import write_atomically
+from proreus.model.files import make_private_folder, write_atomically
 from proreus.reading.tree import Entry
 from proreus.reading.yamltree import read_documents
 
@@ -38,7 +38,7 @@ def state_dir(explicit: Path | None) -> Path:
 def make_state_dir(folder: Path) -> Path:
     """The same, made where it is missing; others may not look into it, for it holds a token."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
     except OSError as error:
@@ -98,11 +98,7 @@ def _stands(path: Path, content: bytes) -> bool:
 
 def write_privately(path: Path, content: bytes) -> None:
     """A file that no other user may read at any moment."""
-    before = os.umask(_PRIVATE)
-    try:
-        write_atomically(path, content)
-    finally:
-        os.umask(before)
+    write_atomically(path, content, private=True)
 
 
 def read_kubeconfig(path: Path) -> Address:

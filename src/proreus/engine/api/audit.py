@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from proreus.model.errors import WorkError
+from proreus.model.files import make_private_folder
 
 _encoder = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ class AuditLog:
         self._path, self._most_bytes, self._files = path, most_bytes, files
         self._lost = False
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._path.parent)
             self._file = self._opened()
         except OSError as error:
             raise WorkError(f"{path}: the audit log cannot be written: {error.strerror}") from error

@@ -16,6 +16,7 @@ from proreus.engine.runtimes.machine.process import ProcessBackend
 from proreus.engine.runtimes.machine.runc import RuncBackend, find_runc
 from proreus.engine.runtimes.machine.runtime import MachineRuntime
 from proreus.model.errors import UsageError, needs_extra, unknown_name
+from proreus.model.files import write_atomically
 
 _log = logging.getLogger(__name__)
 _KEPT: dict[str, Callable[[MachineOptions, ImageStore], Backend]] = {
@@ -144,7 +145,7 @@ async def _opened(name: str, options: MachineOptions) -> MachineRuntime:
         await backend.close()
         raise
     reached = f" {options.socket}" if name == "containerd" else ""
-    (options.root / _CHOSEN).write_text(f"{name}{reached}\n")
+    write_atomically(options.root / _CHOSEN, f"{name}{reached}\n".encode(), private=True)
     return runtime
 
 

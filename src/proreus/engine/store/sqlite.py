@@ -45,6 +45,7 @@ from proreus.engine.store.sqlite_file import make_private, tell_if_public
 from proreus.engine.store.sqlite_mark import AHEAD, Lost, Mark, check_whole
 from proreus.engine.store.sqlite_tables import READER_KIB, Tables
 from proreus.engine.store.superseded import Superseded
+from proreus.model.files import make_private_folder
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class SQLiteStore:
 
     def _connect(self) -> None:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._path.parent)
         except OSError as error:
             raise StoreError(f"{self._path.parent}: {error.strerror}") from error
         lost = self._look_for_losses()

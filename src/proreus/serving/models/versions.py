@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proreus.model.errors import InputError, ProreusError, UsageError, WorkError, unknown_name
-from proreus.model.files import make_folder, read_object, sweep_temporary, write_atomically
+from proreus.model.files import make_folder, open_private, read_object, sweep_temporary, write_atomically
 from proreus.policies.checkpoint import CARD, WEIGHTS, Checkpoint, load_checkpoint, read_card, save_checkpoint
 from proreus.serving.version import CURRENT, VersionAnswer
 from proreus.worlds.pods.policies.vector.model import VECTOR_ENCODING, VectorModel, model_of
@@ -53,7 +53,7 @@ class ModelStore:
     @classmethod
     def open(cls, folder: Path) -> ModelStore:
         """The store in `folder`, which is made where it is missing."""
-        make_folder(folder)
+        make_folder(folder, private=True)
         return cls(folder)
 
     def names(self) -> list[str]:
@@ -81,7 +81,7 @@ class ModelStore:
                 f"{name!r} cannot be the name of a model: letters, digits, '.', '_' and '-' only"
             )
         place = self.folder / name
-        make_folder(place)
+        make_folder(place, private=True)
         with self._locked(name):
             version = max(self._numbers(name), default=0) + 1
             temporary = place / f"{_TEMPORARY}{secrets.token_hex(8)}"
@@ -92,8 +92,9 @@ class ModelStore:
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             }
             try:
-                save_checkpoint(temporary, checkpoint)
-                write_atomically(temporary / RECORD, (json.dumps(record, indent=2) + "\n").encode())
+                save_checkpoint(temporary, checkpoint, private=True)
+                written = (json.dumps(record, indent=2) + "\n").encode()
+                write_atomically(temporary / RECORD, written, private=True)
                 _make_durable(temporary)
                 temporary.rename(place / str(version))
             except (OSError, ProreusError):
@@ -209,7 +210,7 @@ class ModelStore:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """One process at a time, over all names: for whoever looks before it adds."""
-        with (self.folder / _LOCK).open("ab") as file:
+        with open_private(self.folder / _LOCK, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
@@ -243,7 +244,7 @@ class ModelStore:
 
     def _point(self, name: str, pointer: _Pointer) -> None:
         content = json.dumps({"live": pointer.live, "before": list(pointer.before[-50:])}) + "\n"
-        write_atomically(self.folder / name / CURRENT, content.encode())
+        write_atomically(self.folder / name / CURRENT, content.encode(), private=True)
         _make_durable(self.folder / name)
 
     @contextlib.contextmanager
@@ -251,7 +252,7 @@ class ModelStore:
         """One writer at a time, over all processes; a writer that dies lets go."""
         if not (self.folder / name).is_dir():
             raise unknown_name("model", name, self.names())
-        with (self.folder / name / _LOCK).open("ab") as file:
+        with open_private(self.folder / name / _LOCK, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

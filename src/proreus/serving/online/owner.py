@@ -23,7 +23,7 @@ def owner_of(experience: Path) -> str:
     try:
         if not path.exists():
             drawn = experience / f".{_NAME}-{secrets.token_hex(8)}"
-            write_atomically(drawn, (secrets.token_hex(8) + "\n").encode())
+            write_atomically(drawn, (secrets.token_hex(8) + "\n").encode(), private=True)
             with contextlib.suppress(FileExistsError):  # somebody else's came first
                 os.link(drawn, path)  # there at once and in full
             drawn.unlink(missing_ok=True)

@@ -76,7 +76,7 @@ def write_progress(folder: Path, progress: Progress) -> None:
         "tries": progress.tries,
         "logs": {name: _entries(found) for name, found in progress.positions.items() if name != FIRST},
     }
-    write_atomically(folder / PROGRESS, (json.dumps(entries) + "\n").encode())
+    write_atomically(folder / PROGRESS, (json.dumps(entries) + "\n").encode(), private=True)
 
 
 def _position(entries: Any) -> Position:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from proreus.model.files import sweep_temporary
+from proreus.model.files import open_private, sweep_temporary
 from proreus.serving.online.learner import LearnerStatus, OnlineLearner
 from proreus.serving.online.log import ExperienceLog
 from proreus.serving.online.progress import read_progress
@@ -83,7 +83,7 @@ class Succession:
     def _try_to_lead(self) -> None:
         lock = None
         try:
-            lock = (self._experience / _LOCK).open("ab")
+            lock = open_private(self._experience / _LOCK, "ab")
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             assert lock is not None

@@ -58,6 +58,6 @@ class Memory:
             fresh = {one: old for one, old in self._known.items() if what.at - old.at <= _TOO_OLD}
             self._known = {**fresh, name: what}
             try:
-                write_atomically(self._path, msgspec.json.encode(self._known))
+                write_atomically(self._path, msgspec.json.encode(self._known), private=True)
             except (OSError, WorkError) as error:  # a full disk is no reason not to scale
                 _log.error("nothing can be remembered", extra={"fields": {"why": str(error)}})

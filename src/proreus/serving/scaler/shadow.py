@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from proreus.model.files import make_folder, open_private
 from proreus.serving.scaler.deciding import Decided
 
 _log = logging.getLogger(__name__)
@@ -20,8 +21,8 @@ class ShadowLog:
     def __init__(self, path: Path, most_bytes: int) -> None:
         self.path, self._most = path, most_bytes // 2
         self._lock = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab")
+        make_folder(path.parent, private=True)
+        self._file = open_private(path, "ab")
 
     def write(self, who: str, decided: Decided) -> None:
         """One decision."""
@@ -31,7 +32,7 @@ class ShadowLog:
                 if self._file.tell() + len(line) > self._most:
                     self._file.close()
                     self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-                    self._file = self.path.open("ab")
+                    self._file = open_private(self.path, "ab")
                 self._file.write(line)
                 self._file.flush()
             except OSError as error:  # a full disk is no reason not to scale

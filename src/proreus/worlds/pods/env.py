@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import numpy as np
 from gymnasium import spaces
 
+from proreus.contract.scenario import seed_of
 from proreus.environment import OwnReward, WorldEnv, own_reward
 from proreus.kernels.arrays import F64, I64, Bool
 from proreus.model.decision import Decision, Delay, Place, action_count, from_action
@@ -35,7 +36,7 @@ from proreus.worlds.pods.encoding.decision import (
 )
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.rewards import Reward
-from proreus.worlds.pods.scenarios import PodScenario, parse_scenario
+from proreus.worlds.pods.scenarios import SEEDS_APART, PodScenario, parse_scenario
 from proreus.worlds.pods.simulation.columns import FAILED, REJECTED
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
@@ -342,9 +343,10 @@ class _Maker:
         """The workload of that seed."""
         if not isinstance(self.source, PodScenario):
             return self.source(seed)
+        drawn = seed_of("train", seed, SEEDS_APART)  # episodes are to learn from: no test plays them
         if self.generator:
-            return generate(self.source.name, seed, **self.generator)
-        return self.source.source.load(seed)
+            return generate(self.source.name, drawn, **self.generator)
+        return self.source.source.load(drawn)
 
 
 def _workload_maker(

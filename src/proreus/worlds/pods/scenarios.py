@@ -36,7 +36,7 @@ _ARRIVALS_ONLY_PRESETS = frozenset({"gpu"})
 _HARDLY_USED = 0.5
 """Share of the GPUs below which every policy finds room for everything."""
 _ARRIVALS_ONLY_FAMILIES = ("openb/", "openb-mix/")
-_SEEDS_APART = 1_000
+SEEDS_APART = 1_000
 
 # Where nobody leaves, room is what counts; elsewhere time is.
 _WITHOUT_QUEUE = Headings(
@@ -279,7 +279,7 @@ class PodScenario:
 
     def load(self, seed: int) -> Compiled:
         """The workload of that seed, compiled."""
-        return compile_workload(self.source.load(seed_of(self.part, seed, _SEEDS_APART)))
+        return compile_workload(self.source.load(seed_of(self.part, seed, SEEDS_APART)))
 
     def start(self, work: Compiled, seed: int) -> PodsWorld:
         """A run over the workload."""

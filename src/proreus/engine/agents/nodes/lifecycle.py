@@ -174,7 +174,7 @@ class NodeLifecycle:
 
 def _unknown(status: Mapping[str, Any]) -> Iterable[Condition]:
     """Nothing is known of it any more."""
-    kinds = [one["type"] for one in status.get("conditions") or ()]
+    kinds = [kind for one in status.get("conditions") or () if (kind := one.get("type"))]
     for kind in dict.fromkeys((*kinds, "Ready")):
         yield Condition(kind, _SILENT.status, _SILENT.reason, _SILENT.message)
 

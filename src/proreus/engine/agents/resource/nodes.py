@@ -87,7 +87,7 @@ def node_status(standing: Mapping[str, Any], spec: NodeSpec, state: NodeState, n
     conditions = with_conditions(before.get("conditions") or (), _conditions(state), now)
     ours = {condition.type for condition in _HEALTHY}
     for condition in conditions:
-        if condition["type"] in ours:
+        if condition.get("type") in ours:
             condition["lastHeartbeatTime"] = moment
     status = {
         **before,

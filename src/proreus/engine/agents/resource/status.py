@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from proreus.engine.agents.conditions import Condition, with_conditions
+from proreus.engine.agents.conditions import Condition, holds, with_conditions
 from proreus.engine.agents.metadata import key_of
 from proreus.engine.agents.resource.lost import lost_container
 from proreus.engine.agents.resource.restarts import Due, restarts
@@ -127,7 +127,7 @@ def _conditions(seen: Seen, phase: str) -> list[Condition]:
     told = f"containers with unready status: [{' '.join(unready)}]" if unready and not done else ""
     why = done or ("ContainersNotReady" if unready else "")
     gates = [gate["conditionType"] for gate in spec.get("readinessGates") or ()]
-    held = [gate for gate in gates if not _gate_open(seen.pod, gate)]
+    held = [gate for gate in gates if not holds(seen.pod, gate)]
     ready = not unready and not held
     return [
         Condition("PodReadyToStartContainers", _truth(stands and not done)),
@@ -238,11 +238,6 @@ def _passed(init: Mapping[str, Any], reports: Mapping[str, ContainerReport]) -> 
 
 def _is_init(pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
     return any(one is container for one in pod["spec"].get("initContainers") or ())
-
-
-def _gate_open(pod: Mapping[str, Any], gate: str) -> bool:
-    conditions: Iterable[Mapping[str, Any]] = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == gate and one["status"] == "True" for one in conditions)
 
 
 def _truth(value: bool) -> str:

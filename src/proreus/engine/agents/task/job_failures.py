@@ -67,7 +67,7 @@ def _why(rule: Mapping[str, Any], pod: Object) -> str | None:
         return None
     patterns = {(one["type"], one.get("status") or "True") for one in rule.get("onPodConditions") or ()}
     for condition in (pod.get("status") or {}).get("conditions") or ():
-        if (condition["type"], condition["status"]) in patterns:
+        if (condition.get("type"), condition.get("status")) in patterns:
             return f"Pod {shown} has condition {condition['type']}"
     return None
 

@@ -335,20 +335,22 @@ def _noted(job: Object, status: dict[str, Any]) -> list[Instruction]:
     events = {"Suspended": ("Normal", "Suspended"), "Complete": ("Normal", "Completed")}
     notes: list[Instruction] = []
     for condition in status.get("conditions") or ():
-        kind, before = condition["type"], find_condition(job, condition["type"])
-        if before is not None and before["status"] == condition["status"]:
+        kind = condition.get("type", "")
+        before = find_condition(job, kind)
+        if before is not None and before.get("status") == condition.get("status"):
             continue
         if kind == "Failed":
-            notes.append(Note(JOB, job, "Warning", condition["reason"], condition["message"]))
-        elif kind in events and condition["status"] == "True":
-            told = "Job completed" if kind == "Complete" else condition["message"]
+            notes.append(Note(JOB, job, "Warning", condition.get("reason", ""), condition.get("message", "")))
+        elif kind in events and condition.get("status") == "True":
+            told = "Job completed" if kind == "Complete" else condition.get("message", "")
             notes.append(Note(JOB, job, *events[kind], told))
     return notes
 
 
 def _probed(condition: dict[str, Any]) -> dict[str, Any]:
     """A Job's conditions also tell when they were looked at: here, when they changed."""
-    return {"lastProbeTime": condition["lastTransitionTime"], **condition}
+    changed = condition.get("lastTransitionTime")
+    return {"lastProbeTime": changed, **condition} if changed else condition
 
 
 def _number(stated: object, unstated: int) -> int:

@@ -75,4 +75,4 @@ def _conditions(replica_set: Object, failure: str, now: float) -> list[dict[str,
     standing = (replica_set.get("status") or {}).get("conditions") or ()
     if failure:
         return with_conditions(standing, [Condition("ReplicaFailure", "True", "FailedCreate", failure)], now)
-    return [one for one in standing if one["type"] != "ReplicaFailure"]
+    return [one for one in standing if one.get("type") != "ReplicaFailure"]

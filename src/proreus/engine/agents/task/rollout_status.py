@@ -169,7 +169,7 @@ def _set(status: Status, told: tuple[str, str, str, str], now: float) -> None:
 
 
 def _drop(status: Status, kind: str) -> None:
-    status["conditions"] = [one for one in status["conditions"] if one["type"] != kind]
+    status["conditions"] = [one for one in status["conditions"] if one.get("type") != kind]
 
 
 def _lowered(what: str) -> str:

@@ -50,7 +50,7 @@ class Log:
         self._rest = {"stdout": b"", "stderr": b""}
 
     def _open(self) -> None:
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._size = os.fstat(self._fd).st_size
 
     def take(self, stream: str, data: bytes) -> None:

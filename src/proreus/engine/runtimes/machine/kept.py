@@ -22,6 +22,7 @@ from proreus.engine.runtimes.machine.keeper import members
 from proreus.engine.runtimes.machine.options import MachineOptions
 from proreus.engine.runtimes.machine.removal import remove_tree
 from proreus.engine.runtimes.protocol import AttachWanted, CommandWanted, Executed, Image, Pod, Session
+from proreus.model.files import make_private_folder
 from proreus.model.resources import CPU, MEMORY
 
 LOG = "log"
@@ -104,7 +105,7 @@ class KeptBackend(ABC):
         folder = self._place(plan.uid, plan.name, plan.attempt)
         if folder.exists():
             await self.discard(str(folder))
-        folder.mkdir(parents=True, mode=0o711)
+        make_private_folder(folder, 0o711)
         try:
             spec = self.specification(plan, folder, unpacked)
             spec["log"] = {

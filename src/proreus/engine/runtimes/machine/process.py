@@ -33,6 +33,7 @@ from proreus.engine.runtimes.machine.kept import (
 from proreus.engine.runtimes.machine.seccomp import Profile, compiled_filter, wanted_profile
 from proreus.engine.runtimes.machine.tree import tree_spent
 from proreus.engine.runtimes.protocol import CommandWanted, Session
+from proreus.model.files import make_private_folder
 from proreus.version import __version__
 
 ROOT = "PROREUS_ROOT"
@@ -49,7 +50,7 @@ class ProcessBackend(KeptBackend):
     def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
         """The command, as a process of this machine."""
         root = folder / "root"
-        root.mkdir()
+        root.mkdir(mode=0o755)
         for mount in sorted(plan.mounts, key=lambda mount: len(Path(mount.target).parts)):
             _link(root, mount.target, mount.source)
         uid, gid = user_of(plan, unpacked)
@@ -173,5 +174,5 @@ def _link(root: Path, target: str, source: Path) -> None:
     if place == root or any(parent.is_symlink() for parent in place.parents if parent.is_relative_to(root)):
         told = f"{target}: mounts in mounts need a runtime with a root of its own"
         raise LaunchRefused("CreateContainerConfigError", told)
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(place.parent, 0o755)
     place.symlink_to(source)

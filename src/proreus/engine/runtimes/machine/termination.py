@@ -13,6 +13,7 @@ from proreus.engine.runtimes.containers import container_of
 from proreus.engine.runtimes.machine import logs
 from proreus.engine.runtimes.machine.backend import Backend, Ended, Mount
 from proreus.engine.runtimes.protocol import LogWanted, Pod
+from proreus.model.files import make_private_folder
 
 FOLDER = "termination"
 """In a pod's folder: a folder for each container, and in it a file for each attempt."""
@@ -25,7 +26,7 @@ _NEVER_RAN = "StartError"
 def stand_message(folder: Path, container: Mapping[str, Any], attempt: int) -> Mount:
     """An empty file for this attempt that anybody in the container may write; `folder` is its pod's."""
     file = folder / FOLDER / str(container["name"]) / str(attempt)
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
+    make_private_folder(file.parent, 0o711)
     file.unlink(missing_ok=True)
     file.touch()
     file.chmod(0o666)

@@ -14,19 +14,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from proreus.contract.scenario import Part, seed_of
 from proreus.environment import WorldEnv, own_reward
 from proreus.kernels.arrays import Bool
 from proreus.model.errors import UsageError, unknown_name
 from proreus.reading.catalogue import data_dir
 from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, encode_moves
 from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
-from proreus.worlds.rebalance.windows.scenarios import WindowScenario, needs_data, parse_window_scenario
+from proreus.worlds.rebalance.windows.scenarios import (
+    SEEDS_APART,
+    WindowScenario,
+    needs_data,
+    parse_window_scenario,
+)
 from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
 from proreus.worlds.rebalance.windows.simulation.screen import node_lines
 from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
@@ -34,7 +40,6 @@ from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, gene
 
 Observed: TypeAlias = Any
 """A dict of arrays: nodes, moves, action_mask."""
-Part = Literal["train", "valid", "test"]
 _MOST = np.float32(1e6)
 
 
@@ -90,7 +95,7 @@ class DeployEnv(WorldEnv):
 
     def _begin(self, options: dict[str, Any]) -> None:
         drawn = int(self.np_random.integers(2**31))
-        windows = self._fixed or generate_windows(self._config, drawn)
+        windows = self._fixed or generate_windows(self._config, seed_of(self._part, drawn, SEEDS_APART))
         first, last = part_of_windows(self._part, windows.windows)
         length = min(self._horizon, last - first)
         begin = int(self.np_random.integers(first, last - length + 1))
@@ -168,7 +173,7 @@ def node_table(world: WindowsWorld) -> NDArray[np.float32]:
     return clipped
 
 
-def _choices(settings: dict[str, Any]) -> tuple[str, str]:
+def _choices(settings: dict[str, Any]) -> tuple[Part, str]:
     part, illegal = settings.pop("part", "train"), settings.pop("illegal", "stop")
     if part not in PARTS:
         raise unknown_name("part", str(part), PARTS)

@@ -34,7 +34,7 @@ from proreus.worlds.rebalance.windows.traces.tables import (
 
 _SHORTEST = 36
 """Windows of a run over a file, where there are so many."""
-_SEEDS_APART = 1_000_000
+SEEDS_APART = 1_000_000
 """Generated windows to train or validate on come from seeds this far away from those of the test."""
 
 
@@ -77,7 +77,7 @@ class WindowScenario:
             where = self.layout or EvenSpread(self.config.nodes, together)
             return windows_in(self.source, self.file, where)
         config = replace(self.config, adds_up=self.options.service == "parallel")
-        return generate_windows(config, seed_of(self.part, seed, _SEEDS_APART))
+        return generate_windows(config, seed_of(self.part, seed, SEEDS_APART))
 
     def load(self, seed: int) -> WindowsWorld:
         """The world of that seed."""

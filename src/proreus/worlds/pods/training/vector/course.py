@@ -196,12 +196,12 @@ def _by_rule(course: Course, rule: str, seed: int) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=16)
-def strongest_rule(course: Course, seeds: range) -> str:
+def strongest_rule(course: Course, seeds: tuple[int, ...]) -> str:
     """The rule with the shortest mean completion over these seeds."""
     return min(RULES, key=lambda rule: sum(_by_rule(course, rule, seed)[0] for seed in seeds))
 
 
-def gains(model: VectorModel, course: Course, seeds: range, way: Way) -> F64:
+def gains(model: VectorModel, course: Course, seeds: tuple[int, ...], way: Way) -> F64:
     """float64[seeds, 2]: by how many percent mean completion and makespan are below the strongest rule's."""
     rule = strongest_rule(course, seeds)
     outcomes = [drive(model, course.compiled(seed), way).measures for seed in seeds]

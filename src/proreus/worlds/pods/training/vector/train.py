@@ -9,14 +9,14 @@ trained on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from proreus.contract.lanes import Arrays
-from proreus.contract.scenario import seed_of
+from proreus.contract.scenario import Part, seed_of
 from proreus.kernels.arrays import F32, F64
 from proreus.learning.gradient_run import GradientRun
 from proreus.learning.improvement import Gains, Improvement, improvement, same_weights
@@ -28,10 +28,9 @@ from proreus.model.errors import UsageError
 from proreus.model.experience import Experience
 from proreus.worlds.pods.policies.vector.model import SCORER, VECTOR_ENCODING, VectorModel, Weights, model_of
 from proreus.worlds.pods.policies.vector.scorer import MEMORY, initial_parameters, part
+from proreus.worlds.pods.scenarios import SEEDS_APART
 from proreus.worlds.pods.training.vector.course import Course, Way, gains, play
 from proreus.worlds.pods.training.vector.recorded_ppo import VectorPPO, VectorPPOSettings
-
-_TRAINING, _VALIDATION = (seed_of(part, 0, 1000) for part in ("train", "valid"))
 
 
 @dataclass(frozen=True)
@@ -141,12 +140,17 @@ def train_vector(
 
 def judge(model: VectorModel, cluster: Course, seeds: int) -> dict[str, float]:
     """Mean gains in percent over the strongest rule, on validation seeds."""
-    held_out = range(_VALIDATION, _VALIDATION + seeds)
+    held_out = _drawn_with("valid", range(seeds))
     found: dict[str, float] = {}
     for way in _ways(cluster):
         mean, makespan = gains(model, cluster, held_out, way).mean(axis=0).tolist()
         found |= {f"mean completion, {way}": mean, f"makespan, {way}": makespan}
     return found
+
+
+def _drawn_with(purpose: Part, seeds: Iterable[int]) -> tuple[int, ...]:
+    """The seeds of a part, as workloads are drawn with them."""
+    return tuple(seed_of(purpose, seed, SEEDS_APART) for seed in seeds)
 
 
 def _ways(cluster: Course) -> tuple[Way, ...]:
@@ -157,7 +161,7 @@ def _ways(cluster: Course) -> tuple[Way, ...]:
 def _ended(run: GradientRun, start: Arrays, cluster: Course, config: VectorRunConfig) -> Improvement:
     """What the best came to on seeds that it was not chosen on; where it is no better, it is the start."""
     best = run.best.tensors
-    seeds = confirming(_VALIDATION + config.validation_seeds, config.confirm_seeds)
+    seeds = _drawn_with("valid", confirming(config.validation_seeds, config.confirm_seeds))
 
     def confirm(tensors: Arrays) -> Gains:
         model = model_of(SCORER, tensors, Path())
@@ -195,9 +199,9 @@ def _model(learner: VectorPPO) -> VectorModel:
 def _episodes(
     model: VectorModel, cluster: Course, config: VectorRunConfig, random: np.random.Generator
 ) -> list[Experience]:
-    seeds = _TRAINING + random.integers(config.train_seeds, size=config.episodes)
+    seeds = _drawn_with("train", random.integers(config.train_seeds, size=config.episodes).tolist())
     return [
-        play(model, cluster.compiled(int(seed)), random, masked=not cluster.nodes and k % 2 == 0)
+        play(model, cluster.compiled(seed), random, masked=not cluster.nodes and k % 2 == 0)
         for k, seed in enumerate(seeds)
     ]
 
