@@ -31,7 +31,7 @@ from proreus.serving.named.request import DecideAnswer, DecideRequest, VerdictWi
 from proreus.serving.named.sessions import Session, Sessions, nodes_now
 from proreus.serving.named.wire import to_nodes, to_pod
 from proreus.serving.values import invalid, shortened
-from proreus.worlds.pods.policies.apart import pod_strangers
+from proreus.worlds.pods.policies.apart import check_devices, pod_strangers
 from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.state.described import NodeNow, Running, observe
@@ -282,6 +282,7 @@ def _carried_out(decision: Decision, observation: PodObservation) -> tuple[int |
         case Place(node=node, devices=mask):
             if not 0 <= node < len(observation.compiled.workload.nodes) or observation.refusal(node):
                 raise IllegalDecision(f"{decision}: the pod may not go there")
+            check_devices(decision, observation)
             return node, [], [device for device in range(mask.bit_length()) if mask >> device & 1]
         case Preempt(node=node):
             there = 0 <= node < len(observation.compiled.workload.nodes)
