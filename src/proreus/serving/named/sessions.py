@@ -104,7 +104,8 @@ class Session:
 
     def kept(self) -> Kept:
         """How much there is."""
-        return Kept(len(self.cluster.node_names()), len(self.cluster.pod_names()))
+        cluster = self.cluster
+        return Kept(len(cluster.node_names()), len(cluster.pod_names()), cluster.resource_names())
 
     def check_size(self) -> None:
         """An InputError where the cluster has become too large."""

@@ -173,6 +173,10 @@ class OpenCluster:
             self._measured[name] = measured
         self._unweighed[name] = None
 
+    def resource_names(self) -> KeysView[str]:
+        """The extended resources that any node or pod has named so far; each has a column, and keeps it."""
+        return self._nodes.extended.keys()
+
     # Pods.
 
     def pod_names(self) -> KeysView[str]:
