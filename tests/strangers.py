@@ -20,7 +20,8 @@ class Good:
         self.asked += 1
         if self.asked > 4:
             self.after()
-        return Place(next(n for n in range(len(observation.compiled.workload.nodes)) if not observation.refusal(n)))
+        nodes = range(len(observation.compiled.workload.nodes))
+        return Place(next(n for n in nodes if not observation.refusal(n)))
     def after(self):
         pass
 class Spins(Good):

@@ -39,19 +39,25 @@ def test_pods_are_bound_others_are_answered_and_it_ends(tmp_path: Path) -> None:
     folder = tmp_path / "policies"
     folder.mkdir(mode=0o700)
     path = write_strangers(folder)
-    with started(tmp_path / "state", "--nodes", "2", "--policy-folder", str(folder)) as cluster:
-        with httpx.Client(base_url=cluster.ready["server"], headers=cluster.headers, timeout=60.0) as client:
-            for name in NAMES:
-                _choose(client, name.lower(), f"{path}:{name}")
-            with asking_beside(lambda: client.get("/api/v1/nodes").raise_for_status()) as took:
-                for number in range(PODS):
-                    for name in NAMES:
-                        pod = _pod(f"{name.lower()}-{number}", name.lower())
-                        client.post("/api/v1/namespaces/default/pods", json=pod).raise_for_status()
-                until(lambda: len(_bound(client)) == PODS * len(NAMES))
-            assert took and max(took) < QUICK_SECONDS, max(took)
-            _reported(client)
-            _ends_though_one_is_being_imported(cluster, f"{folder / 'hangs.py'}:Hangs")
+    with (
+        started(tmp_path / "state", "--nodes", "2", "--policy-folder", str(folder)) as cluster,
+        httpx.Client(base_url=cluster.ready["server"], headers=cluster.headers, timeout=60.0) as client,
+    ):
+        for name in NAMES:
+            _choose(client, name.lower(), f"{path}:{name}")
+        with asking_beside(lambda: _listed(client)) as took:
+            for number in range(PODS):
+                for name in NAMES:
+                    pod = _pod(f"{name.lower()}-{number}", name.lower())
+                    client.post("/api/v1/namespaces/default/pods", json=pod).raise_for_status()
+            until(lambda: len(_bound(client)) == PODS * len(NAMES))
+        assert took and max(took) < QUICK_SECONDS, max(took)
+        _reported(client)
+        _ends_though_one_is_being_imported(cluster, f"{folder / 'hangs.py'}:Hangs")
+
+
+def _listed(client: httpx.Client) -> None:
+    client.get("/api/v1/nodes").raise_for_status()
 
 
 def _reported(client: httpx.Client) -> None:

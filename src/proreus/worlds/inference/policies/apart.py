@@ -1,4 +1,4 @@
-"""Observations of a cluster of replicas on their way to a stranger's process, and changes on their way back."""
+"""Observations of replicas on their way to a stranger's process, and changes on their way back."""
 
 from __future__ import annotations
 
