@@ -110,7 +110,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
 }
 
 
-_ASKS_STRANGERS = frozenset(("simulate", "compare", "explain"))
+_ASKS_STRANGERS = frozenset(("simulate", "compare"))
 """In the process of the command, with nothing to save when it is interrupted."""
 _FIRST_OF_CLUSTERS = "up"
 """From here on the verbs are about a cluster that runs."""
