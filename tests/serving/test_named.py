@@ -153,6 +153,31 @@ def test_a_policy_that_fails_or_is_slow_leaves_it_to_the_rule() -> None:
     assert measurements.counted("proreus_fallbacks", reason="error") == 1
 
 
+@pytest.mark.parametrize("devices", [0b100, 0b11, 0b01])
+def test_gpus_that_a_policy_names_are_those_that_the_node_has(devices: int) -> None:
+    """The node has two, the first is taken; the pod asks for one."""
+
+    class Names:
+        name = "names"
+
+        def decide(self, observation: PodObservation) -> Decision:
+            return Place(0, devices)
+
+        def fresh(self, seed: int) -> Names:
+            return self
+
+    named = NamedDecisions("best_fit", 60.0, Measurements())
+    named.policy = Names()
+    room = {"cpu": 4, "memory": "8Gi", "pods": 9, "nvidia.com/gpu": 2}
+    request = {
+        "pod": {"name": "p", "requests": {"nvidia.com/gpu": 1}},
+        "nodes": [{"name": "a", "allocatable": room, "gpu_used": [1000]}],
+    }
+    found = named.decide(msgspec.convert(request, DecideRequest), 0, 60.0)
+    assert (found.decided_by, found.devices) == ("rule", [1])
+    assert "may not have these GPUs" in named.trouble
+
+
 @settings(max_examples=15)
 @given(workloads(most_pods=12))
 def test_an_observation_survives_the_journey_in_named_fields(workload: Workload) -> None:

@@ -15,6 +15,7 @@ from proreus.serving.client.rest import RestClient, ServiceError
 from proreus.serving.metrics import Measurements
 from proreus.serving.named import sessions
 from proreus.serving.named.changes import AddNode, AddPod, BindPod, RemoveNode, RemovePod
+from proreus.serving.named.cost import Kept, cost_of
 from proreus.serving.named.decide import NamedDecisions
 from proreus.serving.named.request import DecideAnswer, DecideRequest
 from proreus.serving.named.sessions import MOST_SESSIONS
@@ -281,3 +282,24 @@ def test_sessions_make_room_by_what_they_take(named: NamedDecisions, monkeypatch
     assert asked(named, session=second.session, generation=1, pod=POD).node == "a"
     with pytest.raises(Refused, match="is not kept"):
         asked(named, session=first.session, generation=1, pod=POD)
+
+
+def test_resources_that_a_session_has_and_those_that_come_are_both_counted() -> None:
+    """One more column may move all rows, as wide as they have become."""
+    has = frozenset(f"x/{k}" for k in range(2_000))
+
+    def units(kept: Kept, name: str) -> float:
+        pod = {"name": "p", "requests": {name: 1}}
+        request = msgspec.convert({"session": "s", "generation": 1, "pod": pod}, DecideRequest)
+        return cost_of(request, kept)["nodes.allocatable"]
+
+    narrow, wide = Kept(2_000), Kept(2_000, resources=has)
+    assert units(wide, "x/new") > 500 * units(narrow, "x/new")
+    assert units(narrow, "x/1") < units(wide, "x/1") < units(wide, "x/new") / 10
+
+
+def test_a_session_knows_its_resources(named: NamedDecisions) -> None:
+    node = {"name": "n", "allocatable": {**ROOM, "x/1": 1}}
+    kept = asked(named, nodes=[node], keep=True)
+    asked(named, session=kept.session, generation=1, pod={"name": "p", "requests": {"x/2": 1}})
+    assert set(named._sessions.named(kept.session).kept().resources) == {"x/1", "x/2"}

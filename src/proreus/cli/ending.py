@@ -45,6 +45,34 @@ def told_to_end() -> Iterator[Ending]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def interrupted_at_last(seconds: float = 5.0) -> Iterator[None]:
+    """The first Ctrl-C ends the command, in one line, also where code from elsewhere catches it and goes on.
+
+    Only the main thread can be told of signals: in any other nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ended = threading.Event()
+
+    def end() -> None:
+        if not ended.wait(seconds):
+            print("proreus: interrupted", file=sys.stderr, flush=True)
+            os._exit(130)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        threading.Thread(target=end, name="interrupted", daemon=True).start()
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        ended.set()
+        signal.signal(signal.SIGINT, before)
+
+
 def end_at_last(seconds: float) -> None:
     """End the process after so many seconds, whatever holds it.
 

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Sequence
 
 from proreus.cli.encoding import print_in_any_encoding
+from proreus.cli.ending import interrupted_at_last
 from proreus.model.errors import InputError, ProreusError, UsageError, unknown_name
 from proreus.version import __version__
 
@@ -108,6 +110,8 @@ VERBS: dict[str, tuple[str, str, str]] = {
 }
 
 
+_ASKS_STRANGERS = frozenset(("simulate", "compare"))
+"""In the process of the command, with nothing to save when it is interrupted."""
 _FIRST_OF_CLUSTERS = "up"
 """From here on the verbs are about a cluster that runs."""
 
@@ -155,7 +159,8 @@ def _dispatch(words: Sequence[str]) -> int:
     if verb not in VERBS:
         raise unknown_name("verb", verb, VERBS)
     try:
-        code: int = importlib.import_module(VERBS[verb][0]).run(rest)
+        with interrupted_at_last() if verb in _ASKS_STRANGERS else contextlib.nullcontext():
+            code: int = importlib.import_module(VERBS[verb][0]).run(rest)
     except SystemExit as end:  # --help of a verb
         return int(end.code or 0)
     return code

@@ -129,7 +129,10 @@ class Host:
             process.ask(lambda: head, Phase(LOADING_SECONDS, _MOST_ANSWER, _into(told), late))
         except (Late, Ended) as error:
             raise WorkError(f"policy {self.reference}: {error}") from None
-        self.has = frozenset(_checked(told[0], self.reference)["has"])
+        offered = _checked(told[0], self.reference).get("has")
+        if not isinstance(offered, list):  # whoever runs over there can write to the same socket
+            raise WorkError(f"policy {self.reference}: its process says what is no answer")
+        self.has = frozenset(map(str, offered))
 
     def ask(self, policy: ApartPolicy, observation: Any, seconds: float, *, reasons: bool = False) -> Made:
         """One decision; TooSlow, Resting, or an error of the stranger's."""
@@ -191,7 +194,7 @@ class Host:
             explanation = None
             if len(answers) > 1 and answers[0].get("reasons") is not None:
                 explanation = _explanation(answers[0]["reasons"], decision)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise WorkError(f"policy {self.reference}: {type(error).__name__} in its answer") from None
         return Made(decision, explanation=explanation)
 

@@ -14,6 +14,7 @@ from proreus.workers.apart_main import Channel
 _LONGEST = 2_000
 """Characters of what a policy raised."""
 _RECEIVED = b"+"
+_NO_REASONS = b'{"reasons": null}'
 
 
 class Shown(Protocol):
@@ -62,17 +63,19 @@ class _Answering:
 
     def _answer(self, question: dict[str, Any], observation: Any) -> None:
         """Reasons first, where they are asked for: a decision changes the memory that they are about."""
-        reasons = b'{"reasons": null}'
+        awaited = question["reasons"]
         try:
             policy = self._made.get(question["instance"])
             if policy is None:
                 policy = self._made[question["instance"]] = self._policy.fresh(question["seed"])
-            if question["reasons"]:
-                if hasattr(policy, "explain"):
-                    reasons = _reasons(policy, observation)
+            if awaited:
+                reasons = _reasons(policy, observation) if hasattr(policy, "explain") else _NO_REASONS
+                awaited = False
                 self._channel.send(reasons)
             answer = json.dumps(self._decided(policy, observation)).encode()
         except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt are its errors, too
+            if awaited:  # who asked counts the answers
+                self._channel.send(_NO_REASONS)
             answer = _failed(self._policy.name, error)
         self._channel.send(answer)
 

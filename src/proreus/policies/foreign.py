@@ -27,6 +27,7 @@ from proreus.model.errors import ProreusError, UsageError, WorkError
 from proreus.policies.protocol import Explanation
 
 GROUP = "proreus.policies"
+_OFFERED = ("decide", "explain", "unsure")
 
 
 def find_policy(name: str, seed: int) -> ForeignPolicy | None:
@@ -103,11 +104,13 @@ class ForeignPolicy:
         self._found = found
         with told_as_its_own(f"policy {name}"):
             self._policy = _made(found, seed)
-        if not callable(getattr(self._policy, "decide", None)):
+            # Looking is running its code, too, where these are properties.
+            offers = [one for one in _OFFERED if callable(getattr(self._policy, one, None))]
+        if "decide" not in offers:
             raise UsageError(f"policy {name!r}: {type(self._policy).__name__} has no method `decide`")
-        if callable(getattr(self._policy, "explain", None)):
+        if "explain" in offers:
             self.explain = self._explain  # only where it has one: whoever asks looks for the attribute
-        if callable(getattr(self._policy, "unsure", None)):
+        if "unsure" in offers:
             self.unsure = self._unsure
 
     def decide(self, observation: Any, /) -> Any:
@@ -122,7 +125,8 @@ class ForeignPolicy:
     @property
     def remark(self) -> str:
         """What it says of what it did."""
-        return str(getattr(self._policy, "remark", ""))
+        with told_as_its_own(f"policy {self.name}"):
+            return str(getattr(self._policy, "remark", ""))
 
     def _unsure(self, observation: Any, /) -> str:
         with told_as_its_own(f"policy {self.name}"):
@@ -131,13 +135,15 @@ class ForeignPolicy:
     def _explain(self, observation: Any, /) -> Explanation:
         with told_as_its_own(f"policy {self.name}"):
             explanation = self._policy.explain(observation)
-        if not isinstance(explanation, Explanation):
-            raise WorkError(f"policy {self.name}: explain returned {type(explanation).__name__}")
-        for verdict in explanation.verdicts:
-            values: list[Any] = [verdict.total, *verdict.scores.values()]
-            for value in values:
-                if not isinstance(value, Real):
-                    raise WorkError(f"policy {self.name}: explain: {verdict.place}: {value!r} is no number")
+            # What it hands over is its code as well, down to how a number is shown.
+            if not isinstance(explanation, Explanation):
+                raise WorkError(f"policy {self.name}: explain returned {type(explanation).__name__}")
+            for verdict in explanation.verdicts:
+                values: list[Any] = [verdict.total, *verdict.scores.values()]
+                for value in values:
+                    if not isinstance(value, Real):
+                        told = f"explain: {verdict.place}: {value!r} is no number"
+                        raise WorkError(f"policy {self.name}: {told}")
         return explanation
 
 
@@ -166,4 +172,12 @@ def told_as_its_own(whose: str) -> Iterator[None]:
         # Where it happened in their file; a call that did not even begin has no line of theirs.
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
         at = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-        raise WorkError(f"{whose}: {type(error).__name__}: {error}{at}") from error
+        raise WorkError(f"{whose}: {_told(error)}{at}") from error
+
+
+def _told(error: BaseException) -> str:
+    """Its own words, where it can say them."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - how it is told is a stranger's code
+        return type(error).__name__

@@ -22,4 +22,4 @@ class Application:
 
     def health(self) -> Health:
         """That the service answers, and with what."""
-        return self.service.health(self.feedback.learning, self.feedback.trouble)
+        return self.service.health(self.feedback.learning, self.feedback.trouble or self.named.trouble)

@@ -268,7 +268,7 @@ class DecisionService:
         return BatchDecided(actions, log_probs, live.version, decided_by, deterministic)
 
     def health(self, learning: bool, trouble: str = "") -> Health:
-        """That the service answers, and with what; trouble: what keeps experience from being logged."""
+        """That the service answers, and with what; trouble: what it cannot do."""
         return Health(
             status="draining" if self.draining else "degraded" if trouble else "ok",
             model_version=self._live.version,

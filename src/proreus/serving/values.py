@@ -182,7 +182,10 @@ class Health(Struct, frozen=True):
 
     status: Annotated[
         Literal["ok", "draining", "degraded"],
-        Meta(description="degraded: it decides, and cannot log what is reported; `trouble` says why."),
+        Meta(
+            description="degraded: it decides, and cannot log what is reported, or a rule decides for the "
+            "policy of /v1/decide; `trouble` says why."
+        ),
     ]
     model_version: int
     state_dim: int

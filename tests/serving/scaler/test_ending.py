@@ -14,6 +14,7 @@ import grpc
 import pytest
 
 from proreus.serving.scaler.fetching import Closed, Fetcher
+from tests.serving.door_cases import ask
 from tests.serving.scaler.keda_wire import Keda, reference
 from tests.serving.scaler.replicas import NUMBERS, FakeReplicas, Says
 from tests.serving.service_process import ServiceProcess
@@ -72,6 +73,47 @@ def test_callers_that_wait_for_a_replica_that_hangs(fake: FakeReplicas, tmp_path
         process.kill()
     assert len(codes) == 12
     assert set(codes) <= {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+    assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
+
+
+OWN = """
+import re, time
+from proreus.worlds.inference.model.decision import Scale
+
+class HoldsTheLock:
+    def __init__(self):
+        self.asked = 0
+    def decide(self, seen):
+        self.asked += 1
+        if self.asked > 2:
+            re.match(r"(a+)+$", "a" * 60 + "b")
+        return Scale()
+"""
+
+
+def test_a_policy_that_holds_the_lock_holds_nobody_up_and_does_not_keep_it_from_ending(
+    fake: FakeReplicas, tmp_path: Path
+) -> None:
+    """In a thread it held the whole scaler, SIGTERM included."""
+    fake.places["a"] = Says()
+    own = tmp_path / "own.py"
+    own.write_text(OWN)
+    policy = f"{own}:HoldsTheLock"
+    words = ("--http-port", "0", "--drain-seconds", f"{DRAIN:g}", "--policy", policy)
+    process = ServiceProcess(tmp_path, "scaler", *words)
+    metadata = {"metrics": fake.urls("a"), "interval": "0.3", "policy": policy, "deadlineMs": "1000"}
+    try:
+        with Keda(process.grpc) as keda:
+            until = time.monotonic() + 60.0
+            while b'reason="slow"' not in ask(int(process.about["http"]["port"]), "/metrics").body:
+                began = time.monotonic()
+                assert keda.replicas("vllm", {**metadata, **NUMBERS}) == 1
+                assert time.monotonic() - began < 10.0
+                assert began < until
+                time.sleep(0.2)
+            assert _ended_after(process) < DRAIN + 5.0
+    finally:
+        process.kill()
     assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
 
 

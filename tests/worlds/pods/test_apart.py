@@ -54,6 +54,31 @@ class Takes(Good):
 class Prints(Good):
     def after(self, observation):
         while True: print("x" * 1000)
+class NoReasons(Good):
+    def explain(self, observation):
+        raise RuntimeError("no idea")
+class Unspeakable(RuntimeError):
+    def __str__(self):
+        raise RuntimeError("not even that")
+class Speechless(Good):
+    def decide(self, observation):
+        raise Unspeakable
+class Looked(Good):
+    @property
+    def explain(self):
+        raise RuntimeError("who looks?")
+class Forges:
+    # Says on its own socket what our side of it would say.
+    def __init__(self):
+        import socket
+        for number in range(3, 256):
+            try:
+                told = b'{"lies": 1}'
+                socket.socket(fileno=number).send(len(told).to_bytes(8, "little") + told)
+            except OSError:
+                continue
+    def decide(self, observation):
+        return Delay()
 class Forks(Good):
     def after(self, observation):
         os.fork()
@@ -151,3 +176,25 @@ def test_what_cannot_be_loaded_is_told_and_a_hanging_import_ends_with_the_house(
     (tmp_path / "hangs.py").write_text("while True: pass")
     with pytest.raises(ProreusError, match=r"has not been loaded for 0.5 s"):
         strangers.policy(f"{tmp_path}/hangs.py:Mine", 0)
+
+
+def test_reasons_that_it_fails_to_give_are_its_error_at_once(strangers: Strangers, mine: str) -> None:
+    """Who asked waited for a second answer that never came."""
+    policy, observation = strangers.policy(f"{mine}:NoReasons", 0), an_observation()
+    for _ in range(2):
+        with pytest.raises(ProreusError, match="no idea"):
+            policy.within(observation, WAIT, reasons=True)
+    assert policy.host.replaced == 0
+
+
+def test_what_cannot_be_told_is_its_error_too(strangers: Strangers, mine: str) -> None:
+    policy = strangers.policy(f"{mine}:Speechless", 0)
+    with pytest.raises(ProreusError, match="Unspeakable"):
+        policy.within(an_observation(), WAIT)
+    with pytest.raises(ProreusError, match="who looks"):
+        strangers.policy(f"{mine}:Looked", 0)
+
+
+def test_who_speaks_for_our_side_is_told_off(strangers: Strangers, mine: str) -> None:
+    with pytest.raises(ProreusError, match=r"what is no answer|hung up|exited"):
+        strangers.policy(f"{mine}:Forges", 0)

@@ -96,6 +96,6 @@ class TooLargeVersion(Refused):
 
 
 class Unserviceable(Refused):
-    """The store is away or full."""
+    """The store is away or full, or the server ends."""
 
     code, reason = 503, "ServiceUnavailable"

@@ -148,7 +148,8 @@ def _unlisted(observation: PodObservation, n: int) -> dict[str, Amounts | tuple[
     if used.any():
         found["used"] = {
             name: f"{amount}m" if name == CPU else amount
-            for name, amount in zip(observation.compiled.columns, used.tolist(), strict=True)
+            # An open cluster may have spare columns behind those that have a name.
+            for name, amount in zip(observation.compiled.columns, used.tolist(), strict=False)
             if amount
         }
     if held.any():

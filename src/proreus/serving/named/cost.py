@@ -6,20 +6,23 @@ goes by the name of the field that it grows with, so that a refusal can say wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
 
 from proreus.model.resources import BASE_COLUMNS, GPU
-from proreus.serving.named.changes import AddNode, AddPod, UpdateNode
+from proreus.serving.named.changes import AddNode, AddPod, RemoveNode, UpdateNode
 from proreus.serving.named.request import DecideRequest
 from proreus.serving.named.wire import NodeWire, PodAffinityWire, PodWire
 from proreus.serving.values import Refusal, Refused
 
 MOST_UNITS = 4_000_000
 _OWN_COLUMN = frozenset((*BASE_COLUMNS, GPU))
+_MOVED, _WRITTEN, _READ = 0.25, 0.002, 0.003
+"""For a cell of the tables of rows by resources: when columns come, when a row does, when somebody asks. The
+first is a quarter time; the rest stands for the memory that is taken twice while rows are moved."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Kept:
 
     nodes: int = 0
     pods: int = 0
+    resources: Set[str] = frozenset()
+    """Extended ones, each of which has a column."""
 
 
 _NOTHING = Kept()
@@ -52,15 +57,16 @@ def cost_of(request: DecideRequest, kept: Kept = _NOTHING) -> dict[str, float]:
     spread = len(pod.spread)
     return {
         "nodes": 60 * (nodes - kept.nodes) + 90 * explained * nodes,
-        "changes": 10 * len(request.changes) + (10 + 0.5 * nodes) * size.new_classes,
+        "changes": 10 * len(request.changes)
+        + (350 + 0.1 * nodes) * _node_changes(request)
+        + (600 + 0.3 * nodes) * size.new_classes,
         "nodes.pods": 35 * (size.pods - kept.pods)
         + 60 * size.gpu_pods
         + 0.01 * (1 + 2 * explained) * size.crowding,
         "nodes.labels": 3 * size.labels,
-        # A cluster that is kept has a column for each, made when it comes: all rows are moved for it.
-        "nodes.allocatable": 0.002 * (nodes + size.pods) * size.extended**2
+        "nodes.allocatable": _resources(size, pod, kept)
         if request.keep or request.session
-        else 0.2 * nodes * len(pod.requests.keys() - _OWN_COLUMN) + size.extended,
+        else 0.2 * nodes * len(pod.requests.keys() - _OWN_COLUMN) + len(size.extended),
         "nodes.taints": (4 + 0.3 * (1 + len(pod.tolerations))) * size.taints,
         "nodes.images": 2 * size.images + 1.5 * len(pod.images) * nodes,
         "pod.node_affinity": 1.5 * _requirements(pod) * nodes,
@@ -70,6 +76,15 @@ def cost_of(request: DecideRequest, kept: Kept = _NOTHING) -> dict[str, float]:
         "pod.spread": 0.02 * spread * (spread + 1) * nodes * (1 + 0.1 * explained * nodes),
         "pod.host_ports": (0.2 * size.ports + 0.1 * nodes + 0.005 * len(pod.host_ports) * nodes) * size.ports,
     }
+
+
+def _resources(size: _Size, pod: PodWire, kept: Kept) -> float:
+    """A cluster that is kept has a column for each extended resource; one that is new may move all rows."""
+    new = len(size.extended - kept.resources)
+    width = len(kept.resources) + new
+    moved = _MOVED * (size.nodes + size.pods) * width if new else 0.0
+    written = _WRITTEN * width * (size.nodes - kept.nodes + size.new_classes)
+    return 5 * new + moved + written + (_READ * size.nodes * width if pod is not _NO_POD else 0.0)
 
 
 @dataclass(frozen=True)
@@ -87,13 +102,18 @@ class _Size:
     labels: int
     groups: int
     """Kinds of pods that selectors tell apart."""
-    extended: int
+    extended: Set[str]
     taints: int
     images: int
     ports: int
     terms: int
     selectors: int
     keys: int
+
+
+def _node_changes(request: DecideRequest) -> int:
+    """After each of these the views of all rows are made anew."""
+    return sum(isinstance(change, AddNode | UpdateNode | RemoveNode) for change in request.changes)
 
 
 def _described(request: DecideRequest) -> tuple[list[NodeWire], list[PodWire]]:
@@ -131,7 +151,7 @@ def _size(request: DecideRequest, kept: Kept) -> _Size:
         crowding=sum(len(node.pods) ** 2 for node in nodes),
         labels=sum(len(node.labels) for node in nodes) + sum(len(pod.labels) for pod in pods),
         groups=len(groups),
-        extended=len(resources - _OWN_COLUMN),
+        extended=resources - _OWN_COLUMN,
         taints=sum(len(node.taints) for node in nodes),
         images=sum(len(node.images) for node in nodes),
         ports=len(ports),

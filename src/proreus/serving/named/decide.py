@@ -31,7 +31,7 @@ from proreus.serving.named.request import DecideAnswer, DecideRequest, VerdictWi
 from proreus.serving.named.sessions import Session, Sessions, nodes_now
 from proreus.serving.named.wire import to_nodes, to_pod
 from proreus.serving.values import invalid, shortened
-from proreus.worlds.pods.policies.apart import pod_strangers
+from proreus.worlds.pods.policies.apart import check_devices, pod_strangers
 from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
 from proreus.worlds.pods.policies.explaining import PodPolicy
 from proreus.worlds.pods.state.described import NodeNow, Running, observe
@@ -83,6 +83,8 @@ class NamedDecisions:
         self._guard = Guard()
         self._measurements = measurements
         self._sessions = Sessions()
+        self.trouble = ""
+        """Why somebody else than the policy decided last; "": it did itself."""
         if isinstance(self.policy, ApartPolicy):
             host = self.policy.host
             measurements.gauge(
@@ -209,12 +211,16 @@ class NamedDecisions:
         try:
             if isinstance(policy, ApartPolicy):
                 made = self._apart(policy, observation, seconds_left, explain=explain)
-                return answer(policy.name, observation, made.decision, made.explanation)
+                answered = answer(policy.name, observation, made.decision, made.explanation)
+                self.trouble = ""
+                return answered
             # The deadline is for the decision; its reasons take as long as they take.
             decided = self._guard.run(lambda: policy.decide(observation), min(self._deadline, seconds_left))
             # A policy of one's own may answer with a number.
             decision = meant(decided, len(observation.compiled.workload.nodes))
-            return answer(policy.name, observation, decision, asked.reasons())
+            answered = answer(policy.name, observation, decision, asked.reasons())
+            self.trouble = ""
+            return answered
         except Resting as error:
             reason, why = "resting", str(error)
         except _Unsure as error:
@@ -223,6 +229,8 @@ class NamedDecisions:
             reason, why = "deadline", str(error)
         except Exception as error:  # noqa: BLE001 - whatever a policy does, there is an answer
             reason, why = "error", str(error)
+        if reason != "unsure":
+            self.trouble = f"policy {self.policy.name}: {shortened(why)} ({reason})"
         self._measurements.count("proreus_fallbacks", reason=reason)
         so_far = self._measurements.counted("proreus_fallbacks", reason=reason)
         if so_far & (so_far - 1) == 0:  # the 1st, 2nd, 4th, 8th: a policy that stays broken fills no disk
@@ -282,6 +290,7 @@ def _carried_out(decision: Decision, observation: PodObservation) -> tuple[int |
         case Place(node=node, devices=mask):
             if not 0 <= node < len(observation.compiled.workload.nodes) or observation.refusal(node):
                 raise IllegalDecision(f"{decision}: the pod may not go there")
+            check_devices(decision, observation)
             return node, [], [device for device in range(mask.bit_length()) if mask >> device & 1]
         case Preempt(node=node):
             there = 0 <= node < len(observation.compiled.workload.nodes)

@@ -104,7 +104,8 @@ class Session:
 
     def kept(self) -> Kept:
         """How much there is."""
-        return Kept(len(self.cluster.node_names()), len(self.cluster.pod_names()))
+        cluster = self.cluster
+        return Kept(len(cluster.node_names()), len(cluster.pod_names()), cluster.resource_names())
 
     def check_size(self) -> None:
         """An InputError where the cluster has become too large."""
@@ -131,10 +132,10 @@ class Sessions:
     ) -> Session:
         """Keep a cluster from now on."""
         cluster = OpenCluster()
-        add_nodes(cluster, nodes)
+        session = Session(secrets.token_hex(16), cluster, policy)
+        add_nodes(cluster, nodes, session.check_size)
         for budget in budgets:
             cluster.add_budget(budget)
-        session = Session(secrets.token_hex(16), cluster, policy)
         session.check_size()
         with self._lock:
             self._kept[session.name] = session
@@ -168,10 +169,17 @@ class Sessions:
         return len(self._kept) > 1 and sum(one.bytes for one in self._kept.values()) > MOST_BYTES_IN_ALL
 
 
-def add_nodes(cluster: OpenCluster, nodes: Sequence[NodeNow]) -> None:
-    """Nodes and what is on them; all nodes first, since each makes room for what follows."""
-    for now in nodes:
+def add_nodes(
+    cluster: OpenCluster, nodes: Sequence[NodeNow], check: Callable[[], None] = lambda: None
+) -> None:
+    """Nodes and what is on them; all nodes first, since each makes room for what follows.
+
+    check: called now and then, since what becomes too large is to be noticed before it is.
+    """
+    for index, now in enumerate(nodes):
         cluster.add_node(now.node)
+        if index % _CHECKED == 0:
+            check()
     for now in nodes:
         cluster.set_unlisted(now.node.name, Unlisted(now.used, now.gpu_used))
     for now in nodes:

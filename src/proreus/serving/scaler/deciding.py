@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from proreus.model.errors import IllegalDecision
+from proreus.policies.apart import ApartPolicy, Resting
 from proreus.policies.catalogue import AnyPolicy
 from proreus.policies.deadline import TooSlow
 from proreus.policies.protocol import Doubts
@@ -26,7 +28,7 @@ from proreus.worlds.inference.state.observation import InferenceObservation
 from proreus.worlds.inference.state.replicas import Reading
 
 By = Literal["policy", "rule", "held"]
-Reason = Literal["", "raised", "slow", "unsure", "illegal", "unreadable", "dead"]
+Reason = Literal["", "raised", "slow", "resting", "unsure", "illegal", "unreadable", "dead"]
 Compute = Callable[[], Any]
 Limited = Callable[[Compute, float], Any]
 """Runs a computation within so many seconds, or raises TooSlow."""
@@ -125,8 +127,7 @@ class Controlling:
         why = ""
         rule: dict[Role, int] | None = None
         try:
-            decided = self._limited(lambda: self._rule.decide(seen), self.options.deadline_seconds)
-            rule = self._targets(decided, seen)
+            rule = self._targets(self._computed(self._rule, seen), seen)
         except _NotThePolicy as error:
             why = f"the rule: {error}"
         except Exception as error:  # noqa: BLE001 - a stranger's rule may raise anything, or be slow
@@ -173,22 +174,38 @@ class Controlling:
         if len(look.unreadable) >= max(look.read, 1):
             raise _NotThePolicy("unreadable", look.unreadable[0])
         seen, policy = look.observation, self._policy
+        try:
+            return self._targets(self._computed(policy, seen), seen)
+        except TooSlow as error:
+            # It may still be at work, with the memory of this one.
+            self._policy = policy.fresh(0)
+            raise _NotThePolicy("slow", str(error)) from error
+        except Resting as error:
+            raise _NotThePolicy("resting", str(error)) from error
+        except IllegalDecision as error:
+            raise _NotThePolicy("illegal", str(error)) from error
+        except _NotThePolicy:
+            raise
+        except Exception as error:
+            raise _NotThePolicy("raised", f"{type(error).__name__}: {error}") from error
+
+    def _computed(self, policy: AnyPolicy, seen: InferenceObservation) -> object:
+        """What a policy, or the rule, decides within its time; one from elsewhere in its own process."""
+        seconds = self.options.deadline_seconds
+        if isinstance(policy, ApartPolicy):
+            made = policy.within(seen, seconds)
+            if made.unsure:
+                raise _NotThePolicy("unsure", made.unsure)
+            return made.decision
 
         def compute() -> Any:
             doubt = policy.unsure(seen) if isinstance(policy, Doubts) else ""
             return _NotThePolicy("unsure", str(doubt)) if doubt else policy.decide(seen)
 
-        try:
-            decision = self._limited(compute, self.options.deadline_seconds)
-        except TooSlow as error:
-            # It may still be at work, with the memory of this one.
-            self._policy = policy.fresh(0)
-            raise _NotThePolicy("slow", str(error)) from error
-        except Exception as error:
-            raise _NotThePolicy("raised", f"{type(error).__name__}: {error}") from error
+        decision = self._limited(compute, seconds)
         if isinstance(decision, _NotThePolicy):
             raise decision
-        return self._targets(decision, seen)
+        return decision
 
     def _targets(self, decision: object, seen: InferenceObservation) -> dict[Role, int]:
         """From a change to numbers; those that are missing, and overdue, stay asked for while needed.

@@ -13,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from proreus.listening.hosts import bare
 from proreus.model.errors import UsageError
+from proreus.policies.apart import ApartPolicy
 from proreus.policies.catalogue import AnyPolicy
 from proreus.serving.admission import Admission
 from proreus.serving.doors.grpc_guarded import GrpcOptions, Guards
@@ -27,6 +28,7 @@ from proreus.serving.scaler.objects import ScaledObjects, Surroundings
 from proreus.serving.scaler.options import Profile
 from proreus.serving.scaler.remembering import Memory
 from proreus.serving.scaler.shadow import ShadowLog
+from proreus.worlds.inference.policies.apart import inference_strangers
 from proreus.worlds.inference.policies.catalogue import POLICIES
 
 _MESSAGE_BYTES = 256 * 1024
@@ -72,9 +74,12 @@ class ScalerService:
 
     def __init__(self, options: ScalerServiceOptions) -> None:
         self.options = options
-        for name in options.policies:  # what cannot be loaded is told at the start, not to KEDA
-            POLICIES.make(name, seed=options.seed)
         self.measurements = Measurements()
+        self._strangers = inference_strangers()
+        """Code from elsewhere runs in a process of its own."""
+        # What cannot be loaded is told at the start, not to KEDA; and it stays loaded, whoever asks when.
+        self._named = [self._loaded(name) for name in options.policies]
+        self._count_replaced()
         self._fetcher = Fetcher(options.fetch)
         self._shadow_log = (
             None if options.shadow_log is None else ShadowLog(options.shadow_log, options.shadow_bytes)
@@ -103,7 +108,21 @@ class ScalerService:
             rules = [name for name in POLICIES.names if name not in _SEES_THE_FUTURE]
             there = ", ".join((*rules, *self.options.policies))
             raise UsageError(f"{name!r} is none of {there}; others are given with --policy")
-        return POLICIES.make(name, seed=self.options.seed)
+        return self._loaded(name)
+
+    def _loaded(self, name: str) -> AnyPolicy:
+        if POLICIES.is_own(name):
+            return POLICIES.make(name, seed=self.options.seed)
+        return self._strangers.policy(name, self.options.seed)
+
+    def _count_replaced(self) -> None:
+        hosts = [policy.host for policy in self._named if isinstance(policy, ApartPolicy)]
+        if hosts:
+            self.measurements.gauge(
+                "proreus_policy_replaced",
+                "How often the process of a policy from elsewhere was ended.",
+                lambda: sum(host.replaced for host in hosts),
+            )
 
     def open_grpc(self, host: str, port: int) -> int:
         """Open the door that KEDA knocks on; the port."""
@@ -156,6 +175,7 @@ class ScalerService:
         if self._grpc is not None:
             self._grpc.drain()
             self._grpc.stop(seconds)
+        self._strangers.close()
         self._fetcher.close()  # before threads are waited for, which may wait for it
         if self._http is not None:
             self._http.stop(max(until - time.monotonic(), 0.0))

@@ -22,9 +22,9 @@ from proreus.model.resources import GIB, Resources
 from proreus.policies.apart import ApartPolicy, Resting, Strangers
 from proreus.policies.deadline import Guard, TooSlow
 from proreus.policies.protocol import Doubts
+from proreus.worlds.pods.policies.apart import check_devices
 from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
 from proreus.worlds.pods.policies.explaining import Bids, Factors, PodPolicy
-from proreus.worlds.pods.state.devices import devices_held
 from proreus.worlds.pods.state.filters import OK
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.open import OpenCluster
@@ -115,8 +115,8 @@ class Asked:
         self._bids, self._doubts = isinstance(self.policy, Bids), isinstance(self.policy, Doubts)
         self._factors = isinstance(self.policy, Factors)
 
-    def warm_up(self) -> None:
-        """Compile, and learn how long it takes, before a pod waits for it."""
+    def warm_up(self) -> str:
+        """Compile, and learn how long it takes, before a pod waits for it; what went wrong, where it did."""
         _warm_up_cluster()
         cluster = OpenCluster()
         cluster.add_node(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
@@ -124,33 +124,30 @@ class Asked:
         observation = cluster.observe(Pod("pod", PodSpec(Resources(cpu=100))))
         policy = self.policy.fresh(self.seed)
         if isinstance(policy, ApartPolicy):
-            self._warm_up_apart(policy, observation)
-            return
+            return self._warm_up_apart(policy, observation)
         if POLICIES.is_own(self.name):  # compiles for as long as it takes, and ends
             self._compute(policy, observation)
             self._guard.learn_pace(lambda: self._compute(policy, observation))
-            return
+            return ""
         try:
             for _ in range(2):  # the first time it compiles
                 self._guard.run(lambda: self._compute(policy, observation), _WARM_UP_SECONDS)
-        except TooSlow:
-            _log.warning(
-                "policy %s has not answered for %g s; until it does the kube rules decide",
-                self.name,
-                _WARM_UP_SECONDS,
-            )
+        except TooSlow as error:
+            return f"while it was warmed up: {_line(str(error))}"
         except Exception as error:  # noqa: BLE001 - the first decision will show it too, and count it
-            _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
+            return f"on a cluster of one node: {_raised(error, self.name)}"
+        return ""
 
-    def _warm_up_apart(self, policy: ApartPolicy, observation: PodObservation) -> None:
+    def _warm_up_apart(self, policy: ApartPolicy, observation: PodObservation) -> str:
         """The first time it compiles over there."""
         try:
             for _ in range(2):
                 policy.within(observation, _WARM_UP_SECONDS)
         except (TooSlow, Resting) as error:
-            _log.warning("policy %s: %s; until it answers the kube rules decide", self.name, error)
+            return f"while it was warmed up: {_line(str(error))}"
         except ProreusError as error:  # the first decision will show it too, and count it
-            _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
+            return f"on a cluster of one node: {_raised(error, self.name)}"
+        return ""
 
     def close(self) -> None:
         """Nobody asks it any more."""
@@ -188,7 +185,7 @@ class Asked:
             answer = self.policy.within(observation, self.deadline)
             if answer.unsure:
                 raise Unsure(answer.unsure)
-            _check_devices(answer.decision, observation)
+            check_devices(answer.decision, observation)
             return checked(answer.decision, observation, (_NOBODY, _NOTHING))
         if self.deadline == math.inf:
             made, nodes, scores = self._compute(self.policy, observation)
@@ -254,9 +251,17 @@ class Decider:
     def warm_up(self) -> None:
         """Compile before the first pod waits for it."""
         # The rule first: who is made from its parts finds them compiled, within its time.
-        for one in (self.rule, self.policy, self.shadow):
-            if one is not None:
-                one.warm_up()
+        self.rule.warm_up()
+        for who, name, asked in (
+            ("policy", self.chosen.policy, self.policy),
+            ("shadow", self.chosen.shadow, self.shadow),
+        ):
+            trouble = "" if asked is None else asked.warm_up()
+            if trouble:
+                told = f"{who} {name}: {trouble}"
+                _log.warning("%s", told)
+                self.failing[who] = told
+                self._news.append(told)  # with the first pod: nobody else is there to be told
 
     def decide(self, observation: PodObservation) -> tuple[Answer, Fallback]:
         """The policy's answer, or that of the rule with the reason why; raises `Stuck`."""
@@ -359,18 +364,6 @@ def _raised(error: Exception, policy: str) -> str:
 def _line(told: str) -> str:
     """In one line of bounded length, whatever a policy says."""
     return " ".join(told[: 4 * _LONGEST_LINE].split())[:_LONGEST_LINE]
-
-
-def _check_devices(decision: Decision, observation: PodObservation) -> None:
-    """A stranger may name GPUs that the node does not have, or that others hold."""
-    if not isinstance(decision, Place) or not decision.devices:
-        return
-    nodes, gpu = observation.compiled.workload.nodes, observation.subject.spec.gpu
-    if 0 <= decision.node < len(nodes):
-        left = observation.state.gpu_left[decision.node, : nodes[decision.node].gpu_count]
-        if gpu.count and devices_held(left, gpu.count, gpu.milli, decision.devices) is not None:
-            return
-    raise IllegalDecision(f"{decision}: the pod may not have these GPUs")
 
 
 def checked(decision: Decision, observation: PodObservation, bids: tuple[I64, F64]) -> Answer:

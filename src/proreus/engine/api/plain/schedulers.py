@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from proreus.engine.objects.errors import BadRequest, Cause, Forbidden, NotFound
+from proreus.engine.objects.errors import BadRequest, Cause, Forbidden, NotFound, Unserviceable
 from proreus.engine.objects.kinds import CONFIG_MAP, Kind
 from proreus.engine.objects.names import label_value_problem
 from proreus.engine.objects.promotions import NAME as PROMOTIONS
@@ -120,6 +120,8 @@ async def check_policies(choice: Chosen, folders: PolicyFolders) -> None:
                 await asyncio.wait_for(checking, _LOADING_SECONDS)
             except NotAdmitted as error:
                 raise Forbidden(f"{part}: {error}") from None
+            except asyncio.CancelledError:  # only a server that ends gives up a request: no more than that
+                raise Unserviceable("the server ends") from None
             except TimeoutError:
                 raise BadRequest(f"{part}: has not been loaded for {_LOADING_SECONDS:g} s") from None
             except (ProreusError, ImportError) as error:

@@ -19,6 +19,7 @@ from proreus.model.errors import IllegalDecision
 from proreus.policies.apart import Strangers
 from proreus.worlds.pods.policies.catalogue import POLICIES
 from proreus.worlds.pods.state.compile import Compiled
+from proreus.worlds.pods.state.devices import devices_held
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.open_values import OpenWorkload
 
@@ -130,6 +131,18 @@ def check_policy(name: str, strangers: Strangers) -> None:
         POLICIES.make(name)
     else:
         strangers.check(name)
+
+
+def check_devices(decision: Decision, observation: PodObservation) -> None:
+    """A stranger may name GPUs that the node does not have, or that others hold."""
+    if not isinstance(decision, Place) or not decision.devices:
+        return
+    nodes, gpu = observation.compiled.workload.nodes, observation.subject.spec.gpu
+    if 0 <= decision.node < len(nodes):
+        left = observation.state.gpu_left[decision.node, : nodes[decision.node].gpu_count]
+        if gpu.count and devices_held(left, gpu.count, gpu.milli, decision.devices) is not None:
+            return
+    raise IllegalDecision(f"{decision}: the pod may not have these GPUs")
 
 
 def _packed(parts: object) -> bytes:

@@ -93,7 +93,7 @@ def fill_diagnosis_evicted(
 def _fill_short(cluster: Cluster, state: State, c: int, n: int, short: Bool) -> None:
     """short: bool[R + 1], what node n has too little of for class c."""
     classes = cluster.classes
-    resources = state.free.shape[1]
+    resources = short.shape[0] - 1  # those that have a name: columns behind are spare
     for r in range(resources):
         short[r] = classes.request[c, r] > max(state.free[n, r], 0)
     num, milli = classes.gpu_num[c], classes.gpu_milli[c]
@@ -106,5 +106,5 @@ def _fill_short(cluster: Cluster, state: State, c: int, n: int, short: Bool) -> 
 
 
 def _empty(observation: PodObservation) -> Diagnosis:
-    nodes, resources = len(observation.compiled.workload.nodes), observation.state.free.shape[1]
+    nodes, resources = len(observation.compiled.workload.nodes), len(observation.compiled.columns)
     return Diagnosis(np.zeros(nodes, np.int8), np.zeros((nodes, resources + 1), np.bool_))

@@ -173,6 +173,10 @@ class OpenCluster:
             self._measured[name] = measured
         self._unweighed[name] = None
 
+    def resource_names(self) -> KeysView[str]:
+        """The extended resources that any node or pod has named so far; each has a column, and keeps it."""
+        return self._nodes.extended.keys()
+
     # Pods.
 
     def pod_names(self) -> KeysView[str]:
@@ -417,7 +421,8 @@ class OpenCluster:
         unlisted = self._unlisted.get(node.name, Unlisted())
         used = unlisted.used
         state.free[n] = self._room.nodes.allocatable[n]
-        state.free[n] -= amounts([used], self._nodes.extended)[0]
+        taken = amounts([used], self._nodes.extended)[0]
+        state.free[n, : len(taken)] -= taken
         state.gpu_left[n] = 0
         state.gpu_left[n, : node.gpu_count] = GPU_WHOLE
         for device, milli in enumerate(unlisted.gpu_used[: node.gpu_count]):

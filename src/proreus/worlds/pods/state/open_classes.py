@@ -84,7 +84,7 @@ class ClassRows:
         shape = self._shapes.take(spec)
         columns = self._room.classes
         for name, column in class_columns([spec], self._nodes.extended).items():
-            getattr(columns, name)[c] = column[0]
+            self._room.write(getattr(columns, name), c, column)
         columns.priority[c] = NOBODY
         columns.shape[c] = shape
         columns.epoch[c] += 1

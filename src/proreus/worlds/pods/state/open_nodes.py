@@ -76,7 +76,7 @@ class NodeRows:
         """Columns for extended resources that nobody had or asked for so far."""
         for name in names:
             self.extended.setdefault(name, len(self.extended))
-        self._room.widen(R=len(BASE_COLUMNS) + len(self.extended))
+        self._room.widen_resources(len(BASE_COLUMNS) + len(self.extended))
 
     def take_key(self, key: str) -> int:
         """The row of a topology key, which is in use once more."""
@@ -110,7 +110,7 @@ class NodeRows:
             self.models.append(node.gpu_model)
         self._room.widen(G=node.gpu_count)
         for name, column in node_columns([node], self.extended, self.models).items():
-            getattr(self._room.nodes, name)[n] = column[0]
+            self._room.write(getattr(self._room.nodes, name), n, column)
         self._room.own.zone[n] = self._zones.take(zone_of(node))[0]
         self._room.own.kind[n] = self.kinds.take(kind_of(node))[0]
         self.images.add(node)

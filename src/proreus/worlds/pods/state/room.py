@@ -25,6 +25,9 @@ from proreus.worlds.pods.state.columns import (
     Terms,
 )
 
+_NARROW = 16
+"""Columns that a row of resources has before there are spare ones: all clusters but odd ones have fewer, and
+every row pays for each."""
 NOBODY = 1 << 62
 """The priority of a class that nobody is of: above all others, so that it is never the lowest."""
 Group = TypeVar("Group", bound=tuple[Any, ...])
@@ -233,6 +236,19 @@ class Room:
     def widen(self, **wanted: int) -> None:
         """Exactly so many along each axis, if there were fewer: for axes that every row pays for."""
         self._resize({**self.sizes, **{axis: max(n, self.sizes[axis]) for axis, n in wanted.items()}})
+
+    def widen_resources(self, count: int) -> None:
+        """So many resource columns; where they are many, half as many again.
+
+        Each that comes moves all rows: who names a resource on every node would have them moved as often.
+        """
+        now = self.sizes["R"]
+        if count > now:
+            self.widen(R=count if count <= _NARROW else max(count, now + now // 2))
+
+    def write(self, column: NDArray[Any], row: int, values: NDArray[Any]) -> None:
+        """One row; values: [1, ...], which may lack spare columns."""
+        column[row : row + 1][tuple(slice(0, length) for length in values.shape)] = values
 
     def _resize(self, new: dict[str, int]) -> None:
         if new["M"]:
