@@ -54,7 +54,7 @@ def test_how_far_it_is_is_said_every_ten_seconds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(compiling.time, "monotonic", lambda: now)
+    monkeypatch.setattr("proreus.cli.compiling.time.monotonic", lambda: now)
     with compiling.compiling_said(Common()):
         for _ in range(25):
             tell()

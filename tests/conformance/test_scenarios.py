@@ -62,7 +62,7 @@ def test_what_was_trained_judged_and_published_draws_as_it_always_did(apart: int
     assert [seed_of(part, seed, apart) for part in ("test", "train", "valid")] == [
         seed + place * apart for place in range(3)
     ]
-    assert seed_of("test", seed + 3 * apart, apart) == seed + 3 * apart
+    assert seed_of("train", seed + 3 * apart, apart) == seed + 3 * apart
 
 
 @every_kind

@@ -23,14 +23,14 @@ def seed_of(part: Part, seed: int, apart: int) -> int:
 
     The first `apart` seeds of a part are a stretch of their own: those of the test from 0 on, those of train
     and valid behind them. Beyond its stretch a part would come into those of the others; there it draws from
-    far away, each part elsewhere. Only the test goes on as it is where no other part has its stretch.
+    far away, each part elsewhere. Only train goes on as it is behind all stretches: environments draw there.
     """
     if not 0 <= seed < SEEDS:
         raise UsageError(f"seed {seed} is not between 0 and {SEEDS - 1}")
     place = _PLACE[part]
     if seed < apart:
         return seed + apart * place
-    if part == "test" and seed >= apart * len(PARTS):
+    if part == "train" and seed >= apart * len(PARTS):
         return seed
     return seed + SEEDS * (1 + place)
 

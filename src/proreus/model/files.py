@@ -18,7 +18,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal
 
 from proreus.model.errors import InputError, WorkError
 
@@ -114,7 +114,7 @@ def _temporary(target: Path) -> Path:
 def open_private(path: Path, mode: Literal["ab", "xb"], buffering: int = -1) -> BinaryIO:
     """A file to write to; one that is made now is its owner's alone."""
     handle = os.open(path, _FLAGS[mode] | os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, _PRIVATE_FILE)
-    return cast(BinaryIO, os.fdopen(handle, mode, buffering))
+    return os.fdopen(handle, mode, buffering)
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -94,8 +94,9 @@ class DeployEnv(WorldEnv):
         self._illegal = False
 
     def _begin(self, options: dict[str, Any]) -> None:
+        # Deployments that no comparison plays; the part says which of their windows.
         drawn = int(self.np_random.integers(2**31))
-        windows = self._fixed or generate_windows(self._config, seed_of(self._part, drawn, SEEDS_APART))
+        windows = self._fixed or generate_windows(self._config, seed_of("train", drawn, SEEDS_APART))
         first, last = part_of_windows(self._part, windows.windows)
         length = min(self._horizon, last - first)
         begin = int(self.np_random.integers(first, last - length + 1))
