@@ -8,6 +8,8 @@ Every placement is worth 1, so values are near 1 / (1 - gamma) in every state, a
 actor and critic together: rewards are scaled by 1 - gamma here. `RowsPolicy` scores the row of every place
 with the same weights, where an `MlpPolicy` has weights of its own for each.
 
+It shows how they are plugged in and judged, and no triumph: docs/lab/training.md says what was tried.
+
 Everybody plays the same runs of a generated trace that nobody was trained on. The intervals are of 95 %, of
 the differences to random, run by run.
 """
