@@ -116,7 +116,7 @@ class Asked:
         self._factors = isinstance(self.policy, Factors)
 
     def warm_up(self) -> str:
-        """Compile, and learn how long it takes, before a pod waits for it; what went wrong, where it did."""
+        """Compile, and learn how long it takes, before a pod waits for it; what it missed, where it did."""
         _warm_up_cluster()
         cluster = OpenCluster()
         cluster.add_node(Node("node", Resources(cpu=1000, memory=GIB, pods=10)))
@@ -132,10 +132,10 @@ class Asked:
         try:
             for _ in range(2):  # the first time it compiles
                 self._guard.run(lambda: self._compute(policy, observation), _WARM_UP_SECONDS)
-        except TooSlow as error:
-            return f"while it was warmed up: {_line(str(error))}"
+        except TooSlow:
+            return f"has not answered for {_WARM_UP_SECONDS:g} s; until it does the kube rules decide"
         except Exception as error:  # noqa: BLE001 - the first decision will show it too, and count it
-            return f"on a cluster of one node: {_raised(error, self.name)}"
+            _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
         return ""
 
     def _warm_up_apart(self, policy: ApartPolicy, observation: PodObservation) -> str:
@@ -146,7 +146,7 @@ class Asked:
         except (TooSlow, Resting) as error:
             return f"while it was warmed up: {_line(str(error))}"
         except ProreusError as error:  # the first decision will show it too, and count it
-            return f"on a cluster of one node: {_raised(error, self.name)}"
+            _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
         return ""
 
     def close(self) -> None:
