@@ -48,7 +48,7 @@ def _broken(source: Path) -> list[str]:
         check=False,
     )
     assert "Contracts:" in done.stdout, done.stdout + done.stderr
-    return [line.removesuffix(" BROKEN") for line in done.stdout.splitlines() if line.endswith(" BROKEN")]
+    return [line.partition(" BROKEN")[0] for line in done.stdout.splitlines() if " BROKEN" in line]
 
 
 @pytest.mark.parametrize(("module", "imported", "contract"), _HOLES)

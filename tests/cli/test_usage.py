@@ -230,7 +230,7 @@ def test_dashes_and_underscores_are_the_same(proreus: Proreus, tmp_path: Path) -
         (("logs",), ("name a pod",)),
         (("logs", "p", "--tail", "-1"), ("--tail -1",)),
         (("exec", "p"), ("proreus exec POD -- COMMAND",)),
-        (("images",), ("import, list, remove",)),
+        (("images",), ("import, list, pack, remove",)),
         (("images", "pull"), ("unknown action 'pull'",)),
         (("images", "import"), ("name an archive",)),
         (("images", "import", "gone.tar"), ("gone.tar: no such file",)),

@@ -29,6 +29,7 @@ from proreus.engine.agents.resource.heartbeats import Housed
 from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
 from proreus.engine.agents.resource.nodes import NodeSpec
 from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
+from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.agents.shared import SharedInformer
 from proreus.engine.api.plain import schedulers
 from proreus.engine.leading_parts import Controllers
@@ -136,15 +137,16 @@ def _pod(name: str, draw: random.Random) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def days(pods: int, seconds: float) -> AsyncIterator[Days]:
-    """A cluster with every agent of the engine, in the loop's virtual time."""
+async def days(pods: int, seconds: float, runs: Path) -> AsyncIterator[Days]:
+    """A cluster with every agent of the engine, in the loop's virtual time; policies lie in `runs`."""
     loop = loop_now()
+    scheduling = SchedulingOptions(policy_folders=(runs,))
     store = MemoryStore(loop.time)
     registry = Registry(store, loop.wall)
     await registry.prepare()
     timers = LoopTimers(loop.wall)
-    promotion = PromotionOptions(PLAY, seconds / 8, _GATE, _weigh_here)
-    scheduler = SchedulingAgent(registry, AgentOptions(events=False), loop.wall, loop.wall)
+    promotion = PromotionOptions(PLAY, seconds / 8, _GATE, _weigh_here, scheduling.folders)
+    scheduler = SchedulingAgent(registry, AgentOptions(scheduling, events=False), loop.wall, loop.wall)
     controllers = Controllers(registry, timers, "controllers", promotion=promotion)
     informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
     room = Capacity(_ROOM, _ROOM)
@@ -189,7 +191,7 @@ def replayed(trace: ClusterTrace, policy: str, candidate: str, stretch: tuple[fl
 
 async def _at_length(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     told: dict[str, Any] = {}
-    async with days(arguments.pods, arguments.seconds) as living:
+    async with days(arguments.pods, arguments.seconds, folder) as living:
         first = await living.live()
         await living.keep(folder / "day.db")
         better = str(train(folder / "day.db", folder / "run", arguments.generations))

@@ -22,7 +22,7 @@ def test_a_policy_learns_from_a_day_is_promoted_and_does_better(
     store, run = tmp_path / "day.db", tmp_path / "run"
 
     async def main() -> None:
-        async with days(PODS, SECONDS) as living:
+        async with days(PODS, SECONDS, tmp_path) as living:
             # A day under kube is recorded, and replayed by the command line.
             await living.live()
             await living.keep(store)

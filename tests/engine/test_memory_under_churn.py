@@ -20,7 +20,7 @@ from proreus.engine.agents.tracing import recorder
 from proreus.engine.agents.tracing.core import TraceCore
 from proreus.engine.agents.tracing.recorder import TraceOptions
 from proreus.engine.housing import SimulatedNodes
-from proreus.engine.objects import shelf
+from proreus.engine.objects import events, shelf
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.running import Engine, EngineOptions
@@ -87,7 +87,7 @@ def test_nothing_grows_with_the_pods_that_have_been(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(running, "open_store", opened)
     for bounds in (shelf, "MOST_GONE_KEPT"), (shelf, "MOST_EVENTS_KEPT"):
         monkeypatch.setattr(*bounds, 20)
-    for module in (recording, sparing):
+    for module in (events, recording, sparing):
         monkeypatch.setattr(module, "_REMEMBERED", 20)
     monkeypatch.setattr(recorder, "TraceOptions", lambda: TraceOptions(seconds=0.2))
     nodes = SimulatedNodes(("node-0", "node-1"), _ROOM)

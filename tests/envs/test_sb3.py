@@ -117,13 +117,14 @@ def test_a_policy_over_rows_scores_every_place_with_the_same_weights() -> None:
     env = servers()
     model = MaskablePPO(RowsPolicy, env, n_steps=32, batch_size=32, seed=0)
     model.learn(128)
+    policy: Any = model.policy
     observed = env.reset()
     assert isinstance(observed, dict)
     rows = _unlike(observed["rows"])
     with torch.no_grad():
         logits, turned = (
-            model.policy.get_distribution(
-                model.policy.obs_to_tensor({**observed, "rows": seen})[0]
+            policy.get_distribution(
+                policy.obs_to_tensor({**observed, "rows": seen})[0]
             ).distribution.logits.numpy()
             for seen in (rows, _turned(rows))
         )
@@ -151,10 +152,10 @@ def test_a_policy_over_rows_is_saved_and_read_again(tmp_path: Path) -> None:
     model = MaskablePPO(RowsPolicy, env, n_steps=32, batch_size=32, seed=0, policy_kwargs={"hidden": 16})
     model.learn(64)
     model.save(tmp_path / "rows")
-    model.policy.save(tmp_path / "policy")
+    model.policy.save(str(tmp_path / "policy"))
     observed, masks = env.reset(), get_action_masks(env)
     again = MaskablePPO.load(tmp_path / "rows", env=env)
-    alone = RowsPolicy.load(tmp_path / "policy")
+    alone = RowsPolicy.load(str(tmp_path / "policy"))
     for reader in (again, alone):
         np.testing.assert_array_equal(
             reader.predict(observed, deterministic=True, action_masks=masks)[0],

@@ -78,12 +78,12 @@ def test_a_failure_at_any_step_of_adding_leaves_no_half_version(
     def adding_fails_at(step: int) -> bool:
         count = 0
 
-        def maybe_fail(path: Path, content: bytes) -> None:
+        def maybe_fail(path: Path, content: bytes, *, private: bool) -> None:
             nonlocal count
             count += 1
             if count > step:
                 raise WorkError("the disk is gone")
-            write_atomically(path, content)
+            write_atomically(path, content, private=private)
 
         def maybe_fail_durable(folder: Path) -> None:
             nonlocal count

@@ -136,8 +136,9 @@ class RowsPolicy(MaskableMultiInputActorCriticPolicy):
 
     def _build(self, lr_schedule: Schedule) -> None:
         """SB3's place for networks: what it calls latent is already the logits, and the value."""
-        self.mlp_extractor = _RowsNetwork(self.observation_space, self.action_space, self.hidden)
-        self.action_net, self.value_net = nn.Identity(), nn.Identity()
+        network: Any = _RowsNetwork(self.observation_space, self.action_space, self.hidden)
+        done: Any = nn.Identity()
+        self.mlp_extractor, self.action_net, self.value_net = network, done, done
         self.optimizer = self.optimizer_class(
             self.parameters(),
             lr=lr_schedule(1),  # type: ignore[call-arg]  # as SB3 has it

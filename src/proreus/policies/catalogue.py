@@ -84,8 +84,11 @@ class Catalogue:
         yield from ((name, f"what was `{LEARNED}` before") for name in self.earlier)
 
     def is_own(self, name: str) -> bool:
-        """Whether that is a rule or a checkpoint, and not code from elsewhere."""
-        return name.partition("@")[0] in self.rules or self.folder_of(name) is not None
+        """Whether that is a rule or a checkpoint, and not code from elsewhere; what nobody knows is ours to
+        refuse."""
+        if name.partition("@")[0] in self.rules or self.folder_of(name) is not None:
+            return True
+        return not (":" in name or "/" in name or any(offered(name)) or Path(name).exists())
 
     def weighs(self, name: str) -> bool:
         """Whether that is a checkpoint whose kind reads wishes, and none are told behind an @."""

@@ -28,8 +28,9 @@ import httpx
 
 from proreus.engine.objects.fields import Type, definitions
 from proreus.engine.objects.kinds import KINDS, NODE, Kind
-from tests.engine.faults.processes import up
+from tests.engine.faults.processes import TOKEN, up
 
+_KNOWN = {"authorization": f"Bearer {TOKEN}"}
 _SPAWN = multiprocessing.get_context("spawn")
 _WORDS = (
     "a",
@@ -223,7 +224,7 @@ def fuzz(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
     try:
         asyncio.run(engine.start())
         probe.start()
-        with httpx.Client(base_url=server, timeout=30) as client:
+        with httpx.Client(base_url=server, timeout=30, headers=_KNOWN) as client:
             _held_ms(client)  # what starting took is not meant
             until = time.monotonic() + seconds
             while time.monotonic() < until and engine.process is not None and engine.process.poll() is None:

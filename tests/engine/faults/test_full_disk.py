@@ -14,7 +14,7 @@ from proreus.engine.agents.resource.nodes import NodeSpec, NodeState, new_node
 from proreus.engine.runtimes.protocol import Capacity
 from tests.cli.runner import command, environment
 from tests.engine.faults.client import PATHS
-from tests.engine.faults.processes import up
+from tests.engine.faults.processes import TOKEN, up
 from tests.engine.faults.rig import SMALL, Rig, rigged
 from tests.engine.faults.small_disks import fill, small_disk
 
@@ -61,7 +61,7 @@ def test_one_that_was_killed_on_a_full_disk_starts_there_again(tmp_path: Path) -
 
     async def main(disk: Path) -> None:
         engine, server = up(disk / "up", *SMALL)
-        ready = tmp_path / "ready.json"
+        ready, known = tmp_path / "ready.json", {"authorization": f"Bearer {TOKEN}"}
         await engine.start()
         fill(disk / "ballast")
         engine.kill()
@@ -70,7 +70,7 @@ def test_one_that_was_killed_on_a_full_disk_starts_there_again(tmp_path: Path) -
             *command(*engine.words, "--json", str(ready)), env=environment()
         )
         try:
-            async with httpx.AsyncClient(base_url=server) as client, asyncio.timeout(120):
+            async with httpx.AsyncClient(base_url=server, headers=known) as client, asyncio.timeout(120):
                 while not ready.exists():
                     assert process.returncode is None
                     await asyncio.sleep(0.1)

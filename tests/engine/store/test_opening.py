@@ -41,7 +41,7 @@ def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays_as_it_is(
 
     before = os.umask(0o022)
     try:
-        names = ("private.db", "private.db-wal", "private.db-shm")
+        names = ("private.db", "private.db-wal", "private.db-shm", "private.db.mark")
         assert asyncio.run(modes()) == dict.fromkeys(names, 0o600)
         path.chmod(0o640)
         assert asyncio.run(modes()) == dict.fromkeys(names, 0o640)

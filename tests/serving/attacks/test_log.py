@@ -11,17 +11,19 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
+from proreus.durable import files
 from proreus.durable.files import FileLog
 from proreus.durable.frames import FRAME_BYTES, frame
 from proreus.durable.protocol import LogLimits
 from proreus.durable.segments import segments
 from proreus.model.errors import WorkError
 from proreus.model.experience import Experience
+from proreus.model.files import open_private
 from proreus.serving.online.log import ExperienceLog
 from proreus.serving.online.progress import Position, Progress, read_progress, write_progress
 from proreus.serving.online.records import encode, encode_report
@@ -183,7 +185,12 @@ class FullDisk:
             file = real(path, mode, *rest, **named)
             return _Limited(self, file) if path.suffix == ".log" and mode in ("xb", "r+b") else file
 
+        def opened_private(path: Path, mode: Literal["ab", "xb"], buffering: int = -1) -> Any:
+            file = open_private(path, mode, buffering)
+            return _Limited(self, file) if path.suffix == ".log" else file
+
         monkeypatch.setattr(Path, "open", opened)
+        monkeypatch.setattr(files, "open_private", opened_private)
 
 
 class _Limited:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,7 @@ from proreus.worlds.functions.traces.profiles import (
 )
 from proreus.worlds.functions.traces.readers import read_azure_2019, read_recording
 from proreus.worlds.functions.traces.rows import RowTerms, demand_of_rows
-
-DATA = os.environ.get("PROREUS_DATA")
-recorded = pytest.mark.skipif(
-    DATA is None or not (Path(DATA) / "functions").is_dir(),
-    reason="needs the folder functions of PROREUS_DATA",
-)
+from tests.real_data import real_data
 
 
 def test_functions_are_as_they_were_published() -> None:
@@ -113,10 +107,9 @@ def test_what_is_no_demand_is_refused() -> None:
     assert sum(kind.count for kind in nodes_like(23)) == 23
 
 
-@recorded
 def test_recordings_of_azure() -> None:
-    assert DATA is not None
-    folder = Path(DATA) / "functions"
+    data = real_data("functions")
+    folder = data / "functions"
     sample = read_recording(folder / "azure2021_sample" / "Azure2021_200.csv")
     assert sample.arrival.size == 199 and (sample.seconds >= 0.0).all()
     day = read_azure_2019(folder / "azure2019_example")
@@ -124,7 +117,7 @@ def test_recordings_of_azure() -> None:
     window = day.window(60.0, 180.0, np.random.default_rng(0))
     assert len(window) == day.minutes[:, 1:3].sum() and window.horizon == 120.0
     for name in ("azure2021/recorded@120", "azure2019/recorded@60"):
-        scenario = parse_scenario(name, Path(DATA))
+        scenario = parse_scenario(name, data)
         load = scenario.load(1)
         assert len(load.demand) > 0
         spans = [scenario.of_part(part).demand(0) for part in ("train", "valid", "test")]

@@ -48,6 +48,8 @@ class Mark:
         self.path = mark_of(store)
         try:
             self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if os.fstat(self._handle).st_uid == os.geteuid():  # who shares the store shares its mark
+                os.fchmod(self._handle, store.stat().st_mode & 0o777)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from error
         self._synced = time.monotonic()

@@ -18,6 +18,7 @@ from proreus.engine.agents.scheduling.values import (
     Preempt,
     Reject,
 )
+from proreus.engine.objects.errors import Invalid
 from proreus.engine.objects.kinds import EVENT, LEASE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
@@ -121,19 +122,14 @@ def test_what_is_said_again_and_again_is_one_event_with_a_count_and_written_ever
     asyncio.run(play())
 
 
-def test_a_condition_without_a_type_stops_nobody() -> None:
-    """Whoever may write a pod's status may write such a one."""
-
+def test_a_condition_without_a_type_is_refused_before_anybody_reads_it() -> None:
     async def play() -> None:
         registry = Registry(MemoryStore())
         await registry.prepare()
-        hands = Hands(registry, lambda: 1e9, lambda: None)
-        ref, fence = await _pod_and_fence(registry)
+        await _pod_and_fence(registry)
         empty = {"status": {"conditions": [{}, {"type": "PodScheduled"}]}}
-        await registry.edit(POD, "default", "a", lambda obj: {**obj, **empty}, subresource="status")
-        assert await hands.carry_out([Delay(ref, "no room")], fence) == []
-        conditions = (await registry.get(POD, "default", "a"))["status"]["conditions"]
-        assert [entry.get("message") for entry in conditions] == [None, "no room"]
+        with pytest.raises(Invalid, match=r"status\.conditions\[0\]\.type: Required value"):
+            await registry.edit(POD, "default", "a", lambda obj: {**obj, **empty}, subresource="status")
 
     asyncio.run(play())
 
