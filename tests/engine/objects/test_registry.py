@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proreus.engine.objects.errors import AlreadyExists, Conflict, Gone, NotFound, Refused
-from proreus.engine.objects.kinds import DEPLOYMENT, NAMESPACE, POD
+from proreus.engine.objects.kinds import BUDGET, DEPLOYMENT, NAMESPACE, NODE, POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.opening import open_store
@@ -278,3 +278,19 @@ def test_namespaces_that_are_not_there_leave_nothing_behind() -> None:
         assert list(registry._admission._read_at) == [NAMESPACE.key("", "default")]
 
     with_registry(scenario)
+
+
+def test_nodes_and_budgets_have_a_spec_though_nobody_stated_one() -> None:
+    """Agents read it: a budget without one ended the engine."""
+
+    async def story() -> None:
+        registry = Registry(MemoryStore())
+        await registry.prepare()
+        for kind, metadata in ((NODE, {"name": "bare"}), (BUDGET, {"name": "bare", "namespace": "default"})):
+            made = await registry.create(kind, {"metadata": metadata})
+            assert made["spec"] == {}
+            namespace = metadata.get("namespace", "")
+            edited = await registry.edit(kind, namespace, "bare", lambda obj: {**obj, "spec": None})
+            assert edited["spec"] == {}
+
+    asyncio.run(story())

@@ -10,7 +10,7 @@ from proreus.engine.objects.errors import BadRequest, Cause
 from proreus.engine.objects.kinds import LEASE_NAMESPACE, NAMESPACE, POD, PRIORITY_CLASS, Kind
 from proreus.engine.objects.refusals import forbidden, invalid, not_found
 from proreus.engine.objects.shelf import Shelf, Standing
-from proreus.engine.objects.structure import shaped
+from proreus.engine.objects.structure import shaped, with_spec
 
 _TRUSTED_SECONDS = 1.0
 """So long a namespace or a priority class is believed to be as it was last read."""
@@ -51,7 +51,7 @@ class Admission:
     async def admit(self, kind: Kind, obj: dict[str, Any], size: int) -> dict[str, Any]:
         """The object as it may be created: named, in a namespace that takes it, with its priority."""
         given = obj
-        obj = (await at_the_desk(size, lambda: shaped(kind, given))).object
+        obj = with_spec(kind, (await at_the_desk(size, lambda: shaped(kind, given))).object)
         metadata = obj.get("metadata", {})
         if not metadata.get("name") and not metadata.get("generateName"):
             cause = Cause(

@@ -25,7 +25,7 @@ from proreus.engine.objects.rules.table import (
     defaulted,
 )
 from proreus.engine.objects.rules.workloads import labelled_job
-from proreus.engine.objects.structure import shaped
+from proreus.engine.objects.structure import shaped, with_spec
 from proreus.engine.objects.times import timestamp
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
@@ -80,7 +80,7 @@ def next_state(
     """
     before = old["metadata"]
     known = subresource == "binding"  # made here, by a function that knows what a pod looks like
-    asked = new if known else shaped(kind, new).object
+    asked = with_spec(kind, new if known else shaped(kind, new).object)
     stated = asked.get("metadata", {})
     check_preconditions(kind, old, stated.get("uid", ""), stated.get("resourceVersion", ""))
     metadata = _kept_metadata(before, stated)

@@ -18,7 +18,7 @@ import msgspec
 
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.fields import Type, definitions
-from proreus.engine.objects.kinds import Kind
+from proreus.engine.objects.kinds import BUDGET, NODE, Kind
 
 _MOMENT = Annotated[datetime, msgspec.Meta(tz=True)]
 _SCALARS: dict[str, Any] = {
@@ -46,6 +46,9 @@ class Shaped:
     """The paths of fields that the kind does not have and that were left out."""
 
 
+_WITH_SPEC = (BUDGET, NODE)
+
+
 def shaped(kind: Kind, obj: dict[str, Any]) -> Shaped:
     """The object with known fields only; `BadRequest` where one is of the wrong type. It stays as it is."""
     stated = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
@@ -60,6 +63,12 @@ def shaped(kind: Kind, obj: dict[str, Any]) -> Shaped:
     except msgspec.ValidationError:
         return _walked(kind, obj)
     return Shaped(obj)
+
+
+def with_spec(kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
+    """As the real API server keeps it: nodes and budgets have a spec, though nothing stands in it. Whoever
+    reads them relies on that."""
+    return {**obj, "spec": {}} if kind in _WITH_SPEC and obj.get("spec") is None else obj
 
 
 def _walked(kind: Kind, obj: dict[str, Any]) -> Shaped:

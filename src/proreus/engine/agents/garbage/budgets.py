@@ -55,7 +55,7 @@ def reconcile_budget(budget: Object, pods: Sequence[Object], scale: Scale, now: 
 
 def _wanted(budget: Object, pods: Sequence[Object], scale: Scale) -> tuple[int, int]:
     """How many pods there should be, and how many of them healthy."""
-    spec = budget["spec"]
+    spec = budget.get("spec") or {}
     if spec.get("maxUnavailable") is not None:
         expected = _expected(pods, scale)
         return expected, max(0, expected - scaled_value(spec["maxUnavailable"], expected, up=True))

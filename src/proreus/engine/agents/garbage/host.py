@@ -169,7 +169,7 @@ class Housekeeping:
     def _mark_budgets(self, kind: Kind, obj: Object) -> None:
         for key, budget in self._informers[BUDGET].objects.items():
             if key[0] == namespace_of(obj):
-                selector = read_selector(budget["spec"].get("selector"))
+                selector = read_selector((budget.get("spec") or {}).get("selector"))
                 if kind is not POD or (selector is not None and selector.matches(labels_of(obj))):
                     self._mark_budget(key)
 
@@ -196,7 +196,7 @@ class Housekeeping:
                     self._budgets_changed.set()
 
     def _selected(self, budget: Object) -> list[Object]:
-        selector = read_selector(budget["spec"].get("selector"))
+        selector = read_selector((budget.get("spec") or {}).get("selector"))
         if selector is None:
             return []
         return [
