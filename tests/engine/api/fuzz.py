@@ -206,6 +206,11 @@ def _why_not_scheduled(client: httpx.Client) -> str:
     return f"nodes {nodes}, {client.get(f'{path}/afterwards').json().get('status')}"[:1000]
 
 
+def _still_to_come(answer: httpx.Response) -> bool:
+    """Whether a revision was asked for that nobody has made: 504, as the real API server says it."""
+    return answer.status_code == 504 and "Too large resource version" in answer.text
+
+
 def _held_ms(client: httpx.Client) -> float:
     """How long the engine's loop was held at most, since this was last asked."""
     told = client.get("/v1/metrics?format=json").json()
@@ -235,7 +240,7 @@ def fuzz(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
                     answers[f"{method} {type(error).__name__}"] += 1
                     continue
                 answers[f"{method} {answer.status_code}"] += 1
-                if answer.status_code >= 500:
+                if answer.status_code >= 500 and not _still_to_come(answer):
                     failed.append(
                         f"{method} {url} {answer.status_code} {headers} {body[:500]!r}: {answer.text[:200]}"
                     )
