@@ -24,6 +24,7 @@ from tests.engine.runtimes.leftovers import mounts as mounts_of
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 _ROUNDS = 10
 _RENAME_EXCHANGE = 2
+_PATIENCE_WITH_REFUSALS = 2.0
 _SECRET = "of the machine"
 
 
@@ -43,37 +44,48 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _exchanging(folder: Path, target: Path) -> Iterator[None]:
+def _exchanging(folder: Path, target: Path) -> Iterator[threading.Event]:
     """`FOLDER/part` is a folder and a link to the target by turns, with no moment in between.
 
-    Thousands of times a second, as any program in a container can do it to a volume of its pod.
+    Thousands of times a second, as any program in a container can do it to a volume of its pod. While the
+    event that it yields is set, the exchange rests and `part` is the folder.
     """
     (folder / "part").mkdir()
     (folder / "part" / "own").touch()
     (folder / "swapped").symlink_to(target)
-    libc, over = ctypes.CDLL(None, use_errno=True), threading.Event()
+    libc, over, resting = ctypes.CDLL(None, use_errno=True), threading.Event(), threading.Event()
 
     def exchange() -> None:
         top = os.open(folder, os.O_RDONLY)
         while not over.is_set():
+            if resting.is_set() and not (folder / "part").is_symlink():
+                over.wait(0.01)
+                continue
             libc.renameat2(top, b"part", top, b"swapped", _RENAME_EXCHANGE)
         os.close(top)
 
     thread = threading.Thread(target=exchange)
     thread.start()
     try:
-        yield
+        yield resting
     finally:
         over.set()
         thread.join()
 
 
-async def _look_often(bench: Bench, pod: dict[str, Any]) -> list[str]:
-    """What the container sees at each of its attempts."""
+async def _look_often(bench: Bench, pod: dict[str, Any], resting: threading.Event) -> list[str]:
+    """What the container sees at each of its attempts.
+
+    An attempt that meets the link is refused and tried again, later each time: after a while the exchange
+    rests, so that an unlucky row of refusals ends.
+    """
     uid, seen = pod["metadata"]["uid"], []
     for attempt in range(1, _ROUNDS + 1):
         bench.runtime.start_container(uid, "main", attempt)
+        truce = asyncio.get_running_loop().call_later(_PATIENCE_WITH_REFUSALS, resting.set)
         await bench.ended(uid, "main", attempt)
+        truce.cancel()
+        resting.clear()
         seen.append(await bench.text(uid, "main"))
     return seen
 
@@ -97,8 +109,8 @@ def test_a_part_that_is_swapped_while_it_is_mounted_is_never_the_machines(
             )
             await bench.run(pod, "first")
             volume = contained_place.root / "pods" / pod["metadata"]["uid"] / "volumes" / "data"
-            with _exchanging(volume, secret):
-                return await _look_often(bench, pod)
+            with _exchanging(volume, secret) as resting:
+                return await _look_often(bench, pod, resting)
 
     seen = asyncio.run(scene())
     assert [text for text in seen if text.split() != content] == []
@@ -118,8 +130,8 @@ def test_a_path_of_the_machine_that_is_swapped_is_never_another(contained_place:
             victim = container("cat /part/file 2>/dev/null; ls /part", volumeMounts=[part])
             pod = pod_of(container("true", "first"), victim, volumes=volumes)
             await bench.run(pod, "first")
-            with _exchanging(shared, secret):
-                return await _look_often(bench, pod)
+            with _exchanging(shared, secret) as resting:
+                return await _look_often(bench, pod, resting)
 
     assert [text for text in asyncio.run(scene()) if text.split() != ["own"]] == []
 
