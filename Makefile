@@ -66,7 +66,7 @@ tables: $(BASE) ## write the tables of the docs anew from docs/results/*.json
 	$(BIN)/python -m tests.docs.tables
 
 protos: $(FULL) ## generate the gRPC message types from their .proto files
-	cd src && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. proreus/serving/protos/*.proto proreus/engine/runtimes/machine/cri/*.proto
+	cd src && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. proreus/serving/protos/*.proto proreus/engine/runtimes/containerd/*.proto
 
 clean: ## remove the environment and caches; runs/ and reports/ are yours and stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

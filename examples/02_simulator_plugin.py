@@ -36,9 +36,9 @@ from proreus.kernels.arrays import F64
 from proreus.model.workload import Workload
 from proreus.policies.catalogue import AnyPolicy
 from proreus.serving.client import GrpcClient, RestClient
+from proreus.worlds.pods.datasets.volcano import volcano_nodes, volcano_workload
 from proreus.worlds.pods.policies.vector.plugin import EveryPair, VolcanoPlugin
 from proreus.worlds.pods.scenarios import PodScenario
-from proreus.worlds.pods.traces.volcano import volcano_nodes, volcano_workload
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from proreus.contract.lanes import Arrays, Choices
 from proreus.kernels.arrays import I64
 from proreus.learning.ppo import PPOConfig, ppo
 from proreus.learning.qmix import QMIXConfig, qmix
-from proreus.learning.update import Update
-from proreus.policies.networks.rows import ActorCritic, QMIXNetwork, best_choice
+from proreus.learning.step import Update
+from proreus.policies.networks.row_networks import ActorCritic, QMIXNetwork, best_choice
+from proreus.worlds.vms.datasets.generator import generate_vms
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.simulation.world import (
     BEST_FIT_ACTION,
@@ -33,7 +34,6 @@ from proreus.worlds.vms.simulation.world import (
     compile_trace,
     with_servers,
 )
-from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
 
 TRAINING, CHOOSING, MACHINES = 15_000, 20_000, 30_000

@@ -31,12 +31,12 @@ from proreus.contract.lanes import Choices
 from proreus.envs import VIRTUAL_MACHINES, SchedEnv
 from proreus.envs.sb3 import RowsPolicy, make_sb3_env
 from proreus.learning.ppo import PPOConfig, ppo
-from proreus.policies.networks.rows import ActorCritic
+from proreus.policies.networks.row_networks import ActorCritic
+from proreus.worlds.vms.datasets.generator import generate_vms
+from proreus.worlds.vms.datasets.huawei import run_end
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.simulation.runs import planned_runs
-from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import run_end
 from proreus.worlds.vms.training.episodes import episodes
 
 HELD_OUT = 1_000_000

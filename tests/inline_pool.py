@@ -28,4 +28,4 @@ def workers_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
     That real ones find the same is shown by those that are killed or run on Ray and then go on without.
     """
-    monkeypatch.setattr("proreus.learning.task.pool_of", lambda *_, **__: nullcontext(InlinePool()))
+    monkeypatch.setattr("proreus.learning.run.pool_of", lambda *_, **__: nullcontext(InlinePool()))

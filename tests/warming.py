@@ -16,11 +16,11 @@ from typing import Any
 from numba.core.registry import cpu_target
 
 import proreus
-from proreus.engine.agents.scheduling.warming import warm_up_scheduling
-from proreus.kernels.compiled import folder_of
-from proreus.kernels.places import can_be_written
+from proreus.engine.scheduler.warm_up import warm_up_scheduling
+from proreus.kernels.cache_dir import can_be_written
+from proreus.kernels.jit import folder_of
 from proreus.worlds import world
-from proreus.worlds.pods.state.open_warming import warm_up_open
+from proreus.worlds.pods.state.open.warm_up import warm_up_open
 
 WORLDS = {"pods": ("pods",), "others": ("vms", "rebalance", "workflows", "functions", "inference")}
 """Two halves that take about as long as each other: a first run compiles pods for about two minutes, and the

@@ -20,15 +20,15 @@ from typing import Any
 import grpc
 
 from proreus.serving.protos import externalscaler_pb2 as messages
-from proreus.serving.scaler.running import ScalerService, ScalerServiceOptions
+from proreus.serving.scaler.service import ScalerService, ScalerServiceOptions
 from proreus.worlds.inference.exporter.fleet import SimulatedFleet
 from proreus.worlds.inference.exporter.server import ExporterServer
 from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.scenarios import InferenceScenario
-from proreus.worlds.inference.simulation.ability import profiled_ability
+from proreus.worlds.inference.simulation.cost import spending
 from proreus.worlds.inference.simulation.outcome import measures_of
-from proreus.worlds.inference.simulation.spending import spending
+from proreus.worlds.inference.simulation.throughput import profiled_ability
 
 SCALER = "externalscaler.ExternalScaler"
 HPA_SYNC = 15.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from proreus.announcing import announce_environments
+from proreus.gym_registration import announce_environments
 from proreus.version import __version__
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ announce_environments()
 
 def __getattr__(name: str) -> Any:
     """The names of `proreus.api`, loaded when they are first asked for: `import proreus` costs nothing."""
-    if name in ("compare", "worlds"):  # folders that can be called: see `proreus.calling`
+    if name in ("compare", "worlds"):  # folders that can be called: see `proreus.callable_modules`
         return importlib.import_module(f"proreus.{name}")
     if name in __all__:
         return getattr(importlib.import_module("proreus.api"), name)

@@ -19,17 +19,17 @@ from proreus.compare.comparison import CompareRequest
 from proreus.compare.comparison import compare as run_comparison
 from proreus.compare.results import Compared, Simulated, Trained
 from proreus.compare.trials import Progress
-from proreus.contract.own import read_back, scenario_named
 from proreus.contract.scenario import Scenario
+from proreus.contract.user_scenarios import read_back, scenario_named
 from proreus.contract.world import Hear, World
+from proreus.data.catalogue import data_dir, holds, known
 from proreus.learning.learner import Learner, learner_at
-from proreus.learning.runs import read_settings
-from proreus.learning.task import Task, learn, resumed
+from proreus.learning.run import Task, learn, resumed
+from proreus.learning.run_folder import read_settings
 from proreus.model.errors import UsageError, unknown_name
 from proreus.policies.catalogue import AnyPolicy
 from proreus.policies.checkpoint import CARD, is_checkpoint, read_card
-from proreus.policies.foreign import ForeignPolicy
-from proreus.reading.catalogue import data_dir, holds, known
+from proreus.policies.plugins import ForeignPolicy
 from proreus.workers.processes import Workers
 from proreus.worlds import registered
 from proreus.worlds import world as world_of

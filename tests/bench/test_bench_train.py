@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from proreus.bench import train, train_peers
+from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.policies.scorer import forward, new_scorer_scratch
 from proreus.worlds.pods.state.compile import compile_workload
-from proreus.worlds.pods.traces.generate import generate
 from tests.worlds.pods.flat_networks import to_vector
 
 

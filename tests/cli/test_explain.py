@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from proreus.cli.explain import explanation_tables
+from proreus.cli.explanation_tables import explanation_tables
 from proreus.contract.world import Words
 from proreus.policies.protocol import Explanation, Verdict
 from tests.cli.runner import Proreus

@@ -11,7 +11,7 @@ import pytest
 
 from proreus.cli import data_list
 from proreus.cli.main import main
-from proreus.reading.catalogue import Dataset, known
+from proreus.data.catalogue import Dataset, known
 
 
 def chatter(capsys: pytest.CaptureFixture[str], *flags: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proreus.policies.checkpoint import WEIGHTS
-from proreus.serving.models.versions import ModelStore
+from proreus.serving.models.version_store import ModelStore
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer, load_vector_model
 from tests.cli.runner import Proreus, assert_refused
 from tests.serving.serving_cases import a_store

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from proreus.learning.runs import read_journal
+from proreus.learning.run_folder import read_journal
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
 
 pytestmark = pytest.mark.timeout(1200)  # Ray takes its time to start where others work, too

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from proreus.durable.protocol import LogLimits
-from proreus.engine.durable.place import StorePlace
-from proreus.engine.store.opening import open_store
+from proreus.engine.store.factory import open_store
+from proreus.engine.store.log.places import StorePlace
 from proreus.engine.store.protocol import Put, Unchanged
 from proreus.engine.trace.log import TraceLog
-from proreus.engine.trace.reading import read_trace
-from proreus.serving.online.log import ExperienceLog
+from proreus.engine.trace.reader import read_trace
+from proreus.log.protocol import LogLimits
+from proreus.serving.online.experience_log import ExperienceLog
 from proreus.serving.online.progress import Position, Progress, write_progress
 from tests.cli.runner import Proreus, assert_refused
 from tests.engine.store.test_trace import segment

@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.compare.learning_curves import trained
-from proreus.learning.runs import read_journal
+from proreus.learning.run_folder import read_journal
 from tests.cli.runner import PODS, Proreus, assert_refused, openb_files
 from tests.cli.train_cases import DDQN, PPO, weights
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
-from proreus.worlds.pods.policies.learned import PRETRAINED
+from proreus.worlds.pods.policies.checkpoint_tensors import PRETRAINED
 from tests.cli.processes import PROC, started, wait_for
 from tests.cli.runner import Ended, Proreus, assert_refused
 from tests.cli.train_cases import weights

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
-from proreus.compare.folders import only_one_writes
+from proreus.compare.output_folder import only_one_writes
 from proreus.compare.trials import Task, TrialResult
 from proreus.learning.specialist import Search, Trained
 from proreus.policies.checkpoint import Checkpoint
@@ -29,7 +29,7 @@ SHARES = (650, 320, 470, 1000, 810)
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three nodes of two GPUs and sixty jobs; training runs in this process."""
-    monkeypatch.setattr("proreus.compare.tuning.pool_of", lambda *given, **named: InlinePool())
+    monkeypatch.setattr("proreus.compare.tune.pool_of", lambda *given, **named: InlinePool())
     short = ESConfig(generations=2, population=4, train_seeds=1, validation_seeds=1, evaluate_every=1)
     learners = {
         measure: replace(learner, configs=(replace(short, measure=measure),))
@@ -102,8 +102,8 @@ def test_what_was_trained_is_no_checkpoint_called_candidate_until_it_is_judged(
         identity = search.learner.identity((search.scenario,), (search.config,))
         yield Trained(Checkpoint(identity.card({}, 1, 1.0), {"weights": np.zeros(3)}), 1, "generation 1")
 
-    monkeypatch.setattr("proreus.compare.tuning.run_trials", judge)
-    monkeypatch.setattr("proreus.compare.tuning.specialise", specialised)
+    monkeypatch.setattr("proreus.compare.tune.run_trials", judge)
+    monkeypatch.setattr("proreus.compare.tune.specialise", specialised)
     ended = proreus("tune", "pods", "--from", str(work), "--out", "out", "--processes", "1")
     assert (ended.code, ended.err, seen) == (0, "", [["unfinished"]])
     assert sorted(path.name for path in Path("out").iterdir()) == ["candidate"] * (gain > 0) + ["report.md"]

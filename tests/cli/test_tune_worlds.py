@@ -40,7 +40,7 @@ def quick(specialist: Specialist, config: Any) -> Specialist:
 
 @pytest.fixture(autouse=True)
 def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proreus.compare.tuning.pool_of", lambda *given, **named: InlinePool())
+    monkeypatch.setattr("proreus.compare.tune.pool_of", lambda *given, **named: InlinePool())
     machines = VmsESConfig(generations=2, population=4, starts=2, validation_starts=2, evaluate_every=1)
     scorers = quick(SCORER, machines)
     gaps = replace(scorers.learners["rejected"], configs=(replace(machines, weighs="gaps"),))
@@ -162,7 +162,7 @@ def test_what_is_worse_than_a_rule_is_not_handed_out(
         card = search.learner.identity((search.scenario,), (search.config,)).card({}, 1, 1.0)
         yield Trained(Checkpoint(card, {"weights": weights}), 1, "generation 1")
 
-    monkeypatch.setattr("proreus.compare.tuning.specialise", worse)
+    monkeypatch.setattr("proreus.compare.tune.specialise", worse)
     file = write_machines(Path("mine.csv"), 1_500)
     cluster = ("--scenario", "waiting@4", "--servers", "4x8/16", "--double", "mem>100")
     ended = proreus("tune", "vms", "--from", str(file), *cluster, *SHORT)

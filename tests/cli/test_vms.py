@@ -6,9 +6,9 @@ import csv
 import json
 from pathlib import Path
 
+from proreus.worlds.vms.datasets.generator import generate_vms
+from proreus.worlds.vms.datasets.huawei import EVENT_COLUMNS
 from proreus.worlds.vms.simulation.outcome import MEASURES, RunFigures
-from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import EVENT_COLUMNS
 from tests.cli.runner import Proreus, assert_refused
 from tests.real_data import real_data
 from tests.worlds.vms.tables import event_rows

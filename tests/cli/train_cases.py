@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from proreus.learning.runs import read_journal
+from proreus.learning.run_folder import read_journal
 
 EVOLUTION = (
     *("--scenarios", "gpu@6", "--population", "4", "--train-seeds", "2", "--validation-seeds", "1"),

@@ -12,17 +12,17 @@ import numpy as np
 from proreus.compare.comparison import CompareRequest, Comparison
 from proreus.compare.statistics import summarise
 from proreus.compare.trials import TrialResult
-from proreus.contract.heat import heat_map
+from proreus.contract.heatmap import heat_map
 from proreus.contract.replay import ABSENT, OUTSIDE, Move, Replay, Stage, levels_of, replay_of
 from proreus.contract.world import Picture, Recording
 from proreus.model.errors import InputError
 from proreus.model.workload import Workload
 from proreus.worlds.inference.scenarios import PRESETS
 from proreus.worlds.inference.simulation.outcome import MEASURES as OF_INFERENCE
+from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.simulation.world import PodsOptions
-from proreus.worlds.pods.traces.generate import generate
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,13 @@ from proreus.worlds.rebalance.snapshots.play import play as play_snapshot
 from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.scenarios import SnapshotScenario
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig
 from proreus.worlds.rebalance.windows.play import play_part
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import MOVES
 from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 from proreus.worlds.vms.model import ServerShape
 from proreus.worlds.vms.play import play as play_vms
 from proreus.worlds.vms.play import play_runs

@@ -23,7 +23,7 @@ from proreus.compare.outputs import COMMAND, write_outputs
 from proreus.compare.plots import render_plots
 from proreus.compare.report.charts import ticks
 from proreus.compare.report.page import Circumstances, render_report
-from proreus.contract.heat import MOST_ROWS, heat_map
+from proreus.contract.heatmap import MOST_ROWS, heat_map
 from proreus.worlds.pods.scenarios import PodScenario
 from tests.compare.compare_cases import Tiny, made, picture
 

@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 
 from proreus.compare.comparison import Comparison
+from proreus.compare.number_format import decimals_for, listing, number, signed
 from proreus.compare.ranking import among_best, standing, telling_measures
 from proreus.compare.report.summary import findings, overall
 from proreus.compare.results import Compared
 from proreus.compare.tables import scenario_tables
-from proreus.compare.wording import decimals_for, listing, number, signed
 from tests.compare.compare_cases import made
 
 WORKLOADS = [10.0, 50.0, 30.0, 80.0, 20.0, 60.0]

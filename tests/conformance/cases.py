@@ -24,7 +24,7 @@ from proreus.worlds.functions.model import Keep
 from proreus.worlds.functions.model import Place as PlaceInstance
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.rebalance.decision import Migrate
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig
 from tests.toy import TOY
 
 BY_THE_CLOCK = {"decisions_per_s", "windows_per_s", "plan_seconds"}

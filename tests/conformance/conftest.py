@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proreus.policies import foreign
+from proreus.policies import plugins
 from tests.cli.conftest import own_place, proreus
 from tests.conformance.strangers import STRANGER
 from tests.toy.conftest import toy_is_registered
@@ -28,10 +28,10 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def offered(mine: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a policy that an installed package offers."""
-    entry = EntryPoint("offered", f"{mine.stem}:First", foreign.GROUP)
+    entry = EntryPoint("offered", f"{mine.stem}:First", plugins.GROUP)
 
     def entry_points(*, group: str, name: str) -> list[EntryPoint]:
-        return [entry] if (group, name) == (foreign.GROUP, "offered") else []
+        return [entry] if (group, name) == (plugins.GROUP, "offered") else []
 
-    monkeypatch.setattr(foreign, "entry_points", entry_points)
+    monkeypatch.setattr(plugins, "entry_points", entry_points)
     return "offered"

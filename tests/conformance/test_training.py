@@ -18,7 +18,7 @@ pytest.importorskip("torch", reason="training needs the extra `learn`")
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.cli.main import main
-from proreus.learning.runs import read_journal
+from proreus.learning.run_folder import read_journal
 from proreus.policies.checkpoint import CARD, read_card
 from proreus.worlds import WORLDS, register, registered, world
 from tests.cli.runner import Proreus, assert_refused

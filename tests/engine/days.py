@@ -22,37 +22,37 @@ from pathlib import Path
 from typing import Any
 
 from proreus.cli.main import main as proreus
-from proreus.engine.agents.promoting.core import Evidence, GateOptions, shorter_waits
-from proreus.engine.agents.promoting.promoter import PromotionOptions
-from proreus.engine.agents.promoting.weighing import Case, weigh
-from proreus.engine.agents.resource.heartbeats import Housed
-from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
-from proreus.engine.agents.resource.nodes import NodeSpec
-from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
-from proreus.engine.agents.scheduling.core import SchedulingOptions
-from proreus.engine.agents.shared import SharedInformer
-from proreus.engine.api.plain import schedulers
-from proreus.engine.leading_parts import Controllers
+from proreus.engine.api.v1 import schedulers
+from proreus.engine.controllers.promotion.controller import PromotionOptions
+from proreus.engine.controllers.promotion.core import Evidence, GateOptions, shorter_waits
+from proreus.engine.controllers.promotion.evaluation import Case, weigh
+from proreus.engine.kubelet.heartbeats import Housed
+from proreus.engine.kubelet.host import FOLLOWED, ResourceHost
+from proreus.engine.kubelet.node_status import NodeSpec
+from proreus.engine.leader_only import Controllers
 from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.promotions import Promotion
 from proreus.engine.objects.registry import Registry
-from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.objects.scheduler_config import Chosen
+from proreus.engine.runtimes.clock import LoopTimers
 from proreus.engine.runtimes.protocol import Capacity
 from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
-from proreus.engine.runtimes.timers import LoopTimers
+from proreus.engine.scheduler.agent import AgentOptions, SchedulingAgent
+from proreus.engine.scheduler.core import SchedulingOptions
+from proreus.engine.store.factory import open_store
 from proreus.engine.store.memory import MemoryStore
-from proreus.engine.store.opening import open_store
 from proreus.engine.store.protocol import Put
 from proreus.engine.trace.log import TraceLog
 from proreus.engine.trace.segments import PREFIX, trace_of
+from proreus.engine.watch.shared_informer import SharedInformer
 from proreus.model.cluster_trace import ClusterTrace
-from proreus.model.contest import Contest, Duel
-from proreus.worlds.pods.training.contest import contest
-from tests.engine.agents.virtual_time import loop_now, play
+from proreus.model.duel import Contest, Duel
+from proreus.worlds.pods.training.duel import contest
+from tests.engine.controllers.virtual_time import loop_now, play
 
 SCHEDULER = "default-scheduler"
-PLAY = "proreus.worlds.pods.training.contest:contest"
+PLAY = "proreus.worlds.pods.training.duel:contest"
 NODES = 6
 _ROOM = {"cpu": "32", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "4"}
 _GATE = GateOptions(least_pods=150, least_each=20)

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.cli.main import main as proreus
-from proreus.engine.agents.promoting.core import shorter_waits
-from tests.engine.agents.virtual_time import play
+from proreus.engine.controllers.promotion.core import shorter_waits
+from tests.engine.controllers.virtual_time import play
 from tests.engine.days import days, replayed, train, waits_of
 
 PODS, SECONDS = 300, 820.0

@@ -12,19 +12,18 @@ from typing import Any
 
 import pytest
 
-from proreus.engine import running
-from proreus.engine.agents import recording
-from proreus.engine.agents.resource import sparing
-from proreus.engine.agents.scheduling.core import SchedulingOptions
-from proreus.engine.agents.tracing import recorder
-from proreus.engine.agents.tracing.core import TraceCore
-from proreus.engine.agents.tracing.recorder import TraceOptions
-from proreus.engine.housing import SimulatedNodes
-from proreus.engine.objects import events, shelf
+from proreus.engine import cluster
+from proreus.engine.cluster import Engine, EngineOptions
+from proreus.engine.controllers.trace import recorder
+from proreus.engine.controllers.trace.core import TraceCore
+from proreus.engine.controllers.trace.recorder import TraceOptions
+from proreus.engine.kubelet import status_writer
+from proreus.engine.node_host import SimulatedNodes
+from proreus.engine.objects import event_recorder, events, object_cache
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
-from proreus.engine.running import Engine, EngineOptions
-from proreus.engine.store import opening
+from proreus.engine.scheduler.core import SchedulingOptions
+from proreus.engine.store import factory
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Store
 from tests.engine.growth import grown, held
@@ -81,13 +80,13 @@ def test_nothing_grows_with_the_pods_that_have_been(tmp_path: Path, monkeypatch:
     stores: list[Store] = []
 
     async def opened(address: str, _: object) -> Store:
-        stores.append(await opening.open_store(address, _BOUNDS))
+        stores.append(await factory.open_store(address, _BOUNDS))
         return stores[0]
 
-    monkeypatch.setattr(running, "open_store", opened)
-    for bounds in (shelf, "MOST_GONE_KEPT"), (shelf, "MOST_EVENTS_KEPT"):
+    monkeypatch.setattr(cluster, "open_store", opened)
+    for bounds in (object_cache, "MOST_GONE_KEPT"), (object_cache, "MOST_EVENTS_KEPT"):
         monkeypatch.setattr(*bounds, 20)
-    for module in (events, recording, sparing):
+    for module in (events, event_recorder, status_writer):
         monkeypatch.setattr(module, "_REMEMBERED", 20)
     monkeypatch.setattr(recorder, "TraceOptions", lambda: TraceOptions(seconds=0.2))
     nodes = SimulatedNodes(("node-0", "node-1"), _ROOM)

@@ -19,12 +19,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from proreus.engine.agents.scheduling.agent import AgentOptions, SchedulingAgent
-from proreus.engine.agents.scheduling.core import SchedulingOptions
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import BY_KIND, NAMESPACE, POD, PRIORITY_CLASS
 from proreus.engine.objects.registry import Registry
-from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.objects.scheduler_config import Chosen
+from proreus.engine.scheduler.agent import AgentOptions, SchedulingAgent
+from proreus.engine.scheduler.core import SchedulingOptions
 from proreus.engine.store.memory import MemoryStore
 from proreus.model.decision import Decision, Place, Preempt
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy

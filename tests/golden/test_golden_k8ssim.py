@@ -11,13 +11,13 @@ from collections import Counter
 import pytest
 
 from proreus.model.workload import Workload
+from proreus.worlds.pods.datasets.catalogue import load
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import SHIPPED, load_vector_model
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.state.compile import compile_workload
-from proreus.worlds.pods.traces.datasets import load
 from tests.real_data import real_data
 
 TOLERANCE = 0.02

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from proreus.worlds.inference.datasets.layer_profiles import Together, read_layer_profile
 from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.model.roofline import roofline
-from proreus.worlds.inference.traces.layer_profiles import Together, read_layer_profile
 from tests.real_data import real_data
 
 PROFILED = {"llama3-8b": "meta-llama/Llama-3.1-8B", "qwen3-32b": "Qwen/Qwen3-32B"}

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from proreus.serving.checks import Dimensions
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import RestClient
-from proreus.serving.core import ServiceOptions
-from proreus.serving.running import RunningService, ServingOptions
+from proreus.serving.decision_service import ServiceOptions
+from proreus.serving.service import RunningService, ServingOptions
+from proreus.serving.validation import Dimensions
+from proreus.worlds.pods.datasets.catalogue import load
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.traces.datasets import load
 from tests.real_data import real_data
 
 BINPACK_MEAN, BINPACK_MAKESPAN = 48.06, 54.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from proreus.worlds.rebalance.snapshots.play import play
-from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.policies.exact import solve
 from proreus.worlds.rebalance.snapshots.policies.search import search_plan
+from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
 from proreus.worlds.rebalance.snapshots.scenarios import parse_snapshot_scenario
 from proreus.worlds.rebalance.snapshots.state import machines_of
 from tests.real_data import real_data

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from proreus.kernels.arrays import F64
+from proreus.worlds.inference.datasets.perf_table import read_perf_table
+from proreus.worlds.inference.datasets.readers import read_splitwise
 from proreus.worlds.inference.model.cluster import (
     SPLITWISE_SIM,
     ClusterSpec,
@@ -21,8 +23,6 @@ from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
 from proreus.worlds.inference.simulation.slowdown import published_times, slowdowns
-from proreus.worlds.inference.traces.perf_table import read_perf_table
-from proreus.worlds.inference.traces.readers import read_splitwise
 from tests.real_data import real_data
 
 A100, H100 = "a100-80gb", "h100-80gb"

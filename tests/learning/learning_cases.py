@@ -12,8 +12,8 @@ from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
+from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.traces.generate import generate
 
 
 @pytest.fixture(autouse=True)

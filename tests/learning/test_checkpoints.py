@@ -12,7 +12,7 @@ from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import CARD, WEIGHTS, Card, Checkpoint, load_checkpoint, save_checkpoint
 from proreus.worlds.pods.encoding.pair import DEMAND_FIGURES, PAIR_FEATURES, POD_KINDS, VERSION
 from proreus.worlds.pods.policies.catalogue import make_policy
-from proreus.worlds.pods.policies.learned import PRETRAINED, linear_tensors
+from proreus.worlds.pods.policies.checkpoint_tensors import PRETRAINED, linear_tensors
 from proreus.worlds.pods.policies.rules.policy import LinearScorer
 
 

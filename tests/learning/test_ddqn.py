@@ -22,16 +22,16 @@ from proreus.contract.lanes import Arrays
 from proreus.learning.ddqn import DDQNConfig, ddqn
 from proreus.learning.env_lanes import EnvLanes, MaskedEnv
 from proreus.learning.learner_state import values_of
-from proreus.learning.update import Update
+from proreus.learning.step import Update
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.workload import Workload
-from proreus.policies.networks.q import network_of
+from proreus.policies.networks.q_network import network_of
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.env import PodsEnv
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
-from proreus.worlds.pods.policies.explaining import PodPolicy
+from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.policies.q_policy import QPolicy
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
@@ -223,7 +223,7 @@ def test_reports_come_when_asked_for_and_at_the_end() -> None:
 def test_the_training_core_needs_neither_gymnasium_nor_tyro() -> None:
     code = (
         "import sys; sys.modules['gymnasium'] = sys.modules['tyro'] = None\n"
-        "import proreus.learning.ddqn, proreus.learning.replay, proreus.learning.schedules; print('fine')"
+        "import proreus.learning.ddqn, proreus.learning.replay, proreus.learning.optimiser; print('fine')"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert answer.stdout.strip() == "fine", answer.stderr

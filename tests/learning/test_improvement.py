@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from proreus.learning.alike import refuse_where_all_score_alike
+from proreus.learning.degenerate import refuse_where_all_score_alike
 from proreus.learning.improvement import Improvement, improvement, same_weights
 from proreus.model.errors import WorkError
 

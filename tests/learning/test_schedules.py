@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proreus.learning.schedules import linear_decay
+from proreus.learning.optimiser import linear_decay
 
 POINTS, VALUES = [0, 25, 90, 100], [0.9, 0.5, 0.2, 0.2]
 

@@ -15,9 +15,9 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.learner import EvolutionLearner
-from proreus.learning.runs import NamedScenario
+from proreus.learning.run_folder import NamedScenario
 from proreus.learning.specialist import Search, Trained, around_a_rule, specialise
-from proreus.policies.networks.parts import Part, tensors_of, vector_of
+from proreus.policies.networks.tensor_layout import Part, tensors_of, vector_of
 from tests.inline_pool import InlinePool
 
 BEST = np.array([1.0, 2.0, 3.0])

@@ -10,11 +10,11 @@ from stat import S_IMODE
 
 import pytest
 
-from proreus.durable.files import FileLog
-from proreus.engine.api.audit import AuditLog
-from proreus.engine.store.sqlite import SQLiteStore
+from proreus.engine.api.server.audit import AuditLog
+from proreus.engine.store.sqlite.store import SQLiteStore
+from proreus.log.files import FileLog
 from proreus.model.files import make_folder, open_private, write_atomically, write_together
-from proreus.serving.scaler.shadow import ShadowLog
+from proreus.serving.scaler.shadow_log import ShadowLog
 
 
 @pytest.fixture(autouse=True)

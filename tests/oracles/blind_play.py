@@ -38,7 +38,7 @@ from proreus.model.node import Node, Pace
 from proreus.model.pod import GPU_WHOLE, GpuRequest, Pod, PodSpec
 from proreus.model.resources import GIB, MIB, Resources
 from proreus.model.workload import Workload
-from proreus.worlds.pods.traces.k8ssim import WORK_PER_EPOCH
+from proreus.worlds.pods.datasets.k8ssim import WORK_PER_EPOCH
 
 QUICK, SLOW = 1.5, 1.0
 CORES = (8, 16, 32)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proreus.kernels.packed import private
+from proreus.kernels.structs import private
 from proreus.kube.manifests import read_manifests
 from proreus.model.workload import Workload
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy

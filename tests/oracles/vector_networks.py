@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from proreus.worlds.pods.policies.networks import FixedActorCritic
+from proreus.worlds.pods.policies.torch_networks import FixedActorCritic
 from proreus.worlds.pods.policies.vector.mlp import MOST_INPUT, TENSORS, WIDTH
 from proreus.worlds.pods.policies.vector.scorer import (
     LAYOUT,

@@ -10,14 +10,14 @@ pytest.importorskip("torch", reason="needs the extra learn")
 import torch
 
 from proreus.model.decision import Delay, Reject
-from proreus.policies.networks.q import QNetwork, best_legal
+from proreus.policies.networks.q_network import QNetwork, best_legal
+from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.q_policy import QPolicy
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.compile import compile_workload
-from proreus.worlds.pods.traces.generate import generate
 
 NODES = 6
 

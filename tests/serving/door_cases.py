@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F64, I64, Bool
 from proreus.policies.checkpoint import save_checkpoint
-from proreus.serving.checks import Dimensions
-from proreus.serving.core import DecisionService, ServiceOptions
-from proreus.serving.running import RunningService, ServingOptions
+from proreus.serving.decision_service import DecisionService, ServiceOptions
+from proreus.serving.service import RunningService, ServingOptions
+from proreus.serving.validation import Dimensions
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 
 NODES = 3

@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from proreus.durable.files import FileLog
-from proreus.durable.protocol import LogLimits
-from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.records import encode
+from proreus.log.files import FileLog
+from proreus.log.protocol import LogLimits
+from proreus.serving.models.version_store import ModelStore
+from proreus.serving.online.record_format import encode
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 from tests.serving.serving_cases import a_store, an_experience, experience_log, experience_reader
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from proreus.durable.files import FileLog, FileReader
-from proreus.durable.folder import LogFolder
-from proreus.durable.protocol import LogLimits
 from proreus.kernels.arrays import F64, I64
+from proreus.log.files import FileLog, FileReader
+from proreus.log.folder import LogFolder
+from proreus.log.protocol import LogLimits
 from proreus.model.experience import Experience
-from proreus.serving.models.versions import ModelStore
+from proreus.serving.models.version_store import ModelStore
+from proreus.serving.online.experience_log import ExperienceLog, ExperienceReader
 from proreus.serving.online.learner import Places
-from proreus.serving.online.log import ExperienceLog, ExperienceReader
 from proreus.worlds.pods.policies.vector.model import VectorModel, checkpoint_of, fresh_scorer
 
 NODES = 7

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from proreus.serving.client.rest import AsyncRestClient, ClientOptions, ServiceError
-from proreus.serving.values import ENCODER, PredictAnswer
+from proreus.serving.messages import ENCODER, PredictAnswer
 from tests.serving.door_cases import Doors
 
 STATE = np.linspace(0.0, 1.0, 6)

@@ -17,12 +17,12 @@ from proreus.model.errors import UsageError
 from proreus.serving.admission import Admission
 from proreus.serving.client.grpc import AsyncGrpcClient, GrpcClient
 from proreus.serving.client.rest import AsyncRestClient, ClientOptions, RestClient, ServiceError
-from proreus.serving.doors.http import HttpApp
-from proreus.serving.doors.rest import RestApi
-from proreus.serving.doors.rest_server import RestDoor
-from proreus.serving.named.request import DecideRequest
+from proreus.serving.cluster_api.request import DecideRequest
+from proreus.serving.server.http import HttpApp
+from proreus.serving.server.rest_handlers import RestApi
+from proreus.serving.server.rest_server import RestDoor
 from tests.serving.door_cases import Doors
-from tests.serving.test_named import REQUEST
+from tests.serving.test_cluster_api import REQUEST
 
 STATE = np.linspace(0.0, 1.0, 6)
 QUICK = ClientOptions(timeout=5.0, retries=0)

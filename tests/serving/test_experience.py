@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proreus.durable.files import FileLog
-from proreus.durable.protocol import LogLimits
+from proreus.log.files import FileLog
+from proreus.log.protocol import LogLimits
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
-from proreus.serving.online.log import ExperienceLog
+from proreus.serving.online.experience_log import ExperienceLog
 from tests.serving.serving_cases import an_experience, experience_log, experience_reader, same
 
 SIZES = st.lists(st.integers(0, 6), min_size=1, max_size=8)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from proreus.model.experience import Experience
-from proreus.serving.core import DecisionService, Question
+from proreus.serving.decision_service import DecisionService, Question
+from proreus.serving.messages import Refused, UpdateRequest
 from proreus.serving.online.feedback import Feedback
 from proreus.serving.online.learner import LearnerStatus
-from proreus.serving.values import Refused, UpdateRequest
 from tests.serving.door_cases import DIMENSIONS, new_service
 from tests.serving.serving_cases import experience_log, experience_reader
 

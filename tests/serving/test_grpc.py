@@ -13,9 +13,9 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
-from proreus.serving.doors.grpc_server import GrpcDoor
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
+from proreus.serving.server.grpc_server import GrpcDoor
 from tests.serving.door_cases import Doors, Scripted, new_service
 
 STATE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]

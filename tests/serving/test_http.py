@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from proreus.serving.admission import Admission
-from proreus.serving.doors.http import HttpApp, HttpLimits
-from proreus.serving.doors.rest_server import RestDoor
-from proreus.serving.doors.routing import JSON, Answer, Reply, Request, Route
 from proreus.serving.metrics import Measurements
+from proreus.serving.server.http import HttpApp, HttpLimits
+from proreus.serving.server.rest_server import RestDoor
+from proreus.serving.server.router import JSON, Answer, Reply, Request, Route
 
 
 def new_app(handle: Any, concurrency: int = 1024, *, blocking: bool = True) -> HttpApp:

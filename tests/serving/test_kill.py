@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proreus.cli.recorded import logs_at
+from proreus.cli.log_places import logs_at
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
-from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.log import records_of
+from proreus.serving.models.version_store import ModelStore
+from proreus.serving.online.experience_log import records_of
 from tests.serving.door_cases import fresh_checkpoint
 from tests.serving.service_process import ServiceProcess
 

@@ -11,8 +11,8 @@ import pytest
 
 from proreus.bench.load import LoadPlan, generate_load
 from proreus.bench.serve_peer import make_app
-from proreus.serving.checks import Dimensions
 from proreus.serving.protos import scheduler_pb2
+from proreus.serving.validation import Dimensions
 from tests.serving.door_cases import Doors, open_doors, serving_options
 
 

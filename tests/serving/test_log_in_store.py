@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proreus.durable.folder import LogFolder
-from proreus.durable.protocol import LogLimits, PartTooLarge
-from proreus.engine.durable.place import StorePlace
+from proreus.engine.store.log.places import StorePlace
+from proreus.log.folder import LogFolder
+from proreus.log.protocol import LogLimits, PartTooLarge
 from proreus.model.errors import UsageError, WorkError
+from proreus.serving.messages import Refused, UpdateRequest
+from proreus.serving.online.experience_log import ExperienceLog, ExperienceReader
 from proreus.serving.online.feedback import Feedback
-from proreus.serving.online.log import ExperienceLog, ExperienceReader
-from proreus.serving.online.owner import owner_of
+from proreus.serving.online.model_id import owner_of
 from proreus.serving.online.progress import read_progress
 from proreus.serving.online.worker import Worker
-from proreus.serving.running import EXPERIENCE, RunningService
-from proreus.serving.values import Refused, UpdateRequest
+from proreus.serving.service import EXPERIENCE, RunningService
 from proreus.worlds.pods.training.vector.recorded_ppo import improve
 from tests.serving.door_cases import ask, new_service, open_doors, serving_options
 from tests.serving.serving_cases import a_store, experience_log, played

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proreus.durable.folder import LogFolder
+from proreus.log.folder import LogFolder
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
-from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.gate import GateSettings
+from proreus.serving.models.version_store import ModelStore
 from proreus.serving.online.learner import OnlineLearner, OnlineSettings
+from proreus.serving.online.off_policy_evaluation import GateSettings
 from proreus.serving.online.worker import Job, Worker, cut, find_improve
 from proreus.worlds.pods.policies.vector.model import Candidate, VectorScorer, Weights
 from proreus.worlds.pods.policies.vector.scorer import part

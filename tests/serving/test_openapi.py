@@ -19,9 +19,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from proreus.serving.admission import Admission
-from proreus.serving.core import ServiceOptions
-from proreus.serving.doors.http import HttpApp
-from proreus.serving.doors.rest import RestApi
+from proreus.serving.decision_service import ServiceOptions
+from proreus.serving.server.http import HttpApp
+from proreus.serving.server.rest_handlers import RestApi
 from tests.serving.door_cases import DIMENSIONS, Doors
 
 _UNSERVED: Any = SimpleNamespace(service=SimpleNamespace(options=ServiceOptions(DIMENSIONS)))

@@ -14,10 +14,10 @@ import pytest
 import uvicorn
 
 from proreus.serving.admission import Admission
-from proreus.serving.doors.http import HttpApp, HttpLimits
-from proreus.serving.doors.rest import RestApi
-from proreus.serving.doors.rest_server import RestDoor
-from tests.listening.delays import noted
+from proreus.serving.server.http import HttpApp, HttpLimits
+from proreus.serving.server.rest_handlers import RestApi
+from proreus.serving.server.rest_server import RestDoor
+from tests.httpserver.delays import noted
 from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 
 STATE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proreus.serving.checks import as_mask
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import RestClient
-from proreus.serving.core import Question
+from proreus.serving.decision_service import Question
+from proreus.serving.validation import as_mask
 from tests.serving.door_cases import DIMENSIONS, Doors
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=64) | st.floats(0, 1)

@@ -11,7 +11,7 @@ from proreus.model.errors import InputError
 from proreus.serving.admission import Admission, read_token
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
-from proreus.serving.values import Refusal, Refused
+from proreus.serving.messages import Refusal, Refused
 from tests.certificates import make_certificate
 from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 

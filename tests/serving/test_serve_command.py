@@ -14,14 +14,14 @@ import pytest
 from proreus.cli.arguments import parse_named
 from proreus.cli.main import main
 from proreus.cli.serve import DOORS, Security, ServeArguments, check_host
-from proreus.listening.sockets import listen
+from proreus.httpserver.sockets import listen
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.checkpoint import save_checkpoint
 from proreus.serving.admission import Admission
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
-from proreus.serving.doors.grpc_server import GrpcDoor
-from proreus.serving.models.versions import ModelStore
+from proreus.serving.models.version_store import ModelStore
+from proreus.serving.server.grpc_server import GrpcDoor
 from proreus.worlds.pods.policies.vector.model import checkpoint_of
 from tests.cli.runner import Ended, assert_refused
 from tests.serving.door_cases import Doors, fresh_checkpoint

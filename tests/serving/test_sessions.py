@@ -10,17 +10,17 @@ import msgspec
 import pytest
 
 from proreus.model.decision import Decision
-from proreus.serving.client.kept import Described, KeptCluster
+from proreus.serving.client.cluster_session import Described, KeptCluster
 from proreus.serving.client.rest import RestClient, ServiceError
+from proreus.serving.cluster_api import sessions
+from proreus.serving.cluster_api.changes import AddNode, AddPod, BindPod, RemoveNode, RemovePod
+from proreus.serving.cluster_api.cost import Kept, cost_of
+from proreus.serving.cluster_api.decide import NamedDecisions
+from proreus.serving.cluster_api.request import DecideAnswer, DecideRequest
+from proreus.serving.cluster_api.schema import NodeWire, PodWire
+from proreus.serving.cluster_api.sessions import MOST_SESSIONS
+from proreus.serving.messages import Refusal, Refused
 from proreus.serving.metrics import Measurements
-from proreus.serving.named import sessions
-from proreus.serving.named.changes import AddNode, AddPod, BindPod, RemoveNode, RemovePod
-from proreus.serving.named.cost import Kept, cost_of
-from proreus.serving.named.decide import NamedDecisions
-from proreus.serving.named.request import DecideAnswer, DecideRequest
-from proreus.serving.named.sessions import MOST_SESSIONS
-from proreus.serving.named.wire import NodeWire, PodWire
-from proreus.serving.values import Refusal, Refused
 from proreus.worlds.pods.state.observation import PodObservation
 from tests.serving.door_cases import Doors, ask
 

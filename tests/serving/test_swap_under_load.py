@@ -10,9 +10,9 @@ import numpy as np
 
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient
+from proreus.serving.messages import PredictAnswer
 from proreus.serving.online.learner import OnlineSettings
-from proreus.serving.running import Learning
-from proreus.serving.values import PredictAnswer
+from proreus.serving.service import Learning
 from proreus.worlds.pods.policies.vector.model import VectorModel, checkpoint_of, draw_of, fresh_scorer
 from tests.serving.door_cases import DIMENSIONS, Doors, open_doors, serving_options
 

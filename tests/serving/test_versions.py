@@ -12,9 +12,9 @@ import pytest
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import write_atomically
 from proreus.policies.checkpoint import WEIGHTS
-from proreus.serving.models import versions
-from proreus.serving.models.versions import ModelStore
-from proreus.serving.version import CURRENT
+from proreus.serving.model_version import CURRENT
+from proreus.serving.models import version_store
+from proreus.serving.models.version_store import ModelStore
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 from tests.serving.serving_cases import ACTIONS, STATE, a_store
 from tests.worlds.pods.vector_models import fresh_mlp
@@ -92,8 +92,8 @@ def test_a_failure_at_any_step_of_adding_leaves_no_half_version(
                 raise WorkError("the disk is gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr(versions, "write_atomically", maybe_fail)
-            patched.setattr(versions, "_make_durable", maybe_fail_durable)
+            patched.setattr(version_store, "write_atomically", maybe_fail)
+            patched.setattr(version_store, "_make_durable", maybe_fail_durable)
             try:
                 store.add("vector", checkpoint_of(fresh_scorer(3), "none"), "")
             except WorkError:

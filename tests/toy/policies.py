@@ -70,7 +70,7 @@ def _linear(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed:
 
 
 def _actor(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> AnyPolicy:
-    from proreus.policies.networks.playing import ActorPolicy, actor_of  # torch, for this kind alone
+    from proreus.policies.networks.actor_policy import ActorPolicy, actor_of  # torch, for this kind alone
 
     return ActorPolicy(name, actor_of(checkpoint.tensors), encode)
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from proreus.contract.metavar import metavar
+from proreus.contract.flags import metavar
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.data.catalogue import Dataset, data_dir, files_of
 from proreus.model.errors import unknown_name
-from proreus.reading.catalogue import Dataset, data_dir, files_of
 from tests.toy.model import Jobs, generate
 from tests.toy.simulation import ToyRun
 

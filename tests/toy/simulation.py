@@ -7,9 +7,9 @@ from collections import deque
 
 import numpy as np
 
-from proreus.contract.bars import bar
 from proreus.contract.replay import OUTSIDE, Move, Stage, levels_of
 from proreus.contract.simulation import Look, Outcome
+from proreus.contract.text_bars import bar
 from proreus.model.errors import IllegalDecision
 from proreus.model.measure import Measure, by_name
 from tests.toy.model import ACTIONS, ROOM, SPEEDS, WAIT, Jobs, ToyObservation

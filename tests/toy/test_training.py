@@ -9,7 +9,7 @@ import pytest
 
 import proreus
 from proreus.cli.main import main
-from proreus.learning.runs import read_journal
+from proreus.learning.run_folder import read_journal
 from proreus.model.errors import UsageError
 
 

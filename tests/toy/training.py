@@ -13,9 +13,9 @@ from proreus.contract.episodes import EpisodeLanes
 from proreus.contract.lanes import Arrays
 from proreus.contract.play import step_by_step
 from proreus.kernels.arrays import F64
-from proreus.learning.judge import Judge, confirming
+from proreus.learning.evaluation import Judge, confirming
 from proreus.learning.learner import Configs, EvolutionLearner, GradientLearner
-from proreus.learning.update import Update
+from proreus.learning.step import Update
 from proreus.policies.catalogue import AnyPolicy
 from proreus.workers.processes import Workers
 from tests.toy.model import VERSION, encode
@@ -128,7 +128,7 @@ def _ppo(
 
 def _start(scenarios: Sequence[ToyScenario], configs: Configs) -> Arrays:
     from proreus.learning.learner_state import first_network, weights_of
-    from proreus.policies.networks.rows import ActorCritic
+    from proreus.policies.networks.row_networks import ActorCritic
 
     seen = lanes(scenarios[0], 1).reset(0)
     return weights_of(first_network(ActorCritic, configs[0], (seen.rows.shape[2], seen.context.shape[1])))
@@ -144,7 +144,7 @@ def _confirm(scenarios: Sequence[ToyScenario], configs: Configs, tensors: Arrays
 
 
 def _actor(tensors: Arrays) -> AnyPolicy:
-    from proreus.policies.networks.playing import ActorPolicy, actor_of
+    from proreus.policies.networks.actor_policy import ActorPolicy, actor_of
 
     return ActorPolicy("", actor_of(tensors), encode)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.contract.play import step_by_step
 from proreus.contract.world import Quantity, Words, World
 from tests.toy.policies import POLICIES

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.errors import WorkError
 
 ROWS = 10_000_000

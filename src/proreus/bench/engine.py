@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from proreus.bench.engine_load import PodPlan, PodResult
-from proreus.bench.servers import started, wait_for
-from proreus.contract.claim import BenchRow, claim
+from proreus.bench.server_process import started, wait_for
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.errors import UsageError, WorkError
 
 PODS_PER_SECOND = 300.0

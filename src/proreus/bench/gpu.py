@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proreus.bench.train import EPOCHS, MINIBATCHES, new_batch
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.learning.device import Device, uses_cuda
 from proreus.workers.cores import available_cores
+from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.traces.generate import generate
 from proreus.worlds.pods.training.fused_ppo import FusedPPO, FusedPPOConfig
 
 CASES = (

@@ -24,7 +24,7 @@ import numpy as np
 
 from proreus.bench.live_cluster import GPU_EVERY, Generated, generate_cluster
 from proreus.bench.live_wire import wire_rows
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.decision import Place
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.node import Node
@@ -34,8 +34,8 @@ from proreus.model.workload import Workload
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.state.compile import compile_workload, empty_state, new_scratch
 from proreus.worlds.pods.state.observation import PodObservation
-from proreus.worlds.pods.state.open import OpenCluster
-from proreus.worlds.pods.state.open_warming import warm_up_open
+from proreus.worlds.pods.state.open.cluster import OpenCluster
+from proreus.worlds.pods.state.open.warm_up import warm_up_open
 from proreus.worlds.pods.state.placement import place
 
 EVENT_GOAL, DECISION_GOAL, GROWTH_GOAL = 20.0, 500.0, 1.05

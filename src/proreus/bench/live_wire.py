@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from proreus.bench.live_cluster import GPU_EVERY, Generated
-from proreus.bench.servers import started, wait_for
-from proreus.contract.claim import BenchRow, claim
+from proreus.bench.server_process import started, wait_for
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.errors import UsageError
 from proreus.model.pod import Pod
 
@@ -31,7 +31,7 @@ def wire_rows(
 ) -> Iterator[BenchRow]:
     """Questions to a service that keeps the cluster with these pods, under each policy."""
     try:
-        import proreus.serving.running  # noqa: F401
+        import proreus.serving.service  # noqa: F401
     except ImportError as error:
         raise UsageError(f"bench live needs the extra serve: {error}") from error
     with tempfile.TemporaryDirectory() as folder:
@@ -43,8 +43,8 @@ def _asked(
     folder: Path, generated: Generated, pods: Sequence[Pod], how: tuple[str, Callable[[str], None]]
 ) -> Iterator[BenchRow]:
     from proreus.serving.client import AddPod, ClientOptions, KeptCluster, RemovePod, RestClient
-    from proreus.serving.client.policy import node_wire, pod_wire
-    from proreus.serving.named.request import DecideRequest
+    from proreus.serving.client.remote_policy import node_wire, pod_wire
+    from proreus.serving.cluster_api.request import DecideRequest
 
     policy, tell = how
     folder.mkdir()

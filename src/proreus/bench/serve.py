@@ -34,8 +34,8 @@ from pathlib import Path
 import numpy as np
 
 from proreus.bench.load import LoadPlan, LoadResult
-from proreus.bench.servers import START_SECONDS, started, wait_for
-from proreus.contract.claim import BenchRow, claim
+from proreus.bench.server_process import START_SECONDS, started, wait_for
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.errors import UsageError, WorkError
 from proreus.worlds.pods.policies.vector.model import PRETRAINED_VECTOR, draw_of, load_vector_model
 
@@ -59,7 +59,7 @@ def bench_serve(data: Path | None, tell: Callable[[str], None]) -> Iterator[Benc
         import flask  # noqa: F401
         import torch  # noqa: F401
 
-        import proreus.serving.running  # noqa: F401
+        import proreus.serving.service  # noqa: F401
     except ImportError as error:
         raise UsageError(f"bench serve needs the extras serve and learn, and flask: {error}") from error
     with tempfile.TemporaryDirectory() as folder:

@@ -21,12 +21,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.errors import UsageError
+from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.traces.generate import generate
+from proreus.worlds.pods.training.batched_lanes import BatchedPods
 from proreus.worlds.pods.training.fused_ppo import FusedPPO, FusedPPOConfig
-from proreus.worlds.pods.training.lanes import BatchedPods
 
 PLAIN_GOAL, BATCHED_GOAL = 20.0, 4.0
 """How many times the peers' rate ours should be."""

@@ -25,8 +25,8 @@ from proreus.contract.lanes import Choices
 from proreus.kernels.arrays import F32
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
-from proreus.worlds.pods.policies.networks import Scorer
-from proreus.worlds.pods.training.lanes import BatchedPods
+from proreus.worlds.pods.policies.torch_networks import Scorer
+from proreus.worlds.pods.training.batched_lanes import BatchedPods
 
 _F, _G = len(PAIR_FEATURES), len(CONTEXT_FEATURES)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.cluster.engine_process import run_until_told, say
 from proreus.cli.cluster.flags import (
     Deciding,
     Judging,
@@ -21,17 +22,16 @@ from proreus.cli.cluster.flags import (
     check_prefix,
     check_together,
 )
+from proreus.cli.cluster.host_name import machine_name
 from proreus.cli.cluster.lock import Work, only_one
-from proreus.cli.cluster.machine import machine_name
-from proreus.cli.cluster.place import make_state_dir, state_dir
-from proreus.cli.cluster.saying import nodes_in_words, nodes_told, running_on, say_left_behind
-from proreus.cli.cluster.starting import run_until_told, say
-from proreus.cli.ending import told_to_end
+from proreus.cli.cluster.node_messages import nodes_in_words, nodes_told, running_on, say_left_behind
+from proreus.cli.cluster.state_dir import make_state_dir, state_dir
 from proreus.cli.output import new_console, write_json
+from proreus.cli.signals import told_to_end
 from proreus.model.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
-    from proreus.engine.running import Engine, EngineOptions
+    from proreus.engine.cluster import Engine, EngineOptions
 
 _DESCRIPTION = """This machine as a node of a cluster that another machine runs on the same store.
 
@@ -107,8 +107,8 @@ def _options(arguments: AgentArguments, name: str, folder: Path) -> EngineOption
             patience_options,
             promotion_options,
         )
-        from proreus.engine.running import EngineOptions
-        from proreus.engine.store.opening import read_address
+        from proreus.engine.cluster import EngineOptions
+        from proreus.engine.store.factory import read_address
     except ModuleNotFoundError as error:
         raise UsageError(f"agent {needs_extra('engine')} ({error})") from error
     read_address(arguments.store)  # one that cannot be meant is told before anything starts

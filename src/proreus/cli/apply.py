@@ -12,8 +12,8 @@ import tyro
 from proreus.cli.arguments import parse, prepare
 from proreus.cli.cluster.documents import Document, read_all
 from proreus.cli.cluster.messages import Body, Refused
-from proreus.cli.cluster.names import Target, kind_of_object, path_of
-from proreus.cli.cluster.place import Where
+from proreus.cli.cluster.resource_names import Target, kind_of_object, path_of
+from proreus.cli.cluster.state_dir import Where
 from proreus.cli.output import Output, new_console, write_json
 from proreus.engine.objects.kinds import KINDS
 from proreus.model.errors import WorkError

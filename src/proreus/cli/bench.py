@@ -16,9 +16,9 @@ import tyro
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.output import new_console, waiting, write_json
 from proreus.compare.layout import Sheet, laid_out
-from proreus.contract.claim import BenchRow, as_json
+from proreus.contract.benchmark import BenchRow, as_json
+from proreus.data.catalogue import data_dir
 from proreus.model.errors import UsageError, unknown_name
-from proreus.reading.catalogue import data_dir
 from proreus.worlds import registered, world
 
 Bench = Callable[..., Iterator[BenchRow]]

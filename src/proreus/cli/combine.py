@@ -14,7 +14,7 @@ import tyro
 from proreus.cli.arguments import Common, parse_named, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.contract.world import World
-from proreus.learning.runs import code_version
+from proreus.learning.run_folder import code_version
 from proreus.model.errors import UsageError
 from proreus.model.files import check_folder
 from proreus.policies.checkpoint import is_checkpoint, save_checkpoint

@@ -20,16 +20,16 @@ from rich.progress import (
 )
 
 from proreus.cli.arguments import Common, prepare
-from proreus.cli.compiling import COMPILING
+from proreus.cli.compile_progress import COMPILING
 from proreus.cli.output import Output, new_console, waiting, write_json_bytes
-from proreus.cli.worlds import check_objective, parse_in_world, tuning_for, world_in
+from proreus.cli.world_arguments import check_objective, parse_in_world, tuning_for, world_in
 from proreus.compare.comparison import CompareRequest, compare
 from proreus.compare.exports import rows_json
 from proreus.compare.outputs import Outputs, write_outputs
 from proreus.compare.tables import scenario_tables
-from proreus.contract.own import scenario_named
+from proreus.contract.user_scenarios import scenario_named
 from proreus.contract.world import World
-from proreus.kernels.compiling import heard_by
+from proreus.kernels.compile_notice import heard_by
 from proreus.model.errors import UsageError
 from proreus.model.files import check_folder
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from proreus.cli.arguments import parse, prepare
+from proreus.cli.cluster.argument_order import flags_first
 from proreus.cli.cluster.messages import Body
-from proreus.cli.cluster.names import path_of
-from proreus.cli.cluster.place import Where
-from proreus.cli.cluster.words import flags_first
+from proreus.cli.cluster.resource_names import path_of
+from proreus.cli.cluster.state_dir import Where
 from proreus.cli.output import Output, new_console, write_json
 from proreus.engine.objects.kinds import NODE
 from proreus.model.errors import UsageError

@@ -14,8 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.compare.learning_curves import curves_figure, held_out
-from proreus.contract.own import read_back
-from proreus.learning.runs import JOURNAL, read_journal, read_settings
+from proreus.contract.user_scenarios import read_back
+from proreus.learning.run_folder import JOURNAL, read_journal, read_settings
 from proreus.model.errors import InputError, ProreusError, UsageError
 from proreus.model.files import check_writable, write_atomically
 from proreus.policies.checkpoint import CARD, is_checkpoint, read_card

@@ -12,8 +12,8 @@ import tyro
 from proreus.cli import data_clean, data_fetch
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.data_list import print_datasets
+from proreus.data.catalogue import data_dir
 from proreus.model.errors import UsageError, unknown_name
-from proreus.reading.catalogue import data_dir
 
 ACTIONS = ("list", "fetch", "clean")
 

@@ -17,9 +17,9 @@ from rich.table import Table
 
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.output import new_console, write_json
-from proreus.reading.cleaning.clean import REQUESTS_FILE, WINDOWS_FILE, clean
-from proreus.reading.cleaning.options import CleaningOptions
-from proreus.reading.cleaning.report import Report
+from proreus.data.cleaning.options import CleaningOptions
+from proreus.data.cleaning.pipeline import REQUESTS_FILE, WINDOWS_FILE, clean
+from proreus.data.cleaning.report import Report
 
 EXAMPLE = (
     "Clean a request log or a five-minute monitor export (CSV with a header, or .gz of one) into windows per"

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.data_list import print_datasets
 from proreus.cli.output import new_console, write_json
+from proreus.data.catalogue import Dataset, data_dir, fetch_dir, remotes_of
+from proreus.data.download import fetch, from_mirror
+from proreus.data.remotes import Remote
 from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading.catalogue import Dataset, data_dir, fetch_dir, remotes_of
-from proreus.reading.fetching import fetch, from_mirror
-from proreus.reading.remotes import Remote
 from proreus.worlds import registered, world
 
 EXAMPLE = (

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from proreus.cli.output import Output, new_console, write_json
 from proreus.compare.layout import named_lines
-from proreus.reading.catalogue import Dataset, holds, known
+from proreus.data.catalogue import Dataset, holds, known
 from proreus.worlds import registered, world
 
 

@@ -11,11 +11,11 @@ import tyro
 
 from proreus.cli.apply import target_of
 from proreus.cli.arguments import parse, prepare
+from proreus.cli.cluster.argument_order import flags_first
 from proreus.cli.cluster.documents import read_all
 from proreus.cli.cluster.messages import Body, Refused
-from proreus.cli.cluster.names import Target, path_of, targets
-from proreus.cli.cluster.place import Where
-from proreus.cli.cluster.words import flags_first
+from proreus.cli.cluster.resource_names import Target, path_of, targets
+from proreus.cli.cluster.state_dir import Where
 from proreus.cli.output import Output, new_console, waiting, write_json
 from proreus.model.errors import UsageError, WorkError
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.cluster.described import Surroundings, describe
-from proreus.cli.cluster.names import Target, path_of, targets
-from proreus.cli.cluster.place import Where
+from proreus.cli.cluster.argument_order import flags_first
+from proreus.cli.cluster.descriptions import Surroundings, describe
+from proreus.cli.cluster.resource_names import Target, path_of, targets
 from proreus.cli.cluster.sections import print_sections
-from proreus.cli.cluster.words import flags_first
+from proreus.cli.cluster.state_dir import Where
 from proreus.cli.output import Output, new_console, write_json
 from proreus.engine.objects.kinds import DEPLOYMENT, EVENT, NODE, POD, REPLICA_SET
 

@@ -15,7 +15,7 @@ import tyro
 
 from proreus.cli.arguments import parse, prepare
 from proreus.cli.cluster.lock import Work, held_by, only_one
-from proreus.cli.cluster.place import state_dir
+from proreus.cli.cluster.state_dir import state_dir
 from proreus.cli.output import Output, new_console, write_json
 from proreus.model.errors import UsageError, WorkError, needs_extra
 
@@ -80,7 +80,7 @@ def _end(folder: Path) -> Work | None:
 def _stop_pods(folder: Path, socket: Path | None) -> int:
     try:
         from proreus.cli.cluster.options import machine_options
-        from proreus.engine.runtimes.opening import clear_runtime
+        from proreus.engine.kubelet.runtime_factory import clear_runtime
     except ModuleNotFoundError as error:
         raise UsageError(f"down {needs_extra('engine')} ({error})") from error
     return asyncio.run(clear_runtime(machine_options(folder, socket)))

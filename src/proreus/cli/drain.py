@@ -12,8 +12,8 @@ from rich.console import Console
 
 from proreus.cli.arguments import parse, prepare
 from proreus.cli.cluster.messages import Body, Refused
-from proreus.cli.cluster.names import path_of
-from proreus.cli.cluster.place import Where
+from proreus.cli.cluster.resource_names import path_of
+from proreus.cli.cluster.state_dir import Where
 from proreus.cli.cordon import set_unschedulable
 from proreus.cli.output import Output, new_console, waiting, write_json
 from proreus.engine.objects.kinds import POD

@@ -10,9 +10,8 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.cluster.names import path_of
-from proreus.cli.cluster.place import Where
-from proreus.cli.cluster.pods import pod_of
+from proreus.cli.cluster.resource_names import path_of, pod_of
+from proreus.cli.cluster.state_dir import Where
 from proreus.cli.cluster.terminal import is_terminal
 from proreus.cli.output import Output, write_json
 from proreus.engine.objects.kinds import POD
@@ -59,7 +58,7 @@ def run(words: Sequence[str]) -> int:
     said = _Said(to_stdout=not arguments.common.json_to_stdout, quiet=arguments.common.quiet)
     with arguments.where.open() as client:
         try:
-            from proreus.cli.cluster.talking import Talk, talk
+            from proreus.cli.cluster.exec_session import Talk, talk
         except ModuleNotFoundError as error:
             raise UsageError(f"talking to a command {needs_extra('engine')} ({error})") from error
         name = pod_of(client, arguments.pod, arguments.namespace)

@@ -12,12 +12,12 @@ import tyro
 from rich.console import Console
 
 from proreus.cli.arguments import parse, prepare
+from proreus.cli.cluster.argument_order import flags_first
 from proreus.cli.cluster.documents import as_yaml
 from proreus.cli.cluster.messages import JSON, TABLE, Refused, Unreachable
-from proreus.cli.cluster.names import Target, path_of, singular, targets
-from proreus.cli.cluster.place import Where
+from proreus.cli.cluster.resource_names import Target, path_of, singular, targets
+from proreus.cli.cluster.state_dir import Where
 from proreus.cli.cluster.tables import Columns, Shown, columns_of, print_plain, print_rows, rows_of
-from proreus.cli.cluster.words import flags_first
 from proreus.cli.output import Output, new_console, write_json
 from proreus.model.errors import UsageError
 

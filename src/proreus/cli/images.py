@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import tyro
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.cluster.images import image_name, image_size
 from proreus.cli.cluster.messages import Body
-from proreus.cli.cluster.place import Where
-from proreus.cli.cluster.tables import print_rows
+from proreus.cli.cluster.state_dir import Where
+from proreus.cli.cluster.tables import image_name, image_size, print_rows
 from proreus.cli.output import Output, new_console, write_json
-from proreus.engine.runtimes.images.names import check_reference
-from proreus.engine.runtimes.images.packing import pack_programs
+from proreus.engine.runtimes.images.builder import pack_programs
+from proreus.engine.runtimes.images.reference import check_reference
 from proreus.model.errors import InputError, UsageError, unknown_name
 
 if TYPE_CHECKING:

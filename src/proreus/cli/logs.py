@@ -10,9 +10,8 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.cluster.names import path_of
-from proreus.cli.cluster.place import Where
-from proreus.cli.cluster.pods import pod_of
+from proreus.cli.cluster.resource_names import path_of, pod_of
+from proreus.cli.cluster.state_dir import Where
 from proreus.cli.output import Output
 from proreus.engine.objects.kinds import POD
 from proreus.model.errors import UsageError

@@ -10,8 +10,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from proreus.cli.encoding import print_in_any_encoding
-from proreus.cli.ending import interrupted_at_last
+from proreus.cli.signals import interrupted_at_last
+from proreus.cli.stdout_encoding import print_in_any_encoding
 from proreus.model.errors import InputError, ProreusError, UsageError, unknown_name
 from proreus.version import __version__
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.serving.models.versions import ModelStore
+from proreus.serving.models.version_store import ModelStore
 
 DEFAULT_NAME = "vector"
 

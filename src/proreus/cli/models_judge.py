@@ -16,11 +16,11 @@ from proreus.cli.output import new_console, write_json
 from proreus.model.decision import action_count
 from proreus.model.errors import UsageError
 from proreus.model.estimate import estimate
+from proreus.worlds.pods.datasets.k8ssim import read_nodes, read_workload
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import SHIPPED, VectorModel, load_vector_model
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.traces.k8ssim import read_nodes, read_workload
 from proreus.worlds.pods.training.vector.course import Course, Way, drive, gains, strongest_rule
 
 FIRST_TEST_SEED = 3000

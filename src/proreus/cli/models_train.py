@@ -11,8 +11,8 @@ import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
 from proreus.cli.output import new_console, waiting, write_json
-from proreus.cli.training import interrupt_noted
-from proreus.worlds.pods.traces.k8ssim import read_nodes
+from proreus.cli.training_progress import interrupt_noted
+from proreus.worlds.pods.datasets.k8ssim import read_nodes
 from proreus.worlds.pods.training.vector.course import Course
 from proreus.worlds.pods.training.vector.train import VectorRunConfig, train_vector
 

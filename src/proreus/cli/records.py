@@ -13,8 +13,8 @@ import tyro
 from rich.table import Table
 
 from proreus.cli.arguments import parse, prepare
+from proreus.cli.log_places import Contents, RecordedLog, chosen, contents, exported, logs_at
 from proreus.cli.output import Output, new_console, write_json
-from proreus.cli.recorded import Contents, RecordedLog, chosen, contents, exported, logs_at
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import check_writable, open_together
 

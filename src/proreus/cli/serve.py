@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 import tyro
 
 from proreus.cli.arguments import Common, parse_named, prepare
-from proreus.cli.compiling import compiling_said
-from proreus.cli.ending import Ending, told_to_end
+from proreus.cli.compile_progress import compiling_said
 from proreus.cli.output import new_console, write_json
-from proreus.listening.hosts import is_loopback
+from proreus.cli.signals import Ending, told_to_end
+from proreus.httpserver.host_names import is_loopback
 from proreus.model.errors import UsageError, needs_extra
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
@@ -167,7 +167,7 @@ def _serve(door: str, arguments: ServeArguments, ending: Ending) -> None:
     """Load, open the doors, and close them when told to."""
     try:
         from proreus.cli.serve_options import serving_options
-        from proreus.serving.running import RunningService
+        from proreus.serving.service import RunningService
     except ImportError as error:
         raise UsageError(f"serve {needs_extra('serve')} ({error})") from error
     if arguments.device == "cuda":
@@ -199,7 +199,7 @@ def _give_back_large_blocks() -> None:
 
 def _open(service: object, door: str, arguments: ServeArguments) -> dict[str, object]:
     """Open the doors; what to tell about them."""
-    from proreus.serving.running import RunningService
+    from proreus.serving.service import RunningService
 
     assert isinstance(service, RunningService)
     ready: dict[str, object] = {"pid": os.getpid()}

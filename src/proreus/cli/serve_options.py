@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from proreus.durable.protocol import LogLimits, LogPlace
-from proreus.listening.credentials import check_credentials
+from proreus.httpserver.tls import check_credentials
+from proreus.log.protocol import LogLimits, LogPlace
 from proreus.serving.admission import read_token
-from proreus.serving.checks import Dimensions
-from proreus.serving.core import ServiceOptions
-from proreus.serving.doors.grpc_guarded import GrpcOptions
-from proreus.serving.doors.http import HttpLimits
-from proreus.serving.running import Learning, ServingOptions
+from proreus.serving.decision_service import ServiceOptions
+from proreus.serving.server.grpc_base import GrpcOptions
+from proreus.serving.server.http import HttpLimits
+from proreus.serving.service import Learning, ServingOptions
+from proreus.serving.validation import Dimensions
 
 if TYPE_CHECKING:
     from proreus.cli.serve import ServeArguments
@@ -31,7 +31,7 @@ def log_in(address: str) -> Callable[[str, str], LogPlace] | None:
     """Where experience is logged, by the model's name and its folder's id; None: in files beside it."""
     if not address:
         return None
-    from proreus.engine.durable.place import StorePlace  # only who keeps it in a store needs one
+    from proreus.engine.store.log.places import StorePlace  # only who keeps it in a store needs one
 
     StorePlace.of(address, "", "")  # an address that cannot be meant is said before anything is loaded
     return partial(StorePlace.of, address)

@@ -12,10 +12,10 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
-from proreus.cli.ending import end_at_last, told_to_end
 from proreus.cli.output import new_console, write_json
-from proreus.listening.credentials import check_authority, check_credentials
-from proreus.listening.hosts import is_loopback
+from proreus.cli.signals import end_at_last, told_to_end
+from proreus.httpserver.host_names import is_loopback
+from proreus.httpserver.tls import check_authority, check_credentials
 from proreus.model.errors import UsageError, needs_extra
 
 _PORT, _HTTP_PORT = 6000, 6001
@@ -114,11 +114,11 @@ def run(words: Sequence[str]) -> int:
     prepare(arguments.common)
     _check_host(arguments)
     try:
-        from proreus.serving.scaler.fetching import FetchLimits
-        from proreus.serving.scaler.running import ScalerService, ScalerServiceOptions
+        from proreus.serving.scaler.http_fetcher import FetchLimits
+        from proreus.serving.scaler.service import ScalerService, ScalerServiceOptions
     except ImportError as error:
         raise UsageError(f"serve {needs_extra('serve')} ({error})") from error
-    from proreus.worlds.inference.simulation.ability import profiled_ability
+    from proreus.worlds.inference.simulation.throughput import profiled_ability
 
     security, limits = arguments.security, arguments.limits
     credentials = check_credentials(security.tls_cert, security.tls_key)

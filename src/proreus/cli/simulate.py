@@ -16,15 +16,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from proreus.cli.arguments import Common, prepare
-from proreus.cli.explain import explanation_tables
+from proreus.cli.explanation_tables import explanation_tables
+from proreus.cli.live_screen import screen
 from proreus.cli.output import new_console, waiting, write_json
-from proreus.cli.watching import screen
-from proreus.cli.worlds import check_objective, parse_in_world, tuning_for, world_in
+from proreus.cli.world_arguments import check_objective, parse_in_world, tuning_for, world_in
 from proreus.compare.results import Simulated, measures_table
-from proreus.contract.own import scenario_named
 from proreus.contract.play import AnySimulation, step
 from proreus.contract.scenario import Scenario
 from proreus.contract.simulation import Outcome
+from proreus.contract.user_scenarios import scenario_named
 from proreus.contract.world import Played, World
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import check_writable, write_atomically

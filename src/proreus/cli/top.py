@@ -11,10 +11,10 @@ import tyro
 
 from proreus.cli.arguments import parse, prepare
 from proreus.cli.cluster.messages import Refused
-from proreus.cli.cluster.place import Where
-from proreus.cli.cluster.use_tables import NAMESPACE, NODES, PODS, TREND_POINTS, lines
+from proreus.cli.cluster.state_dir import Where
+from proreus.cli.cluster.usage_tables import NAMESPACE, NODES, PODS, TREND_POINTS, lines
+from proreus.cli.live_screen import screen
 from proreus.cli.output import Output, new_console, write_json
-from proreus.cli.watching import screen
 from proreus.model.errors import UsageError, WorkError
 
 if TYPE_CHECKING:

@@ -19,15 +19,15 @@ from rich.console import Console
 from proreus.cli.arguments import parse_named, prepare, without
 from proreus.cli.compare import scenario_names
 from proreus.cli.output import Output, new_console, write_json
-from proreus.cli.training import interrupt_noted, interrupted_and_saved, kept_work_named, shown
-from proreus.cli.worlds import world_in
-from proreus.contract.own import read_back, scenario_named
+from proreus.cli.training_progress import interrupt_noted, interrupted_and_saved, kept_work_named, shown
+from proreus.cli.world_arguments import world_in
 from proreus.contract.scenario import Scenario
+from proreus.contract.user_scenarios import read_back, scenario_named
 from proreus.contract.world import World
 from proreus.learning.learner import EvolutionLearner, GradientLearner, Learner, learner_at
-from proreus.learning.runs import read_settings
+from proreus.learning.run import Task, configs_of, learn, resumed
+from proreus.learning.run_folder import read_settings
 from proreus.learning.settings import FORMER_NAMES
-from proreus.learning.task import Task, configs_of, learn, resumed
 from proreus.model.errors import InputError, UsageError
 from proreus.workers.processes import Workers
 from proreus.worlds import registered

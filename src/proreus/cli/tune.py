@@ -11,8 +11,8 @@ import tyro
 
 from proreus.cli.arguments import Common, parse_named, prepare, without
 from proreus.cli.output import new_console, write_json
-from proreus.compare.tuning import REPORT, Wish, tune
-from proreus.compare.tuning_page import as_json, findings, headline
+from proreus.compare.tune import REPORT, Wish, tune
+from proreus.compare.tune_page import as_json, findings, headline
 from proreus.contract.world import World
 from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers

@@ -12,34 +12,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.cluster.engine_process import run_until_told, say
 from proreus.cli.cluster.flags import Deciding, Judging, Machine, Nodes, Silence, check_together
+from proreus.cli.cluster.host_name import machine_name
 from proreus.cli.cluster.lock import only_one, only_one_up
-from proreus.cli.cluster.machine import machine_name
-from proreus.cli.cluster.place import (
-    Address,
-    kubeconfig_of,
-    make_state_dir,
-    state_dir,
-    write_kubeconfig,
-)
-from proreus.cli.cluster.saying import (
+from proreus.cli.cluster.node_messages import (
     EXAMPLE,
     nodes_in_words,
     nodes_told,
     running_on,
     say_left_behind,
 )
-from proreus.cli.cluster.starting import run_until_told, say
+from proreus.cli.cluster.state_dir import (
+    Address,
+    kubeconfig_of,
+    make_state_dir,
+    state_dir,
+    write_kubeconfig,
+)
 from proreus.cli.cluster.tokens import first_token
-from proreus.cli.compiling import compiling_said
-from proreus.cli.ending import told_to_end
+from proreus.cli.compile_progress import compiling_said
 from proreus.cli.output import new_console, write_json
-from proreus.listening.hosts import bare, is_loopback
+from proreus.cli.signals import told_to_end
+from proreus.httpserver.host_names import bare, is_loopback
 from proreus.model.errors import UsageError, needs_extra
 from proreus.version import __version__
 
 if TYPE_CHECKING:
-    from proreus.engine.running import Engine, EngineOptions
+    from proreus.engine.cluster import Engine, EngineOptions
 
 PORT = 6480
 NODE_PREFIX = "node-"
@@ -135,8 +135,8 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
             patience_options,
             promotion_options,
         )
-        from proreus.engine.running import EngineOptions
-        from proreus.engine.store.opening import read_address
+        from proreus.engine.cluster import EngineOptions
+        from proreus.engine.store.factory import read_address
     except ModuleNotFoundError as error:
         raise UsageError(f"up {needs_extra('engine')} ({error})") from error
     store = _store(arguments, folder)
@@ -156,7 +156,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
 def _tell_of_containers(arguments: UpArguments, folder: Path) -> None:
     """Real ones of an earlier start, which simulated nodes do not look after."""
     from proreus.cli.cluster.options import machine_options
-    from proreus.engine.runtimes.opening import standing_runtime
+    from proreus.engine.kubelet.runtime_factory import standing_runtime
 
     if arguments.nodes.nodes is not None and standing_runtime(machine_options(folder, None).root):
         say(
@@ -167,14 +167,14 @@ def _tell_of_containers(arguments: UpArguments, folder: Path) -> None:
 
 
 def _alone_on(store: str) -> AbstractContextManager[None]:
-    from proreus.engine.store.opening import InFile, read_address
+    from proreus.engine.store.factory import InFile, read_address
 
     found = read_address(store)
     return only_one_up(found.path) if isinstance(found, InFile) else nullcontext()
 
 
 def _store(arguments: UpArguments, folder: Path) -> str:
-    from proreus.engine.trace.reading import STORE_FILE
+    from proreus.engine.trace.reader import STORE_FILE
 
     return arguments.store or f"sqlite:{folder.absolute() / STORE_FILE}"
 

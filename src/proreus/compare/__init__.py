@@ -1,5 +1,5 @@
 """Policies x scenarios x seeds -> tables with intervals, plots, a report. `proreus.compare(...)` runs one."""
 
-from proreus.calling import make_callable
+from proreus.callable_modules import make_callable
 
 make_callable(__name__)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.exports import per_seed_csv, rows_csv, rows_json
-from proreus.compare.folders import keep_earlier
-from proreus.compare.machine import describe_machine
+from proreus.compare.machine_info import describe_machine
+from proreus.compare.output_folder import keep_earlier
 from proreus.compare.report.page import Circumstances, render_report
 from proreus.model.errors import WorkError
 from proreus.model.files import make_folder, write_atomically

@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.curves import Chart, charts_of
+from proreus.compare.number_format import with_unit
 from proreus.compare.ranking import Standing, standing
-from proreus.compare.wording import with_unit
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import Recording, World
 from proreus.model.errors import UsageError

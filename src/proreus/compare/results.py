@@ -20,7 +20,7 @@ from proreus.compare.outputs import Outputs, write_outputs
 from proreus.compare.report.summary import findings
 from proreus.compare.tables import scenario_tables
 from proreus.contract.world import Played, World
-from proreus.learning.runs import read_journal
+from proreus.learning.run_folder import read_journal
 from proreus.model.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from rich.text import Text
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.layout import Sheet, laid_out
+from proreus.compare.number_format import NOTHING, decimals_for, half_width, number, with_unit
 from proreus.compare.ranking import among_best, standing, telling_measures
 from proreus.compare.statistics import Row
-from proreus.compare.wording import NOTHING, decimals_for, half_width, number, with_unit
 from proreus.contract.scenario import Scenario
 
 

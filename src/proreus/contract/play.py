@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from proreus.contract.heat import heat_map
+from proreus.contract.heatmap import heat_map
 from proreus.contract.replay import Replay, replay_of, spaced
 from proreus.contract.scenario import Scenario
 from proreus.contract.simulation import Look, Outcome, Pictured, Simulation, Timed

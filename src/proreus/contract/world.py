@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from proreus.contract.gantt import Gantt
-from proreus.contract.heat import HeatMap
+from proreus.contract.heatmap import HeatMap
 from proreus.contract.replay import Replay
 from proreus.contract.scenario import Scenario
 from proreus.contract.simulation import Outcome
 from proreus.contract.timeline import Strip
+from proreus.data.catalogue import Dataset
 from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure
 from proreus.policies.catalogue import Catalogue
 from proreus.policies.protocol import Policy
-from proreus.reading.catalogue import Dataset
 
 
 @dataclass(frozen=True)

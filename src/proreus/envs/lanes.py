@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from proreus.base_env import WorldEnv, own_reward
 from proreus.contract.lanes import Choices, Lanes
-from proreus.environment import WorldEnv, own_reward
 from proreus.envs.choices import Illegal, Observed, made, nothing_observed, observation_space, observed
 from proreus.kernels.arrays import I64, Bool
 from proreus.model.errors import UsageError

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from proreus.envs import PODS
 from proreus.model.errors import UsageError
-from proreus.policies.networks.rows import ActorCritic
+from proreus.policies.networks.row_networks import ActorCritic
 
 
 class _MaskedObservation(gymnasium.ObservationWrapper[Any, Any, Any]):

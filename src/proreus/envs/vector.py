@@ -19,8 +19,8 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from proreus.base_env import RAISE
 from proreus.contract.lanes import Choices, SeededLanes, Steps
-from proreus.environment import RAISE
 from proreus.envs.choices import Illegal, Observed, made, nothing_observed, observation_space, observed
 from proreus.kernels.arrays import F64, I64, Bool
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name

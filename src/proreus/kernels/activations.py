@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from proreus.kernels.arrays import F32, I32
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 
 _ONE, _ZERO, _HALF = np.float32(1.0), np.float32(0.0), np.float32(0.5)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import U64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_A = np.uint64(0xBF58476D1CE4E5B9)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from proreus.data.cursor import Entry
+from proreus.data.table import parse_number
 from proreus.kube.constraints import read_label_selector
 from proreus.model.selectors import Selector
 from proreus.model.workload import DisruptionBudget
-from proreus.reading.table import parse_number
-from proreus.reading.tree import Entry
 
 
 def read_budget(item: Entry, covered: Callable[[str, Selector], int]) -> DisruptionBudget:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from proreus.data.cursor import Entry
+from proreus.data.table import shown
 from proreus.model.errors import InputError
 from proreus.model.node import Effect, Taint, Toleration
 from proreus.model.pod import (
@@ -19,8 +21,6 @@ from proreus.model.pod import (
     SpreadConstraint,
 )
 from proreus.model.selectors import Operator, Requirement, Selector
-from proreus.reading.table import shown
-from proreus.reading.tree import Entry
 
 NOTHING = Selector((Requirement("", Operator.IN, ()),))
 """Selects no pod: what an absent label selector means in affinity terms and constraints."""

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from proreus.data.cursor import Entry
+from proreus.data.yaml_tree import read_documents
 from proreus.kube.budgets import read_budget
 from proreus.kube.nodes import read_node
 from proreus.kube.owners import EXPANSIONS, MOST_REPLICAS, PodReader, namespace_of
@@ -27,8 +29,6 @@ from proreus.model.node import Node
 from proreus.model.pod import Pod
 from proreus.model.selectors import Selector
 from proreus.model.workload import Workload
-from proreus.reading.tree import Entry
-from proreus.reading.yamltree import read_documents
 
 BUILT_IN_PRIORITIES = MappingProxyType(
     {

@@ -5,11 +5,11 @@ Called by `manifests`, and by `k8ssim`, whose nodes are Node objects with timing
 
 from __future__ import annotations
 
+from proreus.data.cursor import Entry
 from proreus.kube.constraints import read_taint
 from proreus.kube.pods import read_amounts, to_resources
 from proreus.model.node import Node
 from proreus.model.resources import GPU
-from proreus.reading.tree import Entry
 
 GPU_MODEL_LABELS = ("proreus.io/gpu-model", "nvidia.com/gpu.product")
 """Labels that name the model of a node's GPUs; the first one present counts."""

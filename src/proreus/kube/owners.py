@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
+from proreus.data.cursor import Entry
+from proreus.kube.default_spread import SPREADING, OwnerKey, controller_of, selector_of, with_default_spread
 from proreus.kube.pods import Surroundings, read_pod_spec
-from proreus.kube.spreading import SPREADING, OwnerKey, controller_of, selector_of, with_default_spread
 from proreus.model.node import Effect, Node, Toleration, hard_effect
 from proreus.model.pod import NODE_NAME_FIELD, NodeAffinity, NodeTerm, Pod, PodSpec
 from proreus.model.selectors import Operator, Requirement, Selector
-from proreus.reading.tree import Entry
 
 ARRIVAL = "proreus.io/arrival"
 DURATION = "proreus.io/duration"

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from proreus.data.cursor import Entry
 from proreus.kube.constraints import (
     Carrier,
     read_node_affinity,
@@ -20,7 +21,6 @@ from proreus.kube.constraints import (
 )
 from proreus.model.pod import GPU_WHOLE, UNSTATED_CPU, UNSTATED_MEMORY, GpuRequest, PodSpec
 from proreus.model.resources import CPU, DISK, EPHEMERAL, GPU, MEMORY, NETWORK, PODS, Resources
-from proreus.reading.tree import Entry
 
 GPU_MILLI = "proreus.io/gpu-milli"
 GPU_COUNT = "proreus.io/gpu-count"

@@ -34,13 +34,13 @@ from proreus.learning.learner_state import (
     weights_of,
     with_values,
 )
+from proreus.learning.optimiser import linear_decay
 from proreus.learning.replay import Batch, NStepWindow, Observation, PrioritisedReplay, Transition
 from proreus.learning.returns import Returns
-from proreus.learning.schedules import linear_decay
-from proreus.learning.update import Pace, Update
+from proreus.learning.step import Pace, Update
 from proreus.model.errors import InputError, UsageError, WorkError
-from proreus.policies.networks.q import QNetwork, best_legal
-from proreus.policies.networks.threads import few_torch_threads
+from proreus.policies.networks.q_network import QNetwork, best_legal
+from proreus.policies.networks.torch_threads import few_torch_threads
 
 _RETURNS_REMEMBERED = 20
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from proreus.contract.lanes import Arrays
-from proreus.learning.best import Best
+from proreus.learning.checkpoints import Best
 from proreus.learning.es import Generation
 from proreus.learning.improvement import Improvement
-from proreus.learning.runs import Identity, RunFolder, mean_gain
+from proreus.learning.run_folder import Identity, RunFolder, mean_gain
 
 START = -1
 """The generation before the first, in the journal: the start."""

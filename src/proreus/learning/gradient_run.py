@@ -21,10 +21,10 @@ from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as write_tensors
 
 from proreus.contract.lanes import Arrays
-from proreus.learning.best import Best
+from proreus.learning.checkpoints import Best
 from proreus.learning.improvement import Improvement
-from proreus.learning.runs import JOURNAL, Identity, RunFolder, read_journal
-from proreus.learning.update import Update
+from proreus.learning.run_folder import JOURNAL, Identity, RunFolder, read_journal
+from proreus.learning.step import Update
 from proreus.model.errors import InputError
 from proreus.model.files import write_atomically
 

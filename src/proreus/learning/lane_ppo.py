@@ -8,14 +8,14 @@ from typing import Generic, TypeVar
 
 from proreus.contract.lanes import Arrays, Lanes
 from proreus.kernels.arrays import F64
-from proreus.learning.judge import Judge, Measurable, confirming
+from proreus.learning.evaluation import Judge, Measurable, confirming
 from proreus.learning.learner import Configs
 from proreus.learning.learner_state import check_device, first_network, weights_of
 from proreus.learning.ppo import ppo
 from proreus.learning.settings import at_least_one
-from proreus.learning.update import Update
+from proreus.learning.step import Update
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.networks.rows import ActorCritic
+from proreus.policies.networks.row_networks import ActorCritic
 from proreus.workers.processes import Workers
 
 S = TypeVar("S", bound=Measurable)

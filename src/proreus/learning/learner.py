@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from proreus.contract.goal import Goal
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
-from proreus.learning.runs import Identity, WrittenScenario
-from proreus.learning.update import Update
+from proreus.learning.run_folder import Identity, WrittenScenario
+from proreus.learning.step import Update
 from proreus.model.errors import UsageError, needs_extra
 from proreus.workers.processes import Workers
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from proreus.kernels.arrays import F32, F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-5
 
@@ -42,3 +43,19 @@ def adam(params: F32, gradient: F64, moments: F64, count: int, rate: float) -> N
         moments[0, p], moments[1, p] = first, second
         step = rate * (first / first_share) / (math.sqrt(second / second_share) + EPSILON)
         params[p] = np.float32(params[p] - step)
+
+
+# Values that change as training goes on: pure functions of how far it has come.
+
+
+def linear_decay(x: float, points: Sequence[float], values: Sequence[float]) -> float:
+    """The value at `x` of the line through (points[i], values[i]); level before the first and after the last.
+
+    >>> linear_decay(50, [0, 25, 90, 100], [0.9, 0.5, 0.2, 0.2])
+    0.3846153846153846
+    """
+    if not points or len(points) != len(values):
+        raise ValueError(f"{len(points)} points and {len(values)} values do not make a line")
+    if list(points) != sorted(points):
+        raise ValueError(f"the points {list(points)} do not rise")
+    return float(np.interp(x, points, values))

@@ -33,10 +33,10 @@ from proreus.learning.learner_state import (
 )
 from proreus.learning.optimiser import linear
 from proreus.learning.returns import Returns, advantages
-from proreus.learning.update import Pace, Update
+from proreus.learning.step import Pace, Update
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.networks.rows import ActorCritic
-from proreus.policies.networks.threads import few_torch_threads
+from proreus.policies.networks.row_networks import ActorCritic
+from proreus.policies.networks.torch_threads import few_torch_threads
 
 _RETURNS_REMEMBERED = 50
 

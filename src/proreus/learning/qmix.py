@@ -35,13 +35,12 @@ from proreus.learning.learner_state import (
     weights_of,
     with_values,
 )
-from proreus.learning.optimiser import linear
+from proreus.learning.optimiser import linear, linear_decay
 from proreus.learning.returns import Returns, n_step_returns
-from proreus.learning.schedules import linear_decay
-from proreus.learning.update import Pace, Update
+from proreus.learning.step import Pace, Update
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.networks.rows import QMIXNetwork, best_choice
-from proreus.policies.networks.threads import few_torch_threads
+from proreus.policies.networks.row_networks import QMIXNetwork, best_choice
+from proreus.policies.networks.torch_threads import few_torch_threads
 
 _RETURNS_REMEMBERED = 50
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F32, F64, I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 
 Array: TypeAlias = NDArray[Any]
 Observation: TypeAlias = Mapping[str, Array]

@@ -14,10 +14,10 @@ from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.es import evolve
 from proreus.learning.learner import EvolutionLearner
-from proreus.learning.runs import mean_gain
+from proreus.learning.run_folder import mean_gain
 from proreus.policies.catalogue import LEARNED
 from proreus.policies.checkpoint import Checkpoint
-from proreus.policies.networks.parts import Part, size_of, vector_of
+from proreus.policies.networks.tensor_layout import Part, size_of, vector_of
 
 Starts = Mapping[str, F64]
 """Policy -> its weights."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.policies.checkpoint import CARD, Checkpoint, is_checkpoint, load_checkpoint, read_card
-from proreus.policies.folders import PolicyFolders
-from proreus.policies.foreign import find_policy, offered
+from proreus.policies.plugins import find_policy, offered
+from proreus.policies.policy_folders import PolicyFolders
 from proreus.policies.protocol import Policy
 
 LEARNED = "learned"

@@ -1,7 +1,7 @@
 """The one policy interface: an observation in, a decision out. Learning lives elsewhere.
 
 Rules, networks, a remote service, a fallback chain and a class of one's own from outside the package are
-interchangeable wherever a policy is asked for. `policies.foreign` makes a stranger's class one of these.
+interchangeable wherever a policy is asked for. `policies.plugins` makes a stranger's class one of these.
 """
 
 from __future__ import annotations

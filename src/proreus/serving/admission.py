@@ -10,10 +10,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
-from proreus.listening.permits import MOST_CLIENTS, Buckets
+from proreus.httpserver.byte_budget import ByteBudget
+from proreus.httpserver.rate_limit import MOST_CLIENTS, Buckets
+from proreus.httpserver.work_queue import Shares, Turns
 from proreus.model.errors import InputError
 from proreus.model.files import read_regular
-from proreus.serving.values import Refusal, Refused
+from proreus.serving.messages import Refusal, Refused
 
 _SHORTEST_TOKEN = 16
 _WRONG_TOKENS, _WRONG_PER_SECOND = 20.0, 1.0
@@ -80,3 +82,19 @@ class Admission:
             self._proven[client] = None
             if len(self._proven) > MOST_CLIENTS:
                 self._proven.popitem(last=False)
+
+
+# What one client may hold of what is shared.
+
+
+def byte_budget(total: int) -> ByteBudget:
+    """So many bytes of requests at once; who wants more is told to come again."""
+    return ByteBudget(
+        total,
+        lambda: Refused(Refusal.EXHAUSTED, "too much is being sent at once; send it again later", "body"),
+    )
+
+
+def fair_turns(shares: Shares | None = None, name: str = "work") -> Turns:
+    """Threads for work that may take long; who asks for too much at once is told to come again."""
+    return Turns(lambda says: Refused(Refusal.EXHAUSTED, says), shares, name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from proreus.serving.core import DecisionService
-from proreus.serving.models.live import LiveVersions
-from proreus.serving.named.decide import NamedDecisions
+from proreus.serving.cluster_api.decide import NamedDecisions
+from proreus.serving.decision_service import DecisionService
+from proreus.serving.messages import Health
+from proreus.serving.models.live_version import LiveVersions
 from proreus.serving.online.feedback import Feedback
-from proreus.serving.values import Health
 
 
 @dataclass(frozen=True)

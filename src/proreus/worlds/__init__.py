@@ -16,7 +16,7 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from proreus.calling import make_callable
+from proreus.callable_modules import make_callable
 from proreus.model.errors import unknown_name
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proreus.cli.cluster.place import read_kubeconfig
+from proreus.cli.cluster.state_dir import read_kubeconfig
 from tests.cli.runner import command, environment
 
 STARTS_SECONDS = 240

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import Proreus, assert_refused, command, environment
+from tests.engine.api.exec.conftest import run_pod
 from tests.engine.api.live import Live, live
-from tests.engine.api.streams.conftest import run_pod
 
 _PATIENCE = 60.0
 

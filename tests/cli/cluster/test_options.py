@@ -12,14 +12,14 @@ import pytest
 pytest.importorskip("starlette", reason="a cluster needs the extra `engine`")
 
 from proreus.cli.cluster.flags import Machine, Nodes
-from proreus.cli.cluster.machine import machine_address, machine_name
+from proreus.cli.cluster.host_name import machine_address, machine_name
 from proreus.cli.cluster.options import Naming, node_options, secured
 from proreus.cli.cluster.tokens import first_token, own_tokens
-from proreus.engine.api.identities import Role, read_tokens
-from proreus.engine.api.options import ApiOptions
-from proreus.engine.housing import MachineNode, SimulatedNodes
-from proreus.engine.running import EngineOptions
-from proreus.listening.authority import Authority
+from proreus.engine.api.server.authentication import Role, read_tokens
+from proreus.engine.api.server.options import ApiOptions
+from proreus.engine.cluster import EngineOptions
+from proreus.engine.node_host import MachineNode, SimulatedNodes
+from proreus.httpserver.certificate_authority import Authority
 from proreus.model.errors import InputError
 
 

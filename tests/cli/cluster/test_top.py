@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from proreus.cli.cluster.use_tables import NAMESPACE, NODES, PODS, cores, curve, lines, share, size
+from proreus.cli.cluster.usage_tables import NAMESPACE, NODES, PODS, cores, curve, lines, share, size
 from tests.cli.runner import Proreus, assert_refused, command, environment
 from tests.engine.api.live import Live, live
 

@@ -10,9 +10,9 @@ import pytest
 
 from proreus.cli.cluster.client import Client
 from proreus.cli.cluster.messages import Unreachable
-from proreus.cli.cluster.place import Address
-from proreus.engine.api.options import ApiOptions
-from proreus.listening.credentials import check_credentials
+from proreus.cli.cluster.state_dir import Address
+from proreus.engine.api.server.options import ApiOptions
+from proreus.httpserver.tls import check_credentials
 from proreus.model.errors import InputError
 from tests.certificates import make_certificate
 from tests.engine.api.live import Live, live

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from proreus.cli.cluster.place import read_kubeconfig
-from proreus.engine.store.opening import open_store
+from proreus.cli.cluster.state_dir import read_kubeconfig
+from proreus.engine.store.factory import open_store
 from tests.cli.cluster.clusters import Cluster, compiles, started, until
 from tests.cli.cluster.conftest import WEB
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment

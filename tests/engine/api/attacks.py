@@ -27,10 +27,10 @@ from typing import Any
 import httpx
 import uvloop
 
-from proreus.engine.api.application import Surroundings, create_app
-from proreus.engine.api.server import ApiServer
-from proreus.engine.api.watchdog import Watchdog
-from proreus.engine.cycles import CycleSearches
+from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.loop_watchdog import Watchdog
+from proreus.engine.api.server.server import ApiServer
+from proreus.engine.gc_tuning import CycleSearches
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore

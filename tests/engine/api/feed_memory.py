@@ -19,11 +19,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from proreus.engine.api.application import create_app
-from proreus.engine.api.options import ApiOptions
-from proreus.engine.api.server import ApiServer
+from proreus.engine.api.server.application import create_app
+from proreus.engine.api.server.options import ApiOptions
+from proreus.engine.api.server.server import ApiServer
 from proreus.engine.objects.registry import Registry
-from proreus.engine.store.sqlite import SQLiteStore
+from proreus.engine.store.sqlite.store import SQLiteStore
 
 _PATH = "/api/v1/namespaces/default/configmaps"
 _LONG = 900_000

@@ -26,8 +26,8 @@ from typing import Any
 
 import httpx
 
-from proreus.engine.objects.fields import Type, definitions
 from proreus.engine.objects.kinds import KINDS, NODE, Kind
+from proreus.engine.objects.schema.fields import Type, definitions
 from tests.engine.faults.processes import TOKEN, up
 
 _KNOWN = {"authorization": f"Bearer {TOKEN}"}

@@ -12,32 +12,32 @@ from unittest.mock import patch
 
 import httpx
 
-from proreus.engine.agents.garbage.host import FOLLOWED as SWEPT
-from proreus.engine.agents.garbage.host import Housekeeping
-from proreus.engine.agents.resource import heartbeats
-from proreus.engine.agents.resource.heartbeats import Housed
-from proreus.engine.agents.resource.host import ResourceHost
-from proreus.engine.agents.resource.nodes import NodeSpec
-from proreus.engine.agents.shared import SharedInformer
-from proreus.engine.agents.task.host import FOLLOWED, TaskHost
-from proreus.engine.api.application import Surroundings, create_app
-from proreus.engine.api.options import ApiOptions
-from proreus.engine.api.relaying import NodeRelay
-from proreus.engine.api.server import ApiServer
-from proreus.engine.housing import MachineNode
-from proreus.engine.node_door import open_node_door
+from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.node_proxy import NodeRelay
+from proreus.engine.api.server.options import ApiOptions
+from proreus.engine.api.server.server import ApiServer
+from proreus.engine.controllers.gc.controller import FOLLOWED as SWEPT
+from proreus.engine.controllers.gc.controller import Housekeeping
+from proreus.engine.controllers.workloads.controller import FOLLOWED, TaskHost
+from proreus.engine.kubelet import heartbeats
+from proreus.engine.kubelet.heartbeats import Housed
+from proreus.engine.kubelet.host import ResourceHost
+from proreus.engine.kubelet.node_status import NodeSpec
+from proreus.engine.kubelet.runtime_factory import open_runtime
+from proreus.engine.node_host import MachineNode
+from proreus.engine.node_server import open_node_door
 from proreus.engine.objects.errors import Refused
 from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.opening import open_runtime
+from proreus.engine.runtimes.clock import LoopTimers
+from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import Capacity, NodeImages, PodRuntime
 from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
-from proreus.engine.runtimes.timers import LoopTimers
 from proreus.engine.store.memory import MemoryStore
-from proreus.listening.authority import Authority
-from proreus.policies.folders import PolicyFolders
+from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.httpserver.certificate_authority import Authority
+from proreus.policies.policy_folders import PolicyFolders
 
 _NODES = ("node-1", "node-2")
 _AMOUNTS = {"cpu": "8", "memory": "16Gi", "pods": "110"}

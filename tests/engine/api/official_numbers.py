@@ -2,7 +2,7 @@
 
 They lie in one folder under the names of their groups, core_v1.proto and core_v1.go.
 
-python tests/engine/api/official_numbers.py FOLDER_OF_PROTOS > src/proreus/engine/api/wire/numbers.txt
+python tests/engine/api/official_numbers.py FOLDER_OF_PROTOS > src/proreus/engine/api/k8s/protobuf/numbers.txt
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from proreus.engine.objects.fields import definitions
+from proreus.engine.objects.schema.fields import definitions
 
 _FIELD = re.compile(r"^  (optional |repeated )?(map<[^>]+>|[\w.]+) (\w+) = (\d+)")
 _BESIDE = (

@@ -16,19 +16,19 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.api.forms import Form
-from proreus.engine.api.options import ApiLimits
-from proreus.engine.api.subscriptions import Wanted
-from proreus.engine.api.watches import WatchAsked, Watches
+from proreus.engine.api.k8s.negotiation import Form
+from proreus.engine.api.k8s.watch import WatchAsked, Watches
+from proreus.engine.api.server.options import ApiLimits
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.registry import Registry
-from proreus.engine.store.etcd import EtcdStore
-from proreus.engine.store.etcd_address import EtcdAddress
+from proreus.engine.store.etcd.address import EtcdAddress
+from proreus.engine.store.etcd.store import EtcdStore
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Batch, Listing, Store, Unavailable
-from tests.engine.agents.virtual_time import play
+from proreus.engine.watch.subscription import Wanted
+from tests.engine.controllers.virtual_time import play
 from tests.engine.store.etcd_servers import etcd_cluster
 
 LIST_SECONDS = 0.5

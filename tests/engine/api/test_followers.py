@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from proreus.engine.api.application import Surroundings, create_app
-from proreus.engine.api.options import ApiLimits, ApiOptions
-from proreus.engine.api.server import ApiServer
+from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.options import ApiLimits, ApiOptions
+from proreus.engine.api.server.server import ApiServer
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from proreus.engine.api.application import create_app
-from proreus.engine.api.options import ApiOptions
-from proreus.engine.objects.fields import Type, definitions
+from proreus.engine.api.server.application import create_app
+from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.objects.kinds import KINDS, Kind
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schema.fields import Type, definitions
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.api.live import live
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from proreus.engine.api import health
-from proreus.engine.api.application import create_app
-from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.server import health
+from proreus.engine.api.server.application import create_app
+from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.objects.registry import Registry
-from proreus.engine.store.etcd import EtcdStore
-from proreus.engine.store.etcd_address import EtcdAddress
+from proreus.engine.store.etcd.address import EtcdAddress
+from proreus.engine.store.etcd.store import EtcdStore
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Entry, Store, Unavailable

@@ -10,13 +10,13 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from proreus.engine.api.identities import Identity, Role
-from proreus.engine.api.options import ApiOptions
+from proreus.engine.api.server.authentication import Identity, Role
+from proreus.engine.api.server.options import ApiOptions
+from proreus.engine.kubelet.images_api import MachineImages
+from proreus.engine.kubelet.machine_runtime import MachineRuntime
 from proreus.engine.runtimes.images.store import ImageStore
 from proreus.engine.runtimes.images.uploads import Uploads, UploadUnknown
-from proreus.engine.runtimes.machine.holding import MachineImages
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.machine.runtime import MachineRuntime
+from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import Image
 from proreus.model.errors import UsageError, WorkError
 from tests.engine.api.live import live

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from proreus.engine.api.watchdog import Watchdog
+from proreus.engine.api.server.loop_watchdog import Watchdog
 from tests.engine.api.heavy import HEAVY, Heavy
 from tests.engine.api.live import Live, live
 

@@ -15,11 +15,11 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from proreus.engine.api.application import Surroundings, create_app
-from proreus.engine.api.audit import AuditLog
-from proreus.engine.api.identities import Role, read_tokens
-from proreus.engine.api.options import ApiLimits, ApiOptions
-from proreus.engine.api.roles import Action, allowed
+from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.audit import AuditLog
+from proreus.engine.api.server.authentication import Role, read_tokens
+from proreus.engine.api.server.authorization import Action, allowed
+from proreus.engine.api.server.options import ApiLimits, ApiOptions
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
 from proreus.model.errors import InputError, UsageError

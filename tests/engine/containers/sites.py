@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from proreus.cli.main import main
-from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.options import MachineOptions
 from tests.cli.cluster.clusters import Cluster, started
 from tests.engine.runtimes.leftovers import assert_nothing_left
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proreus.cli.cluster.options import machine_options
-from proreus.engine.runtimes.images.repacking import repack
-from proreus.engine.runtimes.machine import keeper
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.opening import clear_runtime, image_store
+from proreus.engine.kubelet.runtime_factory import clear_runtime, image_store
+from proreus.engine.runtimes.images.repack import repack
+from proreus.engine.runtimes.options import MachineOptions
+from proreus.engine.runtimes.shim import shim
 from tests.engine.faults.processes import EngineProcess, agent, up
 from tests.engine.faults.real_work import MARK, UID, RealWork
 from tests.engine.runtimes.archives import busybox_archive
@@ -47,15 +47,15 @@ class RealCluster:
     def keepers(self) -> list[int]:
         """The processes that look after containers: keepers, or containerd's shims."""
         if self.daemon is None:
-            return _named(Path(keeper.__file__).name, str(self.options.root))
-        return [pid for pid in _named(_SHIM, str(self.daemon.socket)) if keeper.descendants(pid)]
+            return _named(Path(shim.__file__).name, str(self.options.root))
+        return [pid for pid in _named(_SHIM, str(self.daemon.socket)) if shim.descendants(pid)]
 
     def empty_shims(self) -> list[int]:
         """Shims that look after nothing: a containerd that is killed after it has started one, and before it
         has told it what to run, forgets it."""
         if self.daemon is None:
             return []
-        return [pid for pid in _named(_SHIM, str(self.daemon.socket)) if not keeper.descendants(pid)]
+        return [pid for pid in _named(_SHIM, str(self.daemon.socket)) if not shim.descendants(pid)]
 
     def shims_ended(self) -> int:
         """How many the agent has ended since containerd had forgotten them."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.agents.scheduling.agent import LEASE_NAME
+from proreus.engine.scheduler.agent import LEASE_NAME
 from tests.engine.faults.clock import jump
 from tests.engine.store.etcd_servers import etcd_cluster
 

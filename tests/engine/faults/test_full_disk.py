@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
-from proreus.engine.agents.conditions import holds
-from proreus.engine.agents.resource.disks import NO_PRESSURE, disk_pressure
-from proreus.engine.agents.resource.nodes import NodeSpec, NodeState, new_node
+from proreus.engine.kubelet.disk_pressure import NO_PRESSURE, disk_pressure
+from proreus.engine.kubelet.node_status import NodeSpec, NodeState, new_node
+from proreus.engine.objects.conditions import holds
 from proreus.engine.runtimes.protocol import Capacity
 from tests.cli.runner import command, environment
 from tests.engine.faults.client import PATHS

@@ -6,8 +6,8 @@ import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from proreus.engine.agents.leading import LeaseTimes
-from proreus.engine.agents.scheduling.agent import LEASE_NAME
+from proreus.engine.leader_election import LeaseTimes
+from proreus.engine.scheduler.agent import LEASE_NAME
 from tests.engine.faults.processes import agent, up
 from tests.engine.faults.rig import SMALL, Rig, rigged
 from tests.engine.store.etcd_servers import etcd_cluster

@@ -1,7 +1,7 @@
 """The fields of the engine's kinds, as the official schemas state them, in the notation of `fields.txt`.
 
 The schemas come with the package `kubernetes-validate`. Run as a module it prints the whole table:
-`python -m tests.engine.objects.official_fields > src/proreus/engine/objects/fields.txt`.
+`python -m tests.engine.objects.official_fields > src/proreus/engine/objects/schema/fields.txt`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from proreus.engine.objects.errors import Refused
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Binding, Outcome, Registry
-from proreus.engine.store.opening import open_store
+from proreus.engine.store.factory import open_store
 from tests.engine.objects.worlds import pod
 
 PODS = 10_000

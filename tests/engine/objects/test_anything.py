@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proreus.engine.objects.errors import Refused
-from proreus.engine.objects.fields import Type, definitions
 from proreus.engine.objects.kinds import KINDS, Kind
 from proreus.engine.objects.registry import PatchType, Registry
+from proreus.engine.objects.schema.fields import Type, definitions
 from proreus.engine.objects.tables import table
 from tests.engine.objects.test_rules import ONE_OF_EACH
 from tests.engine.objects.worlds import NOW, with_registry

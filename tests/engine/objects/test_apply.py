@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proreus.engine.objects.errors import BadRequest, Conflict
 from proreus.engine.objects.kinds import CONFIG_MAP, DEPLOYMENT
-from proreus.engine.objects.patch.owned import as_fields, leaves, paths_of
+from proreus.engine.objects.patch.managed_fields import as_fields, leaves, paths_of
 from proreus.engine.objects.registry import PatchType, Registry
 from tests.engine.objects.worlds import deployment, with_registry
 

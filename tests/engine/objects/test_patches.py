@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proreus.engine.objects.errors import BadRequest, Conflict, Invalid, TooLarge
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.patch.json_patch import json_patched
-from proreus.engine.objects.patch.merge import merge_patched
+from proreus.engine.objects.patch.merge_patch import merge_patched
 from proreus.engine.objects.registry import PatchType, Registry
 from tests.engine.objects.worlds import pod, with_registry
 

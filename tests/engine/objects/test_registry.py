@@ -11,8 +11,8 @@ import pytest
 from proreus.engine.objects.errors import AlreadyExists, Conflict, Gone, NotFound, Refused
 from proreus.engine.objects.kinds import BUDGET, DEPLOYMENT, NAMESPACE, NODE, POD
 from proreus.engine.objects.registry import Binding, Registry
+from proreus.engine.store.factory import open_store
 from proreus.engine.store.memory import MemoryStore
-from proreus.engine.store.opening import open_store
 from tests.engine.objects.worlds import deployment, pod, with_registry
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proreus.engine.objects.cells import selector_text
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, NODE, POD
 from proreus.engine.objects.selectors import (
@@ -16,7 +17,6 @@ from proreus.engine.objects.selectors import (
     selection,
     selector_of,
 )
-from proreus.engine.objects.table_cells import selector_text
 from tests.engine.objects.worlds import pod
 
 LABELS = {"app": "web", "tier": "front", "size": "5", "empty": ""}

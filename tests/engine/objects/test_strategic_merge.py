@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import DEPLOYMENT, POD, SERVICE
-from proreus.engine.objects.patch.strategic import strategic_patched
+from proreus.engine.objects.patch.strategic_merge import strategic_patched
 from tests.engine.objects.worlds import deployment, pod
 
 KUBECTL = os.environ.get("PROREUS_KUBECTL") or shutil.which("kubectl")

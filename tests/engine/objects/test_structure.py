@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from proreus.engine.objects.errors import BadRequest
-from proreus.engine.objects.fields import definitions
 from proreus.engine.objects.kinds import CONFIG_MAP, DEPLOYMENT, KINDS, POD
-from proreus.engine.objects.structure import shaped
+from proreus.engine.objects.schema.fields import definitions
+from proreus.engine.objects.schema.structure import shaped
 from tests.engine.objects.official_fields import table
 from tests.engine.objects.worlds import deployment, pod
 
 
 def test_the_table_of_fields_is_what_the_official_schemas_say() -> None:
-    assert (files("proreus.engine.objects") / "fields.txt").read_text() == table()
+    assert (files("proreus.engine.objects.schema") / "fields.txt").read_text() == table()
 
 
 def test_every_kind_and_every_type_in_the_table_is_defined() -> None:

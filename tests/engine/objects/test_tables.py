@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.objects.ages import duration
 from proreus.engine.objects.events import Note, record
+from proreus.engine.objects.human_duration import duration
 from proreus.engine.objects.kinds import DEPLOYMENT, EVENT, JOB, KINDS, NODE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.tables import table

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from proreus.engine.agents.resource.heartbeats import Housed
-from proreus.engine.agents.resource.host import FOLLOWED, ResourceHost
-from proreus.engine.agents.resource.nodes import NodeSpec
-from proreus.engine.agents.shared import SharedInformer
+from proreus.engine.kubelet.heartbeats import Housed
+from proreus.engine.kubelet.host import FOLLOWED, ResourceHost
+from proreus.engine.kubelet.node_status import NodeSpec
 from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.clock import LoopTimers
 from proreus.engine.runtimes.protocol import PodRuntime
-from proreus.engine.runtimes.timers import LoopTimers
+from proreus.engine.watch.shared_informer import SharedInformer
 from tests.engine.runtimes.benches import NODE, PATIENCE
 
 

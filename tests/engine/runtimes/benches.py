@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.runtimes.machine.options import MachineOptions
+from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import ContainerReport, LogWanted, Phase, PodReport, PodRuntime
 from proreus.kube.owners import DURATION
 

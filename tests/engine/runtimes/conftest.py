@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.machine.runtime import MachineRuntime
-from proreus.engine.runtimes.machine.waiting import Pauses
-from proreus.engine.runtimes.opening import image_store, open_runtime
+from proreus.engine.kubelet.machine_runtime import MachineRuntime
+from proreus.engine.kubelet.runtime_factory import image_store, open_runtime
+from proreus.engine.runtimes.clock import LoopTimers
+from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import Capacity, PodRuntime
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
-from proreus.engine.runtimes.timers import LoopTimers
+from proreus.engine.runtimes.start_backoff import Pauses
 from tests.engine.runtimes.archives import busybox_archive
 from tests.engine.runtimes.benches import IMAGE, Bench, FixedReferences, Place
 from tests.engine.runtimes.containerds import containerd

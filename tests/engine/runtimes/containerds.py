@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from proreus.engine.runtimes.images.repacking import repack
+from proreus.engine.runtimes.images.repack import repack
 from tests.engine.runtimes.archives import Archive, busybox_layer
 from tests.engine.runtimes.leftovers import mounts, processes
 

@@ -12,9 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.machine.runtime import MachineRuntime
-from proreus.engine.runtimes.opening import open_runtime
+from proreus.engine.kubelet.machine_runtime import MachineRuntime
+from proreus.engine.kubelet.runtime_factory import open_runtime
+from proreus.engine.runtimes.options import MachineOptions
 from tests.engine.runtimes.archives import busybox_archive
 from tests.engine.runtimes.benches import IMAGE, Bench, container, pod_of
 from tests.engine.runtimes.containerds import Daemon, containerd

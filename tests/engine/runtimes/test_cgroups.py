@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.runtimes.machine.cgroups import Cgroups, Limits, Spent, Unwritable
-from proreus.engine.runtimes.machine.keeper import oom_kills
+from proreus.engine.runtimes.cgroups import Cgroups, Limits, Spent, Unwritable
+from proreus.engine.runtimes.shim.shim import oom_kills
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.runtimes.machine import containerd as backend
-from proreus.engine.runtimes.machine.backend import Plan
-from proreus.engine.runtimes.machine.cri import cri_pb2 as cri
-from proreus.engine.runtimes.machine.cri.calls import CriCalls
-from proreus.engine.runtimes.machine.cri.configs import OWN, UID, container_config
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.machine.runtime import MachineRuntime
-from proreus.engine.runtimes.opening import noted_socket, open_runtime
+from proreus.engine.kubelet.machine_runtime import MachineRuntime
+from proreus.engine.kubelet.runtime_factory import noted_socket, open_runtime
+from proreus.engine.runtimes.backend import Plan
+from proreus.engine.runtimes.containerd import backend
+from proreus.engine.runtimes.containerd import cri_pb2 as cri
+from proreus.engine.runtimes.containerd.cri_client import CriCalls
+from proreus.engine.runtimes.containerd.cri_config import OWN, UID, container_config
+from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import Phase, PodRuntime, RuntimeAway
 from proreus.model.errors import UsageError
 from tests.engine.runtimes.archives import busybox_archive

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from proreus.engine.runtimes.containers import is_over
-from proreus.engine.runtimes.machine.gpus import list_gpus, shared_nodes
+from proreus.engine.runtimes.gpus import list_gpus, shared_nodes
+from proreus.engine.runtimes.pod_reports import is_over
 from proreus.engine.runtimes.protocol import ContainerReport, Phase
 from tests.engine.runtimes.benches import Bench, Place, container, pod_of
 from tests.engine.runtimes.pretended_gpus import pretend_gpus, uuid_of
@@ -134,8 +134,8 @@ _AGENT = """
 import asyncio, sys
 from pathlib import Path
 import msgspec
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.opening import open_runtime
+from proreus.engine.runtimes.options import MachineOptions
+from proreus.engine.kubelet.runtime_factory import open_runtime
 name, root, devices, cgroups, socket, pods = sys.argv[1:]
 
 async def main():

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.runtimes.machine.endings import EXTENSION
-from proreus.engine.runtimes.machine.handlers import Reached
-from proreus.engine.runtimes.machine.hooks import HookFailed, run_hook
+from proreus.engine.kubelet.handlers import Reached
+from proreus.engine.kubelet.hooks import HookFailed, run_hook
+from proreus.engine.kubelet.termination import EXTENSION
 from proreus.engine.runtimes.protocol import ContainerReport, Executed, Phase
 from tests.engine.runtimes.benches import Bench, Place, container, happened, pod_of
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.runtimes.images.names import full_name
+from proreus.engine.runtimes.images.checked_stream import BadArchive
+from proreus.engine.runtimes.images.reference import full_name
 from proreus.engine.runtimes.images.store import ImageStore
-from proreus.engine.runtimes.images.streams import BadArchive
 from proreus.model.errors import UsageError
 from tests.engine.runtimes.archives import LAYER, Archive, digest, entry, tar_of
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.runtimes.machine.backend import LaunchRefused
-from proreus.engine.runtimes.machine.runtime import MachineRuntime
-from proreus.engine.runtimes.machine.waiting import Pauses, Waiting
+from proreus.engine.kubelet.machine_runtime import MachineRuntime
+from proreus.engine.runtimes.backend import LaunchRefused
+from proreus.engine.runtimes.start_backoff import Pauses, Waiting
 from proreus.model.errors import UsageError
-from tests.engine.agents.virtual_time import loop_now, play
+from tests.engine.controllers.virtual_time import loop_now, play
 from tests.engine.runtimes.archives import busybox_archive
 from tests.engine.runtimes.benches import IMAGE, Place, container, happened, pod_of
 from tests.engine.runtimes.conftest import found_busybox

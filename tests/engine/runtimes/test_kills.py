@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.runtimes.machine import keeper
 from proreus.engine.runtimes.protocol import Phase
+from proreus.engine.runtimes.shim import shim
 from tests.engine.runtimes.benches import PATIENCE, Bench, Place, container, pod_of
 
 _AGENT = """
 import asyncio, json, sys
 from pathlib import Path
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.opening import open_runtime
+from proreus.engine.runtimes.options import MachineOptions
+from proreus.engine.kubelet.runtime_factory import open_runtime
 name, root, host, cgroups, socket, pods = sys.argv[1:]
 
 async def main():
@@ -96,7 +96,7 @@ def test_a_keeper_that_is_killed_takes_its_container_along(kept_place: Place) ->
             uid = pod["metadata"]["uid"]
             bench.runtime.start(pod, ["main"])
             await bench.running(uid)
-            (note,) = kept_place.root.glob(f"pods/{uid}/containers/main/0/{keeper.KEEPER}")
+            (note,) = kept_place.root.glob(f"pods/{uid}/containers/main/0/{shim.KEEPER}")
             os.kill(json.loads(note.read_text())["pid"], signal.SIGKILL)
             end = await bench.ended(uid)
             assert (end.exit_code, end.reason) == (137, "ContainerStatusUnknown")
@@ -113,7 +113,7 @@ def test_a_keeper_that_was_killed_meanwhile_is_noticed_at_the_start(kept_place: 
         async with kept_place.open() as bench:
             bench.runtime.start(pod, ["main"])
             await bench.running(uid)
-        (note,) = kept_place.root.glob(f"pods/{uid}/containers/main/0/{keeper.KEEPER}")
+        (note,) = kept_place.root.glob(f"pods/{uid}/containers/main/0/{shim.KEEPER}")
         os.kill(json.loads(note.read_text())["pid"], signal.SIGKILL)
         async with kept_place.bench() as bench:
             assert [report.uid for report in bench.runtime.adopt([pod])] == [uid]

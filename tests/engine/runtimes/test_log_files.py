@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.runtimes.machine.logs import read
+from proreus.engine.runtimes.logs import read
 from proreus.engine.runtimes.protocol import LogWanted
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.runtimes.machine import gpus as machine_gpus
-from proreus.engine.runtimes.machine.gpus import GpuProcess, read_gpu_processes
-from proreus.engine.runtimes.machine.pod_meter import NetworkMeter, gpu_shares
-from proreus.engine.runtimes.machine.runtime import MachineRuntime
+from proreus.engine.kubelet.machine_runtime import MachineRuntime
+from proreus.engine.kubelet.usage.pod_meter import NetworkMeter, gpu_shares
+from proreus.engine.runtimes import gpus as machine_gpus
+from proreus.engine.runtimes.gpus import GpuProcess, read_gpu_processes
 from proreus.engine.runtimes.protocol import GpuUse, Traffic
 from tests.engine.runtimes.benches import PATIENCE, Place, container, pod_of
 from tests.engine.runtimes.pretended_gpus import pretend_gpus, uuid_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.runtimes.machine.handlers import Reached
-from proreus.engine.runtimes.machine.probes import Probed, once
+from proreus.engine.kubelet.handlers import Reached
+from proreus.engine.kubelet.probes import Probed, once
 from proreus.engine.runtimes.protocol import Executed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from proreus.engine.agents.resource.host import ResourceHost
+from proreus.engine.kubelet.host import ResourceHost
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.protocol import LogWanted, RuntimeRefused

@@ -10,9 +10,9 @@ import struct
 
 import pytest
 
-from proreus.engine.runtimes.machine import seccomp
-from proreus.engine.runtimes.machine.backend import LaunchRefused
-from proreus.engine.runtimes.machine.seccomp import compiled_filter, runc_filter
+from proreus.engine.runtimes import seccomp
+from proreus.engine.runtimes.backend import LaunchRefused
+from proreus.engine.runtimes.seccomp import compiled_filter, runc_filter
 from tests.engine.runtimes.benches import Place, container, pod_of
 
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

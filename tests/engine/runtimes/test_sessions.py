@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from proreus.engine.runtimes.clock import LoopTimers
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     Capacity,
@@ -20,7 +21,6 @@ from proreus.engine.runtimes.protocol import (
     TerminalSize,
 )
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
-from proreus.engine.runtimes.timers import LoopTimers
 from tests.engine.runtimes.benches import PATIENCE, Bench, Place, container, lasting, pod_of
 
 Scene = Callable[[Bench, str], Awaitable[None]]

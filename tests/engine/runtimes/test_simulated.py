@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.objects.times import timestamp
+from proreus.engine.objects.timestamps import timestamp
 from proreus.engine.runtimes.protocol import Capacity, LogWanted, Phase, PodReport, RuntimeRefused
 from proreus.engine.runtimes.simulated.draws import Habits, draw_plan, draw_start
 from proreus.engine.runtimes.simulated.runtime import KILLED, TERMINATED, SimulatedRuntime

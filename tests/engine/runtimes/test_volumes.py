@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.runtimes.machine.bounds import is_bounded, overfull
-from proreus.engine.runtimes.machine.publishing import Given, publish
-from proreus.engine.runtimes.machine.runtime import MachineRuntime
+from proreus.engine.kubelet.machine_runtime import MachineRuntime
+from proreus.engine.kubelet.volumes.atomic_writer import Given, publish
+from proreus.engine.kubelet.volumes.storage_limits import is_bounded, overfull
 from proreus.engine.runtimes.protocol import Phase
 from tests.engine.runtimes.benches import PATIENCE, Bench, Place, container, pod_of
 

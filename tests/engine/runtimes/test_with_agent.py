@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from proreus.engine.agents.resource.host import ResourceHost
+from proreus.engine.kubelet.host import ResourceHost
+from proreus.engine.kubelet.machine_runtime import MachineRuntime
+from proreus.engine.kubelet.runtime_factory import clear_runtime, open_runtime
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP, EVENT, POD
 from proreus.engine.objects.kinds import NODE as NODE_KIND
 from proreus.engine.objects.registry import Registry
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.machine.references import RegistryReferences
-from proreus.engine.runtimes.machine.runtime import MachineRuntime
-from proreus.engine.runtimes.opening import clear_runtime, open_runtime
+from proreus.engine.runtimes.config_refs import RegistryReferences
+from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import LogWanted, RuntimeRefused
 from proreus.engine.store.memory import MemoryStore
 from tests.engine.runtimes.agent_hosts import hosted, until

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.store.etcd import EtcdStore
-from proreus.engine.store.etcd_address import EtcdAddress
+from proreus.engine.store.etcd.address import EtcdAddress
+from proreus.engine.store.etcd.store import EtcdStore
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.protocol import Store
-from proreus.engine.store.sqlite import SQLiteStore
+from proreus.engine.store.sqlite.store import SQLiteStore
 from tests.engine.store.etcd_servers import Cluster, etcd_cluster
 from tests.engine.store.stores import Opener, Places
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Delete, Operation, Put, Unchanged
-from proreus.engine.store.sqlite import SQLiteStore
+from proreus.engine.store.sqlite.store import SQLiteStore
 from tests.engine.store.stores import opened, watching
 
 _WRITERS = 32

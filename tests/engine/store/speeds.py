@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from proreus.engine.store.opening import open_store
+from proreus.engine.store.factory import open_store
 from proreus.engine.store.protocol import Put, Store, Unchanged
 from tests.engine.store.etcd_servers import etcd_cluster
 from tests.engine.store.stores import changes, opened

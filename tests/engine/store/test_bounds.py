@@ -10,11 +10,11 @@ from typing import cast
 
 import pytest
 
-from proreus.engine.store.feed import Feed
+from proreus.engine.store.history_size import Superseded
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Batch, Change, Compacted, Delete, Entry
-from proreus.engine.store.sqlite import SQLiteStore
-from proreus.engine.store.superseded import Superseded
+from proreus.engine.store.sqlite.store import SQLiteStore
+from proreus.engine.store.watch_feed import Feed
 from tests.engine.store.stores import changes, opened, put, watching
 
 

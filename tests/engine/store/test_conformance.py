@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 
-from proreus.engine.store.checking import MOST_BYTES
 from proreus.engine.store.protocol import (
     ABSENT,
     Batch,
@@ -22,6 +21,7 @@ from proreus.engine.store.protocol import (
     StoreError,
     Unchanged,
 )
+from proreus.engine.store.validation import MOST_BYTES
 from tests.engine.store.stores import Opener, changes, opened, put
 
 

@@ -13,8 +13,8 @@ import grpc
 import pytest
 from aetcd import rpc
 
-from proreus.engine.store.etcd import EtcdStore
-from proreus.engine.store.etcd_address import EtcdAddress
+from proreus.engine.store.etcd.address import EtcdAddress
+from proreus.engine.store.etcd.store import EtcdStore
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import (
     Batch,

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from aetcd import rpc
 
-from proreus.engine.store.opening import open_store
+from proreus.engine.store.factory import open_store
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import StoreError, Unavailable
 from tests.engine.store.certificates import Authority

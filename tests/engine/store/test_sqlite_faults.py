@@ -14,8 +14,8 @@ import pytest
 
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Compacted, Put, StoreError, StoreFull, Unavailable, Unchanged
-from proreus.engine.store.sqlite import SQLiteStore
-from proreus.engine.store.sqlite_mark import Lost, acknowledged, mark_of
+from proreus.engine.store.sqlite.high_water_mark import Lost, acknowledged, mark_of
+from proreus.engine.store.sqlite.store import SQLiteStore
 from tests.engine.store.killing import kill_often
 from tests.engine.store.stores import changes, opened, put, watching
 
@@ -162,8 +162,8 @@ _OTHER_PROCESS = """
 import asyncio, sys
 from pathlib import Path
 from proreus.engine.store.protocol import Put, Unchanged
-from proreus.engine.store.sqlite import SQLiteStore
-from proreus.engine.store.sqlite_mark import Lost, acknowledged, mark_of
+from proreus.engine.store.sqlite.store import SQLiteStore
+from proreus.engine.store.sqlite.high_water_mark import Lost, acknowledged, mark_of
 
 async def main():
     store = await SQLiteStore.open(Path(sys.argv[1]))
@@ -354,8 +354,8 @@ _KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from proreus.engine.store.protocol import Put
-from proreus.engine.store.sqlite import SQLiteStore
-from proreus.engine.store.sqlite_mark import Lost, acknowledged, mark_of
+from proreus.engine.store.sqlite.store import SQLiteStore
+from proreus.engine.store.sqlite.high_water_mark import Lost, acknowledged, mark_of
 
 async def main():
     store = await SQLiteStore.open(Path(sys.argv[1]))

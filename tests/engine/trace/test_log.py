@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from proreus.engine.objects.errors import Fenced
+from proreus.engine.store.factory import open_store
 from proreus.engine.store.memory import MemoryStore
-from proreus.engine.store.opening import open_store
 from proreus.engine.store.protocol import Committed, Operation, Put, Store, Unavailable, Unchanged
 from proreus.engine.trace.log import Retention, TraceLog
-from proreus.engine.trace.reading import read_trace
+from proreus.engine.trace.reader import read_trace
 from proreus.engine.trace.segments import PREFIX, NodeEntry, PodEntry, Segment, decode, digest, encode, merged
 from proreus.model.errors import InputError, UsageError
 from proreus.model.node import Effect, Node, Taint, Toleration

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proreus.durable.folder import LogFolder
+from proreus.log.folder import LogFolder
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
-from proreus.serving.models.versions import ModelStore
+from proreus.serving.models.version_store import ModelStore
 from proreus.serving.online.progress import read_progress
 from tests.cli.runner import command, environment
 from tests.serving.door_cases import fresh_checkpoint

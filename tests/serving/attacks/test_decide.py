@@ -10,11 +10,11 @@ import pytest
 
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import BASE_COLUMNS, Resources
-from proreus.serving.named.cost import MOST_UNITS, check_cost, cost_of
-from proreus.serving.named.request import DecideRequest
-from proreus.serving.named.wire import to_nodes
-from proreus.serving.values import Refusal, Refused
-from proreus.worlds.pods.state.described import observe
+from proreus.serving.cluster_api.cost import MOST_UNITS, check_cost, cost_of
+from proreus.serving.cluster_api.request import DecideRequest
+from proreus.serving.cluster_api.schema import to_nodes
+from proreus.serving.messages import Refusal, Refused
+from proreus.worlds.pods.state.described_cluster import observe
 from tests.serving.attacks.harness import FULL, Attacked, needs_proc, size
 from tests.serving.door_cases import ask
 

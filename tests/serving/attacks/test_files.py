@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from proreus.cli.arguments import PlainLines
+from proreus.data.cleaning.csv_blocks import LogFile
+from proreus.data.text_file import read_text
 from proreus.kube import manifests
 from proreus.model.errors import InputError
-from proreus.reading.cleaning.lines import LogFile
-from proreus.reading.textfile import read_text
-from proreus.worlds.pods.traces import k8ssim
+from proreus.worlds.pods.datasets import k8ssim
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with a name")
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": 4}}}

@@ -13,13 +13,13 @@ import grpc
 import numpy as np
 import pytest
 
-from proreus.listening.clients import client_of
+from proreus.httpserver.client_identity import client_of
 from proreus.serving.admission import Admission
 from proreus.serving.application import Application
-from proreus.serving.doors.grpc_guarded import GrpcOptions
-from proreus.serving.doors.grpc_server import GrpcDoor
-from proreus.serving.doors.proto_fields import field_count
 from proreus.serving.protos import decision_pb2 as decision
+from proreus.serving.server.grpc_base import GrpcOptions
+from proreus.serving.server.grpc_server import GrpcDoor
+from proreus.serving.server.protobuf_fields import field_count
 from tests.serving.attacks.harness import Attacked, needs_proc, size
 from tests.serving.door_cases import new_service
 

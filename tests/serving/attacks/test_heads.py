@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import pytest
 
 from proreus.serving.admission import Admission
-from proreus.serving.doors.http import HttpApp, HttpLimits
-from proreus.serving.doors.rest_server import RestDoor
-from proreus.serving.doors.routing import JSON, Answer, Reply, Route
 from proreus.serving.metrics import Measurements
+from proreus.serving.server.http import HttpApp, HttpLimits
+from proreus.serving.server.rest_server import RestDoor
+from proreus.serving.server.router import JSON, Answer, Reply, Route
 from tests.serving.attacks.harness import FULL, HEAD, Attacked, heard, needs_proc, sent, size
 
 pytestmark = needs_proc

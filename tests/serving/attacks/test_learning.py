@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proreus.durable.folder import LogFolder
-from proreus.durable.protocol import LogLimits, Released
+from proreus.log.folder import LogFolder
+from proreus.log.protocol import LogLimits, Released
 from proreus.model.errors import WorkError
 from proreus.model.experience import Experience
-from proreus.serving.online.fairness import Origin, Pile, RewardRange, UsualRewards, fair
+from proreus.serving.messages import Refused
+from proreus.serving.online.experience_log import ExperienceLog
 from proreus.serving.online.feedback import reporter_of
-from proreus.serving.online.log import ExperienceLog
 from proreus.serving.online.progress import read_progress
+from proreus.serving.online.report_limits import Origin, Pile, RewardRange, UsualRewards, fair
 from proreus.serving.online.worker import Worker
-from proreus.serving.values import Refused
 from proreus.worlds.pods.policies.vector.model import Candidate, VectorModel, Weights
 from proreus.worlds.pods.training.vector.recorded_ppo import RETURNS, improve
 from tests.serving.door_cases import new_service

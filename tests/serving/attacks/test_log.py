@@ -16,17 +16,17 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from proreus.durable import files
-from proreus.durable.files import FileLog
-from proreus.durable.frames import FRAME_BYTES, frame
-from proreus.durable.protocol import LogLimits
-from proreus.durable.segments import segments
+from proreus.log import files
+from proreus.log.files import FileLog
+from proreus.log.frames import FRAME_BYTES, frame
+from proreus.log.protocol import LogLimits
+from proreus.log.segments import segments
 from proreus.model.errors import WorkError
 from proreus.model.experience import Experience
 from proreus.model.files import open_private
-from proreus.serving.online.log import ExperienceLog
+from proreus.serving.online.experience_log import ExperienceLog
 from proreus.serving.online.progress import Position, Progress, read_progress, write_progress
-from proreus.serving.online.records import encode, encode_report
+from proreus.serving.online.record_format import encode, encode_report
 from tests.serving.serving_cases import STATE, an_experience, experience_log, experience_reader, same
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from proreus.serving.cluster_api.decide import NamedDecisions
+from proreus.serving.cluster_api.request import DecideRequest
 from proreus.serving.metrics import Measurements
-from proreus.serving.named.decide import NamedDecisions
-from proreus.serving.named.request import DecideRequest
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from pathlib import Path
 import grpc
 import pytest
 
+from proreus.serving.allowed_hosts import Visitors
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
-from proreus.serving.hosts import Visitors
-from proreus.serving.running import RunningService
+from proreus.serving.service import RunningService
 from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 
 STATE = [0.5] * 6

@@ -20,13 +20,13 @@ from proreus.model.errors import InputError, WorkError
 from proreus.policies.checkpoint import read_card
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ServiceError
-from proreus.serving.core import Question
-from proreus.serving.models.live import LiveVersions
-from proreus.serving.models.versions import ModelStore
-from proreus.serving.models.wanted import make_live
+from proreus.serving.decision_service import Question
+from proreus.serving.models.live_version import LiveVersions
+from proreus.serving.models.model_argument import make_live
+from proreus.serving.models.version_store import ModelStore
 from proreus.serving.online.learner import OnlineLearner, OnlineSettings
-from proreus.serving.recent import Decided, RecentDecisions, shelf_of
-from proreus.serving.running import RunningService
+from proreus.serving.pending_decisions import Decided, RecentDecisions, shelf_of
+from proreus.serving.service import RunningService
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 from tests.cli.runner import environment
 from tests.serving.attacks.test_log import FullDisk
@@ -240,9 +240,13 @@ def test_what_a_client_was_told_is_not_changed_by_what_another_asks() -> None:
 
 
 def test_the_learner_ends_with_the_service_in_the_middle_of_a_round(tmp_path: Path) -> None:
-    """A process that is killed -9 leaves no learner behind; the one of `holding` never ends by itself."""
+    """A process that is killed -9 leaves no learner behind; the one of `held_connections` never ends by
+    itself.
+    """
     service = subprocess.Popen(
-        [sys.executable, "-m", "tests.serving.attacks.holding", str(tmp_path)], cwd=ROOT, env=environment()
+        [sys.executable, "-m", "tests.serving.attacks.held_connections", str(tmp_path)],
+        cwd=ROOT,
+        env=environment(),
     )
     wait_for((tmp_path / "pid").exists)
     learner = int((tmp_path / "pid").read_text())

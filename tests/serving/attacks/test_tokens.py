@@ -14,8 +14,8 @@ import pytest
 from proreus.cli.serve import Security, ServeArguments, check_host
 from proreus.model.errors import InputError, UsageError
 from proreus.serving.admission import Admission, read_token
-from proreus.serving.doors.http import HttpLimits
-from proreus.serving.values import Refusal, Refused
+from proreus.serving.messages import Refusal, Refused
+from proreus.serving.server.http import HttpLimits
 from tests.certificates import make_certificate
 from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 from tests.serving.test_security import TOKEN

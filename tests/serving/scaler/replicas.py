@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-from proreus.serving.scaler.fetching import FetchLimits
-from proreus.serving.scaler.running import ScalerService, ScalerServiceOptions
+from proreus.serving.scaler.http_fetcher import FetchLimits
+from proreus.serving.scaler.service import ScalerService, ScalerServiceOptions
 from proreus.worlds.inference.model import vllm
 from proreus.worlds.inference.state.observation import Ability
 

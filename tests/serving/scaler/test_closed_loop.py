@@ -9,7 +9,7 @@ import pytest
 from examples.keda.closed_loop import Moment, hpa_replicas, metadata_of, outcome, play
 from proreus.worlds.inference.exporter.fleet import SimulatedFleet
 from proreus.worlds.inference.exporter.server import ExporterServer
-from proreus.worlds.inference.model.life import Limits, starting_within
+from proreus.worlds.inference.model.start_up import Limits, starting_within
 from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario
 
 BASE = PRESETS["colocated"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from proreus.serving.scaler.deciding import Controlling
-from proreus.serving.scaler.options import read_metadata
+from proreus.serving.scaler.controller import Controlling
+from proreus.serving.scaler.trigger_metadata import read_metadata
 from proreus.worlds.inference.model import vllm
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.policies.catalogue import POLICIES

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from proreus.serving.scaler.fetching import Closed, Fetcher
+from proreus.serving.scaler.http_fetcher import Closed, Fetcher
 from tests.serving.door_cases import ask
 from tests.serving.scaler.keda_wire import Keda, reference
 from tests.serving.scaler.replicas import NUMBERS, FakeReplicas, Says

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from proreus.serving.scaler.exposition import read_text
 from proreus.serving.scaler.freshness import FROZEN, Freshness, Judged
+from proreus.serving.scaler.prometheus_text import read_text
 from proreus.worlds.inference.state.replicas import Reading, ReplicaSample, Unreadable
 from tests.serving.scaler.keda_wire import Keda
 from tests.serving.scaler.replicas import NUMBERS, Clock, FakeReplicas, Says, running_scaler

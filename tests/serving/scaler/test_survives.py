@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from proreus.serving.scaler.fetching import FetchLimits
+from proreus.serving.scaler.http_fetcher import FetchLimits
 from tests.serving.scaler.keda_wire import Keda
 from tests.serving.scaler.replicas import NUMBERS, Clock, FakeReplicas, Misbehave, Says, running_scaler
 

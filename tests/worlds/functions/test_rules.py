@@ -10,7 +10,7 @@ import pytest
 
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.policies.networks.bidder import bidder_of
-from proreus.policies.networks.parts import size_of, tensors_of
+from proreus.policies.networks.tensor_layout import size_of, tensors_of
 from proreus.worlds.functions.encoding.rows import FEATURES, SIZES, encode, rows_for
 from proreus.worlds.functions.model import KEEPS, Demand, Function, Keep, NodeKind, Place, Terms, Wait
 from proreus.worlds.functions.play import play

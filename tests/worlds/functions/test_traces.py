@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from proreus.model.errors import InputError, UsageError
-from proreus.worlds.functions.model import Demand, Function, NodeKind, Terms, nodes_like
-from proreus.worlds.functions.scenarios import SCENARIOS, parse_scenario
-from proreus.worlds.functions.traces.generate import scaled_rates
-from proreus.worlds.functions.traces.profiles import (
+from proreus.worlds.functions.datasets.generator import scaled_rates
+from proreus.worlds.functions.datasets.profiles import (
     draw_cold,
     draw_cold_median,
     draw_gaps,
@@ -20,8 +18,10 @@ from proreus.worlds.functions.traces.profiles import (
     draw_profile,
     draw_standard,
 )
-from proreus.worlds.functions.traces.readers import read_azure_2019, read_recording
-from proreus.worlds.functions.traces.rows import RowTerms, demand_of_rows
+from proreus.worlds.functions.datasets.readers import read_azure_2019, read_recording
+from proreus.worlds.functions.datasets.rows import RowTerms, demand_of_rows
+from proreus.worlds.functions.model import Demand, Function, NodeKind, Terms, nodes_like
+from proreus.worlds.functions.scenarios import SCENARIOS, parse_scenario
 from tests.real_data import real_data
 
 

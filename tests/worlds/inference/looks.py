@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from proreus.worlds.inference.model.decision import Steps
-from proreus.worlds.inference.model.life import Limits
+from proreus.worlds.inference.model.start_up import Limits
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 
 CALM = Traffic(10.0, 10_000.0, 2_000.0, 100, 0.3, 0.1, 1.0, 0.5, 0.5)

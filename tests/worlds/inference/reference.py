@@ -15,7 +15,7 @@ import numpy as np
 from proreus.worlds.inference.model.cluster import InstanceKind
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import LayerProfile, Table
-from proreus.worlds.inference.simulation.timing import Batch, iteration, on_curve, timing_of
+from proreus.worlds.inference.simulation.iteration_time import Batch, iteration, on_curve, timing_of
 
 Served = dict[int, tuple[float, float]]
 """Request -> (moment of its first token, of its last one)."""

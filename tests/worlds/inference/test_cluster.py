@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from proreus.model.errors import UsageError
+from proreus.worlds.inference.datasets.generator import Lengths, Load, generate_in_parts
 from proreus.worlds.inference.model.cluster import ClusterSpec, Compatibility, Group
-from proreus.worlds.inference.model.life import starting_within
 from proreus.worlds.inference.model.requests import RequestTrace, trace_of
+from proreus.worlds.inference.model.start_up import starting_within
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
-from proreus.worlds.inference.traces.generate import Lengths, Load, generate_in_parts
 from tests.worlds.inference.clusters import MODEL, TABLE, TIMINGS, alike, kind_of, requests, spec_of
 
 

@@ -19,8 +19,8 @@ from proreus.worlds.inference.document import (
     TraceRLSimulator,
 )
 from proreus.worlds.inference.document.state import FEATURES, IntervalSeen
-from proreus.worlds.inference.model.life import Limits, starting_within
 from proreus.worlds.inference.model.requests import RequestTrace, trace_of
+from proreus.worlds.inference.model.start_up import Limits, starting_within
 from proreus.worlds.inference.simulation.cluster import Cluster
 from proreus.worlds.inference.simulation.options import ControlOptions
 from tests.worlds.inference.clusters import TIMINGS, kind_of, requests, spec_of

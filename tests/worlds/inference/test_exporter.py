@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proreus.worlds.inference.exporter.fleet import SimulatedFleet
 from proreus.worlds.inference.model import vllm
-from proreus.worlds.inference.model.life import starting_within
+from proreus.worlds.inference.model.start_up import starting_within
 from proreus.worlds.inference.scenarios import PRESETS
 from proreus.worlds.inference.simulation import columns as c
 from tests.cli.runner import environment

@@ -9,15 +9,15 @@ import pytest
 
 from proreus.contract.play import step_by_step
 from proreus.worlds.inference.model.cluster import ClusterSpec, Group
-from proreus.worlds.inference.model.life import Limits, starting_within
+from proreus.worlds.inference.model.start_up import Limits, starting_within
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import PRESETS, from_json
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
 from proreus.worlds.inference.simulation.collector import promises
+from proreus.worlds.inference.simulation.cost import Spending
 from proreus.worlds.inference.simulation.outcome import measures_of, missed_share
-from proreus.worlds.inference.simulation.scaling import ScalingManager
-from proreus.worlds.inference.simulation.spending import Spending
+from proreus.worlds.inference.simulation.scaling_manager import ScalingManager
 from tests.worlds.inference.clusters import MODEL, TIMINGS, kind_of, requests
 from tests.worlds.inference.laws import check
 

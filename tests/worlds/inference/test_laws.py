@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from proreus.worlds.inference.model.cluster import Engine, InstanceKind, Role, Scheduler
-from proreus.worlds.inference.model.life import StartUp, starting_within
 from proreus.worlds.inference.model.requests import RequestTrace
+from proreus.worlds.inference.model.start_up import StartUp, starting_within
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
 from tests.worlds.inference.clusters import TIMINGS, kind_of, requests, spec_of

@@ -28,7 +28,7 @@ from proreus.worlds.inference.policies.knobs import (
     knobs_of,
 )
 from proreus.worlds.inference.policies.learned import Learned, Need, shared_out
-from proreus.worlds.inference.training.vector import SIZE, tensors_of
+from proreus.worlds.inference.training.weight_vector import SIZE, tensors_of
 from tests.worlds.inference.sights import brief, look_at
 
 

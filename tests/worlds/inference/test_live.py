@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proreus.worlds.inference.model.life import Limits, starting_within
+from proreus.worlds.inference.model.start_up import Limits, starting_within
 from proreus.worlds.inference.model.vllm import REQUEST_BOUNDS, TBT_BOUNDS, TTFT_BOUNDS
 from proreus.worlds.inference.scenarios import PRESETS
 from proreus.worlds.inference.simulation.collector import Collector
 from proreus.worlds.inference.state.histograms import Histogram, nothing, together
-from proreus.worlds.inference.state.live import LiveCollector, LiveOptions
+from proreus.worlds.inference.state.live_collector import LiveCollector, LiveOptions
 from proreus.worlds.inference.state.observation import Ability
+from proreus.worlds.inference.state.replica_starts import Starts
 from proreus.worlds.inference.state.replicas import Absent, Reading, ReplicaSample, Unreadable, movement
-from proreus.worlds.inference.state.starting import Starts
 
 ABILITY = Ability(10_000.0, 2_000.0, 100_000.0)
 SECONDS = st.lists(st.floats(0.0005, 100.0), min_size=1, max_size=200)
@@ -170,7 +170,7 @@ def test_cold_replicas_do_not_say_what_one_can_do() -> None:
 def test_it_sees_what_the_collector_of_the_simulator_sees() -> None:
     """One run, looked at from inside and through the metrics that it exposes."""
     pytest.importorskip("prometheus_client", reason="the exporter needs the extra `serve`")
-    from proreus.serving.scaler.exposition import read_text
+    from proreus.serving.scaler.prometheus_text import read_text
     from proreus.worlds.inference.exporter.fleet import SimulatedFleet
 
     base = PRESETS["colocated"]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from proreus.model.errors import UsageError
 from proreus.worlds.inference.model.cluster import ClusterSpec, Group, Role, Scheduler
 from proreus.worlds.inference.model.decision import Scale
-from proreus.worlds.inference.model.life import Limits, StartUp, starting_within
+from proreus.worlds.inference.model.start_up import Limits, StartUp, starting_within
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
-from proreus.worlds.inference.simulation.scaling import ScalingManager
+from proreus.worlds.inference.simulation.scaling_manager import ScalingManager
 from tests.worlds.inference.clusters import MODEL, TABLE, TIMINGS, kind_of, requests
 from tests.worlds.inference.laws import check
 

@@ -13,7 +13,7 @@ from proreus.worlds.inference.model.decision import NOTHING, Scale
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.picture import STATES
+from proreus.worlds.inference.simulation.rendering import STATES
 from proreus.worlds.inference.world import WORLD
 
 

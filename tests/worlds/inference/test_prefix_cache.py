@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proreus.model.errors import UsageError
+from proreus.worlds.inference.datasets.generator import Lengths, Load
+from proreus.worlds.inference.datasets.readers import read_mooncake
+from proreus.worlds.inference.datasets.sessions import Sessions, generate_sessions
 from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.model.cluster import ClusterSpec, Group, InstanceKind, Scheduler
 from proreus.worlds.inference.model.hardware import gpu
@@ -20,9 +23,6 @@ from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.roofline import roofline
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster
-from proreus.worlds.inference.traces.generate import Lengths, Load
-from proreus.worlds.inference.traces.readers import read_mooncake
-from proreus.worlds.inference.traces.sessions import Sessions, generate_sessions
 from tests.real_data import real_data
 from tests.worlds.inference.clusters import TIMINGS, alike, kind_of, layers, requests, spec_of
 from tests.worlds.inference.reference import serve_chunked

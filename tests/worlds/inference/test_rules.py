@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from proreus.worlds.inference.model.decision import NOTHING, Scale
-from proreus.worlds.inference.model.life import Limits
+from proreus.worlds.inference.model.start_up import Limits
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.policies.rules.aibrix import Apa
 from proreus.worlds.inference.policies.rules.controller import told

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proreus.worlds.inference.datasets.generator import Load
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.model.decision import Scale, Steps
-from proreus.worlds.inference.model.life import Limits
+from proreus.worlds.inference.model.start_up import Limits
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation.machines import Machines
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
-from proreus.worlds.inference.traces.generate import Load
 
 SHAPES: tuple[tuple[Role, ...], ...] = (("prompt", "token"), ("mixed",))
 ABILITY = Ability(10_000.0, 5_000.0, 500_000.0)

@@ -10,8 +10,8 @@ import pytest
 
 from proreus.contract.scenario import PARTS
 from proreus.model.errors import InputError, UsageError
-from proreus.worlds.inference.traces.generate import CONVERSATION, Load, generate
-from proreus.worlds.inference.traces.readers import (
+from proreus.worlds.inference.datasets.generator import CONVERSATION, Load, generate
+from proreus.worlds.inference.datasets.readers import (
     read_any,
     read_azure,
     read_mooncake,
@@ -19,7 +19,7 @@ from proreus.worlds.inference.traces.readers import (
     read_servegen,
     read_splitwise,
 )
-from proreus.worlds.inference.traces.recorded import recorded
+from proreus.worlds.inference.datasets.recorded import recorded
 from tests.real_data import real_data
 
 

@@ -12,7 +12,7 @@ from proreus.model.errors import UsageError
 from proreus.worlds.inference.policies.knobs import BIAS, KNOBS, USE, first_knobs, knobs_of
 from proreus.worlds.inference.training.goal import InferenceESConfig, InferenceGoal
 from proreus.worlds.inference.training.lanes import lanes_of
-from proreus.worlds.inference.training.vector import SIZE, tensors_of
+from proreus.worlds.inference.training.weight_vector import SIZE, tensors_of
 from proreus.worlds.inference.training.windows import Spent, knobs_spend, windows_of
 from tests.worlds.inference.sights import brief
 

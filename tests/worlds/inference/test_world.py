@@ -18,8 +18,8 @@ from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario, from_json, parse
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.collector import late, promises
+from proreus.worlds.inference.simulation.cost import spending
 from proreus.worlds.inference.simulation.outcome import actions_of, turns
-from proreus.worlds.inference.simulation.spending import spending
 
 SMALL = replace(
     PRESETS["surge"],

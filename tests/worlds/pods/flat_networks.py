@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from proreus.kernels.arrays import F32
-from proreus.worlds.pods.policies.networks import Scorer
 from proreus.worlds.pods.policies.scorer import LAYOUT, PARAMETERS, part
+from proreus.worlds.pods.policies.torch_networks import Scorer
 
 
 def to_vector(network: Scorer) -> F32:

@@ -20,13 +20,13 @@ from proreus.model.pod import NodeAffinity, NodeTerm, Pod, PodSpec
 from proreus.model.resources import MIB, Resources
 from proreus.model.selectors import Operator, Requirement, Selector
 from proreus.model.workload import DisruptionBudget, Workload
-from proreus.worlds.pods.policies.explaining import PodPolicy
+from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.state.compile import compile_workload, empty_state, new_scratch
 from proreus.worlds.pods.state.demand import demand_of
 from proreus.worlds.pods.state.fragmentation import node_fragment
 from proreus.worlds.pods.state.observation import PodObservation
-from proreus.worlds.pods.state.open import OpenCluster
-from proreus.worlds.pods.state.open_values import Placed, Unlisted
+from proreus.worlds.pods.state.open.cluster import OpenCluster
+from proreus.worlds.pods.state.open.values import Placed, Unlisted
 from proreus.worlds.pods.state.placement import place
 from tests.oracles.kube_preemption import covers
 from tests.worlds.pods import strategies

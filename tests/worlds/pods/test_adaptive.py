@@ -17,7 +17,7 @@ from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, POD_KINDS, VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.adaptive import AdaptiveScorer, adaptive_scorer, rule_weights
 from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
-from proreus.worlds.pods.policies.explaining import PodPolicy
+from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.policies.rules.policy import PairWeights, RulePolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario, parse_scenario
 from proreus.worlds.pods.simulation.world import PodsOptions

@@ -13,7 +13,7 @@ from proreus.model.node import HOSTNAME
 from proreus.model.pod import GpuRequest, PodTerm
 from proreus.model.resources import GIB, Resources
 from proreus.model.selectors import match_labels
-from proreus.worlds.pods.traces.alibaba2025 import ROLE, dlrm_nodes, read_pods
+from proreus.worlds.pods.datasets.alibaba2025 import ROLE, dlrm_nodes, read_pods
 
 Write = Callable[[str, str | bytes], Path]
 HEADER = (

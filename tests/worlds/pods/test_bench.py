@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from proreus.cli.main import main
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.workload import Workload
 from proreus.worlds.pods import bench as pods
+from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.state.compile import compile_workload
-from proreus.worlds.pods.traces.generate import generate
 
 # Full nodes, a rotating start (from 100 nodes on kube looks at a part of them), and both.
 SIZES = [(1, 40), (3, 120), (7, 20), (99, 250), (100, 250), (101, 300), (130, 400), (250, 300)]

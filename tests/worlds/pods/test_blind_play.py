@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from proreus.model.workload import Workload
+from proreus.worlds.pods.datasets.catalogue import load
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.traces.datasets import load
 from tests.oracles.blind_play import (
     JOBS,
     SPEED_OF_GPUS,

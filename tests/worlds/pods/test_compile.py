@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.model.node import HOSTNAME, ZONE
 from proreus.model.pod import Pod, PodAffinity, SpreadConstraint
 from proreus.model.resources import BASE_COLUMNS, COL_PODS, MIB

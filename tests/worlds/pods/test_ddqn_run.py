@@ -24,8 +24,8 @@ from safetensors.numpy import load, save
 from proreus.learning.ddqn import DDQNConfig
 from proreus.learning.gradient_run import STATE, GradientRun, Report
 from proreus.learning.learner_state import first_network, weights_of
-from proreus.learning.runs import read_journal
-from proreus.learning.task import Task, descend
+from proreus.learning.run import Task, descend
+from proreus.learning.run_folder import read_journal
 from proreus.model.decision import Delay, Place, Preempt, from_action
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.node import Node
@@ -33,19 +33,19 @@ from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
 from proreus.policies.checkpoint import load_checkpoint
-from proreus.policies.networks.q import QNetwork, best_legal, network_of
+from proreus.policies.networks.q_network import QNetwork, best_legal, network_of
 from proreus.policies.protocol import Explains
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, VERSION
 from proreus.worlds.pods.play import simulate
-from proreus.worlds.pods.policies import learned
+from proreus.worlds.pods.policies import checkpoint_tensors
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, EpisodeLane
+from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions, EpisodeLane
 from proreus.worlds.pods.training.torch_learners import DDQN, DDQNLessons, rule_values
 
 _SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
@@ -239,7 +239,7 @@ def test_a_wrong_checkpoint_is_refused(
     tensors = {name: tensor.copy() for name, tensor in checkpoint.tensors.items()}
     change(tensors)
     with pytest.raises(InputError, match=message):
-        learned.q_policy("q", replace(checkpoint, tensors=tensors), whole, preempts=True)
+        checkpoint_tensors.q_policy("q", replace(checkpoint, tensors=tensors), whole, preempts=True)
 
 
 def test_without_torch_one_line_says_what_is_missing(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:

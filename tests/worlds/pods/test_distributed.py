@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from proreus.model.errors import InputError, WorkError
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.policies.scorer import initial_parameters, new_scorer_scratch
+from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.distributed import LaneHost, Share
-from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.rollout import new_rollout, shared_out, sum_of
 from tests.cli.runner import environment
 from tests.learning.learning_cases import bits, gpu_world, small_world

@@ -19,13 +19,13 @@ from proreus.api import make_scenario
 from proreus.model.decision import Place
 from proreus.model.errors import IllegalDecision, InputError, UsageError
 from proreus.model.workload import Workload
+from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.env import PodsEnv
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.rewards import Reward
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
-from proreus.worlds.pods.traces.generate import generate
 from tests.oracles.kube_builders import node, pod
 
 TINY = {"nodes": 5, "pods": 30}

@@ -19,7 +19,7 @@ from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
-from proreus.worlds.pods.policies.learned import linear_tensors
+from proreus.worlds.pods.policies.checkpoint_tensors import linear_tensors
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions

@@ -11,13 +11,13 @@ import pytest
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32
-from proreus.learning.update import Update
+from proreus.learning.step import Update
 from proreus.model.errors import UsageError, WorkError
 from proreus.worlds.pods.policies.scorer import forward, new_scorer_scratch
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled
+from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.fused_ppo import FusedPPO, FusedPPOConfig, estimate, fused_ppo
-from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.rollout import new_rollout
 from tests.learning.learning_cases import bits, cpu_world, gpu_world, small_world
 

@@ -10,7 +10,7 @@ import pytest
 
 from proreus.model.errors import InputError, UsageError
 from proreus.model.pod import GpuRequest
-from proreus.worlds.pods.traces.gavel import (
+from proreus.worlds.pods.datasets.gavel import (
     Throughputs,
     Unmeasured,
     gavel_nodes,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from proreus.model.errors import UsageError
 from proreus.model.node import ZONE
 from proreus.model.workload import Workload
-from proreus.worlds.pods.traces.generate import PRESETS, Departures, GeneratorConfig, from_config, generate
-from proreus.worlds.pods.traces.shapes import GPU_PODS, GPU_SERVERS, ORDINARY_PODS
+from proreus.worlds.pods.datasets.generator import PRESETS, Departures, GeneratorConfig, from_config, generate
+from proreus.worlds.pods.datasets.shapes import GPU_PODS, GPU_SERVERS, ORDINARY_PODS
 
 
 def peak_cpu(workload: Workload) -> float:

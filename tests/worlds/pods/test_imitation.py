@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra learn")
 
 from proreus.learning.gradient_run import GradientRun
-from proreus.learning.runs import read_journal
-from proreus.learning.task import Task, descend
+from proreus.learning.run import Task, descend
+from proreus.learning.run_folder import read_journal
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.checkpoint import load_checkpoint
 from proreus.workers.processes import Workers
@@ -28,6 +28,7 @@ from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled
 from proreus.worlds.pods.state.devices import LEVEL, LEVELS
+from proreus.worlds.pods.training.demonstrations import SHARES_GPU, Recorder, Shown, Taking, show
 from proreus.worlds.pods.training.imitation import (
     IMITATE,
     ImitationConfig,
@@ -36,7 +37,6 @@ from proreus.worlds.pods.training.imitation import (
     policy_of,
     starting_scorer,
 )
-from proreus.worlds.pods.training.shown import SHARES_GPU, Recorder, Shown, Taking, show
 
 SCENARIO = PodScenario(Generated("gpu", 8), PodsOptions(drop_failures=True))
 CONFIG = ImitationConfig(steps=400, round_steps=100, futures=1, candidates=8)

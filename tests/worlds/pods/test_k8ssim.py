@@ -12,7 +12,7 @@ from proreus.model.errors import InputError
 from proreus.model.node import Effect, Pace, Taint
 from proreus.model.pod import GpuRequest
 from proreus.model.resources import MIB
-from proreus.worlds.pods.traces.k8ssim import WORK_PER_EPOCH, read_jobs, read_nodes, read_workload
+from proreus.worlds.pods.datasets.k8ssim import WORK_PER_EPOCH, read_jobs, read_nodes, read_workload
 
 Write = Callable[[str, str | bytes], Path]
 CONTAINER = "jobs[0].spec.tasks[0].template.spec.containers[0]"

@@ -15,6 +15,7 @@ from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
+from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import KubeVersion, PolicyOptions, Strategy, make_policy
 from proreus.worlds.pods.policies.rules import policy as binding
@@ -37,7 +38,6 @@ from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.state.filters import OK, RESOURCES
 from proreus.worlds.pods.state.legality import local_refusal, prepare
 from proreus.worlds.pods.state.placement import place, remove
-from proreus.worlds.pods.traces.generate import generate
 from tests.worlds.pods.strategies import FLAVOURS, workloads
 
 VERSIONS: tuple[KubeVersion, ...] = ("1.34", "1.35", "1.36")

@@ -14,7 +14,7 @@ from proreus.kernels.rng import seeded
 from proreus.model.pod import Pod
 from proreus.policies.protocol import Explains
 from proreus.worlds.pods.policies.catalogue import POLICIES, make_policy
-from proreus.worlds.pods.policies.explaining import PodPolicy
+from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.state.observation import PodObservation
 from tests.worlds.pods.histories import History, any_spec

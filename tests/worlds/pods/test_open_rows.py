@@ -23,8 +23,9 @@ from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.state.diagnosis import diagnose
 from proreus.worlds.pods.state.ids import Ids
 from proreus.worlds.pods.state.observation import PodObservation
-from proreus.worlds.pods.state.open import OpenCluster
-from proreus.worlds.pods.state.open_kernels import (
+from proreus.worlds.pods.state.open.capacity import LIKE, Room
+from proreus.worlds.pods.state.open.cluster import OpenCluster
+from proreus.worlds.pods.state.open.kernels import (
     admit,
     count_budget,
     count_term,
@@ -34,11 +35,10 @@ from proreus.worlds.pods.state.open_kernels import (
     refill_fragments,
     weigh,
 )
-from proreus.worlds.pods.state.open_nodes import close_gap
-from proreus.worlds.pods.state.open_values import Unlisted
-from proreus.worlds.pods.state.open_warming import warm_up_open
+from proreus.worlds.pods.state.open.nodes import close_gap
+from proreus.worlds.pods.state.open.values import Unlisted
+from proreus.worlds.pods.state.open.warm_up import warm_up_open
 from proreus.worlds.pods.state.placement import place
-from proreus.worlds.pods.state.room import LIKE, Room
 from tests.worlds.pods.histories import History
 from tests.worlds.pods.recount import count_terms
 

@@ -15,7 +15,7 @@ from proreus.model.errors import InputError
 from proreus.model.node import Node
 from proreus.model.pod import GpuRequest, Pod, PodSpec
 from proreus.model.resources import MIB, Resources
-from proreus.worlds.pods.traces.openb import first_nodes, openb_experiment, read_nodes, read_pods
+from proreus.worlds.pods.datasets.openb import first_nodes, openb_experiment, read_nodes, read_pods
 
 Write = Callable[[str, str | bytes], Path]
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"

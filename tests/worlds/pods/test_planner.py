@@ -16,7 +16,7 @@ from proreus.model.node import Node
 from proreus.model.pod import GpuRequest, Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
-from proreus.policies.planning import Effort
+from proreus.policies.planner import Effort
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from proreus.learning.gradient_run import STATE, GradientRun, Report
-from proreus.learning.runs import read_journal
-from proreus.learning.task import Task, descend
+from proreus.learning.run import Task, descend
+from proreus.learning.run_folder import read_journal
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.protocol import Explains
 from proreus.workers.processes import Workers
@@ -23,8 +23,8 @@ from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
+from proreus.worlds.pods.training.evaluation import training_workloads
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig
-from proreus.worlds.pods.training.judge import training_workloads
 from proreus.worlds.pods.training.learners import PPO, PPOLessons, rule_parameters
 
 SCENARIO = PodScenario(Generated("gpu", 6), PodsOptions(drop_failures=True))

@@ -12,9 +12,9 @@ from proreus.model.errors import InputError, UsageError
 from proreus.model.node import Node
 from proreus.model.pod import GpuRequest, Pod, PodSpec
 from proreus.model.resources import GIB, Resources
+from proreus.worlds.pods.datasets.resample import LOAD, filling, part_of
 from proreus.worlds.pods.flags import PodsFlags
 from proreus.worlds.pods.scenarios import FromFiles, Resampled
-from proreus.worlds.pods.traces.resample import LOAD, filling, part_of
 
 NODES = tuple(Node(f"n{n}", Resources(cpu=8_000, memory=GIB, pods=110), 2, "T4") for n in range(4))
 

@@ -11,7 +11,6 @@ import torch
 from proreus.kernels.arrays import F32
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES, PREEMPTING
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
-from proreus.worlds.pods.policies.networks import FixedActorCritic
 from proreus.worlds.pods.policies.scorer import (
     LAYOUT,
     MAY_DELAY,
@@ -24,6 +23,7 @@ from proreus.worlds.pods.policies.scorer import (
     part,
     softmax,
 )
+from proreus.worlds.pods.policies.torch_networks import FixedActorCritic
 from tests.worlds.pods.flat_networks import from_vector, to_vector
 
 TOLERANCE = 1e-3

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proreus.kernels.packed import pack
 from proreus.kernels.rng import next_below, seeded
+from proreus.kernels.structs import pack
 from proreus.model.pod import GpuRequest, Pod
 from proreus.worlds.pods.simulation.columns import Heap
 from proreus.worlds.pods.simulation.heap import heap_drop, heap_pop, heap_push

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from proreus.model.errors import UsageError, WorkError
+from proreus.worlds.pods.training.batched_lanes import BatchedPods
 from proreus.worlds.pods.training.fused_ppo import FusedPPO, FusedPPOConfig
-from proreus.worlds.pods.training.lanes import BatchedPods
 from proreus.worlds.pods.training.torch_descent import TorchDescent
 from tests.learning.learning_cases import gpu_world, small_world
 

@@ -11,11 +11,11 @@ from proreus.model.node import Node, Taint
 from proreus.model.pod import GPU_WHOLE, GpuRequest, Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
+from proreus.worlds.pods.datasets.volcano import volcano_nodes, volcano_workload
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.vector.plugin import EveryPair, VolcanoPlugin, plugin_scores
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.compile import compile_workload
-from proreus.worlds.pods.traces.volcano import volcano_nodes, volcano_workload
 
 NODES = (
     Node("master", Resources(64_000, 64 * GIB, pods=10), taints=(Taint("master"),)),

@@ -12,9 +12,9 @@ import pytest
 
 from proreus.model.errors import InputError
 from proreus.worlds.rebalance.decision import Migrate
+from proreus.worlds.rebalance.snapshots.datasets.bytedance import read_snapshot
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotWorld
 from proreus.worlds.rebalance.snapshots.state import fragment_cores, fragment_rate, free_cores, machines_of
-from proreus.worlds.rebalance.snapshots.traces.bytedance import read_snapshot
 from tests.real_data import real_data
 
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from proreus.model.errors import UsageError
 from proreus.worlds.rebalance.bench import BEST_KNOWN, BUDGETS
+from proreus.worlds.rebalance.snapshots.datasets.generator import generate_snapshot
 from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.policies.anytime import Found, SnapshotTuning, find_plan
-from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.exact import solve
+from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
 from proreus.worlds.rebalance.snapshots.scenarios import BYTEDANCE, parse_snapshot_scenario
 from proreus.worlds.rebalance.snapshots.state import Machines, copied, machines_of, may_move, move
-from proreus.worlds.rebalance.snapshots.traces.generate import generate_snapshot
 from tests.oracles.snapshot import PlainSnapshot, snapshots
 from tests.real_data import real_data
 

@@ -13,12 +13,12 @@ from proreus.kernels.rng import seeded
 from proreus.model.errors import IllegalDecision
 from proreus.worlds.rebalance.decision import Migrate, Stop
 from proreus.worlds.rebalance.snapshots.model import Snapshot
-from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
-from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
 from proreus.worlds.rebalance.snapshots.policies.policy import SnapshotPlanner, SnapshotPolicy
 from proreus.worlds.rebalance.snapshots.policies.rules import greedy_move, random_move
 from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, search_plan
+from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
+from proreus.worlds.rebalance.snapshots.policies.subproblem import kinds_of
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
 from proreus.worlds.rebalance.snapshots.state import (
     fill_movers,

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proreus.model.errors import UsageError
+from proreus.worlds.rebalance.snapshots.datasets.generator import generate_snapshot
 from proreus.worlds.rebalance.snapshots.model import Snapshot
-from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.exact import solve
-from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
-from proreus.worlds.rebalance.snapshots.policies.ordering import order_moves
+from proreus.worlds.rebalance.snapshots.policies.move_order import order_moves
 from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, search_plan
+from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
+from proreus.worlds.rebalance.snapshots.policies.subproblem import kinds_of
 from proreus.worlds.rebalance.snapshots.state import Machines, copied, machines_of, may_move, move
-from proreus.worlds.rebalance.snapshots.traces.generate import generate_snapshot
 from tests.oracles.snapshot import PlainSnapshot, snapshots
 
 SIZE = 8

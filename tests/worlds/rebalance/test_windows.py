@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from proreus.kernels.arrays import F64
 from proreus.model.errors import IllegalDecision, InputError, UsageError
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig, generate_windows
 from proreus.worlds.rebalance.windows.model import (
     Deployment,
     RequestWindows,
@@ -31,7 +32,6 @@ from proreus.worlds.rebalance.windows.simulation.columns import (
 )
 from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld, shared_out
 from proreus.worlds.rebalance.windows.state import DAY, LAST, MEAN, PEAK, TREND
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
 from tests.oracles.deploy_world import serve, shared
 
 COLUMNS = {

@@ -12,6 +12,7 @@ from proreus.cli.main import main
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, load_checkpoint, save_checkpoint
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig
 from proreus.worlds.rebalance.windows.encoding.figures import FIGURES, hosting_figures
 from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, VERSION, encode_moves
 from proreus.worlds.rebalance.windows.play import play_part
@@ -33,8 +34,7 @@ from proreus.worlds.rebalance.windows.scenarios import (
 from proreus.worlds.rebalance.windows.simulation.columns import MOVES
 from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
 from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
-from proreus.worlds.rebalance.windows.training.combining import combine
+from proreus.worlds.rebalance.windows.training.combine import combine
 
 SMALL = WindowScenario("windows/serial", config=WindowsConfig(nodes=4, pods=16, windows=120))
 PARALLEL = replace(SMALL, name="windows/parallel", options=WindowsOptions(service="parallel"))

@@ -16,10 +16,10 @@ from gymnasium.utils.env_checker import check_env
 from proreus.api import make_scenario
 from proreus.envs import REBALANCE
 from proreus.model.errors import IllegalDecision, UsageError
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig, generate_windows
+from proreus.worlds.rebalance.windows.datasets.tables import EvenSpread, read_requests
 from proreus.worlds.rebalance.windows.encoding.moves import FEATURES
 from proreus.worlds.rebalance.windows.env import DeployEnv
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
-from proreus.worlds.rebalance.windows.traces.tables import EvenSpread, read_requests
 
 TINY: dict[str, Any] = {
     "generator": {"nodes": 3, "pods": 6, "windows": 60},

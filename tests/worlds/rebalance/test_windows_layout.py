@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from proreus.data.json_tree import entry_of
 from proreus.model.errors import InputError
-from proreus.reading.jsontree import entry_of
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig, generate_windows
+from proreus.worlds.rebalance.windows.datasets.layout import deployment_from, read_layout, read_lists
+from proreus.worlds.rebalance.windows.datasets.tables import read_huawei_stream, read_monitor, read_requests
 from proreus.worlds.rebalance.windows.model import Deployment
 from proreus.worlds.rebalance.windows.simulation.layout import layout_now, layout_of
 from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
-from proreus.worlds.rebalance.windows.traces.layout import deployment_from, read_layout, read_lists
-from proreus.worlds.rebalance.windows.traces.tables import read_huawei_stream, read_monitor, read_requests
 from tests.real_data import real_data
 
 NOTES: dict[str, Any] = {

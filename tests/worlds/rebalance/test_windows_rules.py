@@ -11,6 +11,7 @@ import pytest
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig
 from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, VERSION, encode_moves
 from proreus.worlds.rebalance.windows.model import Deployment, windows_of
 from proreus.worlds.rebalance.windows.play import play_part
@@ -21,7 +22,6 @@ from proreus.worlds.rebalance.windows.scenarios import WindowScenario
 from proreus.worlds.rebalance.windows.simulation.columns import MOVES, OVER_REQUESTS, REQUESTS
 from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
 from proreus.worlds.rebalance.windows.state import WindowObservation
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 
 NODES = 3
 SMALL = WindowScenario("small", config=WindowsConfig(nodes=4, pods=16, windows=400))

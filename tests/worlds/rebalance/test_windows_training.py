@@ -13,12 +13,12 @@ from proreus.learning.es import evolve
 from proreus.learning.evolution_run import EvolutionRun
 from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers, pool_of
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig
 from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, FIRST_SIZE
 from proreus.worlds.rebalance.windows.model import RequestWindows
 from proreus.worlds.rebalance.windows.policies.catalogue import make_move_policy
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 from proreus.worlds.rebalance.windows.training.goal import (
     MovesESConfig,
     WindowsGoal,

@@ -31,8 +31,8 @@ from proreus.worlds.vms.policies.rules import AT_FIRST, EASY_FULL_UP_TO, FORGETS
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, with_servers
 from proreus.worlds.vms.state.servers import capacity_of
-from proreus.worlds.vms.training.combining import combine
-from proreus.worlds.vms.training.trace import TrainingTrace
+from proreus.worlds.vms.training.combine import combine
+from proreus.worlds.vms.training.training_trace import TrainingTrace
 
 TRACE = TrainingTrace(machines=3_000, seed=11)
 WEIGHTS = np.random.default_rng(5).normal(size=(2, len(FEATURES)))

@@ -7,11 +7,11 @@ import pytest
 
 from proreus.worlds.vms.bench import claims as vms
 from proreus.worlds.vms.bench.peer import PeerEnv, peer_rate
+from proreus.worlds.vms.datasets.generator import generate_vms
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
-from proreus.worlds.vms.traces.generate import generate_vms
 
 
 @pytest.mark.parametrize("servers", [1, 3, 6])

@@ -16,12 +16,13 @@ pytest.importorskip("torch", reason="needs the extra learn")
 import torch
 from torch import Tensor, nn
 
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.model.errors import InputError
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
 from proreus.policies.networks.bidder import BIDDERS, bidder_of, make_bids
-from proreus.policies.networks.q import QNetwork
-from proreus.policies.networks.rows import ActorCritic, QMIXNetwork
+from proreus.policies.networks.q_network import QNetwork
+from proreus.policies.networks.row_networks import ActorCritic, QMIXNetwork
+from proreus.worlds.vms.datasets.generator import generate_vms
 from proreus.worlds.vms.encoding.rows import VERSION, encode_servers
 from proreus.worlds.vms.model import VmTrace
 from proreus.worlds.vms.policies.bidder import SIZES
@@ -30,7 +31,6 @@ from proreus.worlds.vms.policies.columns import BIDDING
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsWorld, compile_trace, with_servers
 from proreus.worlds.vms.state.observation import VmObservation
-from proreus.worlds.vms.traces.generate import generate_vms
 
 KINDS = sorted(BIDDERS)
 

@@ -17,6 +17,7 @@ from gymnasium.utils.env_checker import check_env
 from proreus.api import make_scenario
 from proreus.envs import VIRTUAL_MACHINES
 from proreus.model.errors import IllegalDecision, InputError, UsageError
+from proreus.worlds.vms.datasets.generator import generate_vms
 from proreus.worlds.vms.encoding.rows import encode_servers
 from proreus.worlds.vms.env import SchedEnv
 from proreus.worlds.vms.model import VmTrace
@@ -24,7 +25,6 @@ from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS
-from proreus.worlds.vms.traces.generate import generate_vms
 
 TRACE = generate_vms(2_000, 1)
 

@@ -26,9 +26,9 @@ from proreus.worlds.vms.policies.experts import Scorer
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
-from proreus.worlds.vms.training.aim import Aim
 from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal, Weighs, member_runs
-from proreus.worlds.vms.training.trace import TrainingTrace, evenly, held_out, training_stretches
+from proreus.worlds.vms.training.objective import Aim
+from proreus.worlds.vms.training.training_trace import TrainingTrace, evenly, held_out, training_stretches
 from tests.inline_pool import InlinePool
 
 TRACE = TrainingTrace(machines=6_000, seed=11)

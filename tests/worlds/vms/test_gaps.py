@@ -26,7 +26,7 @@ from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import capacity_of
 from proreus.worlds.vms.training.goal import start_of
-from proreus.worlds.vms.training.trace import TrainingTrace
+from proreus.worlds.vms.training.training_trace import TrainingTrace
 from tests.oracles.vm_gaps import plain_gaps
 from tests.worlds.vms.strategies import Case, cases
 from tests.worlds.vms.test_rules import check_it_follows_servers, observations

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from proreus.data.vm_lifetimes import LIFETIME_COLUMNS
 from proreus.model.errors import InputError, UsageError
-from proreus.reading.lifetimes import LIFETIME_COLUMNS
-from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace, events_of, part_of, superposed
-from proreus.worlds.vms.state.servers import flavours_of
-from proreus.worlds.vms.traces.generate import FLAVOURS, generate_vms
-from proreus.worlds.vms.traces.huawei import (
+from proreus.worlds.vms.datasets.generator import FLAVOURS, generate_vms
+from proreus.worlds.vms.datasets.huawei import (
     EVENT_COLUMNS,
     SPLITS,
     read_events,
@@ -22,6 +20,8 @@ from proreus.worlds.vms.traces.huawei import (
     read_trace,
     split_range,
 )
+from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace, events_of, part_of, superposed
+from proreus.worlds.vms.state.servers import flavours_of
 from tests.real_data import real_data
 from tests.worlds.vms.strategies import Case, cases
 from tests.worlds.vms.tables import event_rows, lifetime_rows

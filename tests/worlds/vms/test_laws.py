@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proreus.model.errors import IllegalDecision, UsageError
+from proreus.worlds.vms.datasets.generator import generate_vms
 from proreus.worlds.vms.model import ServerShape
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import VM_POLICIES, make_vm_policy
@@ -18,7 +19,6 @@ from proreus.worlds.vms.simulation.columns import FIRST, MACHINE
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, compile_trace, with_servers
 from proreus.worlds.vms.state.servers import NOWHERE, UNITS, give_back
-from proreus.worlds.vms.traces.generate import generate_vms
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings
 from tests.worlds.vms.strategies import Case, cases
 

@@ -16,7 +16,7 @@ from proreus.learning.ppo import PPOConfig, ppo
 from proreus.learning.qmix import QMIXConfig, qmix
 from proreus.learning.returns import advantages, n_step_returns
 from proreus.model.errors import UsageError
-from proreus.policies.networks.rows import QMIXNetwork
+from proreus.policies.networks.row_networks import QMIXNetwork
 from proreus.worlds.vms.encoding.rows import encode_servers
 from proreus.worlds.vms.training.mac import MACArguments, VectorMAC
 from tests.learning.learning_cases import one_thread  # noqa: F401

@@ -17,8 +17,8 @@ from proreus.learning.gradient_run import STATE, GradientRun, Report
 from proreus.learning.learner import GradientLearner
 from proreus.learning.ppo import PPOConfig
 from proreus.learning.qmix import QMIXConfig
-from proreus.learning.runs import read_journal
-from proreus.learning.task import Task, descend
+from proreus.learning.run import Task, descend
+from proreus.learning.run_folder import read_journal
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.policies.checkpoint import load_checkpoint
 from proreus.workers.processes import Workers
@@ -26,11 +26,11 @@ from proreus.worlds.vms.encoding.rows import VERSION
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
-from proreus.worlds.vms.training import judge
-from proreus.worlds.vms.training.judge import LaneLessons, VmsLessons, VmsSchool
+from proreus.worlds.vms.training import evaluation
+from proreus.worlds.vms.training.evaluation import LaneLessons, VmsLessons, VmsSchool
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
 from proreus.worlds.vms.training.torch_learners import DDQN, PPO, QMIX, VmsDDQNConfig
-from proreus.worlds.vms.training.trace import TrainingTrace
+from proreus.worlds.vms.training.training_trace import TrainingTrace
 
 TRACE = TrainingTrace(machines=3_000, seed=4)
 SCENARIO = VmScenario("waiting@2", with_servers(SCENARIOS["waiting"], 2))
@@ -51,8 +51,8 @@ CONFIGS: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def small_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is trained on here is short."""
-    monkeypatch.setattr(judge, "training_trace", lambda scenario: TRACE)
-    judge.school_of.cache_clear()
+    monkeypatch.setattr(evaluation, "training_trace", lambda scenario: TRACE)
+    evaluation.school_of.cache_clear()
 
 
 def train(

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from proreus.cli.main import main
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.model.errors import UsageError
-from proreus.policies.planning import Effort
+from proreus.policies.planner import Effort
 from proreus.worlds.vms.model import FULL_CODES, Full, ServerShape
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import VM_POLICIES, VmPolicyOptions, make_vm_policy, rule_policy
@@ -25,7 +25,7 @@ from proreus.worlds.vms.simulation.runs import VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, compile_trace, with_servers
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import NOWHERE
-from proreus.worlds.vms.training.trace import TrainingTrace
+from proreus.worlds.vms.training.training_trace import TrainingTrace
 from tests.worlds.vms.strategies import make_trace
 
 TRACE = TrainingTrace(machines=3_000, seed=7)

@@ -14,17 +14,17 @@ from proreus.compare.curves import charts_of
 from proreus.compare.ranking import standing
 from proreus.compare.report.page import Circumstances, render_report
 from proreus.compare.report.summary import findings
+from proreus.data.vm_lifetimes import LIFETIME_COLUMNS
 from proreus.model.errors import InputError, UsageError
-from proreus.reading.lifetimes import LIFETIME_COLUMNS
 from proreus.worlds.pods.scenarios import Generated, PodScenario
+from proreus.worlds.vms.datasets.generator import generate_vms
+from proreus.worlds.vms.datasets.huawei import Split, split_range
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
 from proreus.worlds.vms.simulation.outcome import MEASURES, trimmed_mean
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
-from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import Split, split_range
 from tests.worlds.vms.tables import lifetime_rows
 
 PART_ENDS: dict[Split, int] = {"train": 500, "valid": 700}

@@ -12,9 +12,9 @@ import pytest
 
 from proreus.api import make_scenario
 from proreus.model.errors import InputError, UsageError
+from proreus.worlds.workflows.datasets.files import files_in, of_part, read_workflow
+from proreus.worlds.workflows.datasets.generator import FAMILIES, generate_workflow
 from proreus.worlds.workflows.scenarios import WorkflowsScenario
-from proreus.worlds.workflows.traces.files import files_in, of_part, read_workflow
-from proreus.worlds.workflows.traces.generate import FAMILIES, generate_workflow
 from tests.real_data import real_data
 
 DAX = """<?xml version="1.0"?>

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import proreus
-from proreus.learning.runs import read_journal
+from proreus.learning.run_folder import read_journal
 from proreus.policies.networks.bidder import bidder_of, make_bids
-from proreus.policies.networks.parts import size_of, tensors_of
-from proreus.policies.networks.rows import ActorCritic
+from proreus.policies.networks.row_networks import ActorCritic
+from proreus.policies.networks.tensor_layout import size_of, tensors_of
 from proreus.worlds.workflows.encoding.rows import (
     CONTEXT,
     FEATURES,
@@ -27,7 +27,7 @@ from proreus.worlds.workflows.policies.catalogue import rule_policy
 from proreus.worlds.workflows.scenarios import WorkflowsScenario, parse_scenario
 from proreus.worlds.workflows.training.goal import WorkflowsESConfig, WorkflowsGoal, network_policy, paid
 from proreus.worlds.workflows.training.lanes import encoded, lanes_of
-from proreus.worlds.workflows.training.vector import parts_of
+from proreus.worlds.workflows.training.weight_vector import parts_of
 
 
 def scenario(name: str) -> WorkflowsScenario:

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 
 from proreus.cli.cluster.messages import ANSWER_SECONDS, JSON, Answer, Body, Refused, Unreachable, warnings_in
-from proreus.cli.cluster.place import Address
-from proreus.listening.credentials import check_authority, check_credentials
+from proreus.cli.cluster.state_dir import Address
+from proreus.httpserver.tls import check_authority, check_credentials
 from proreus.model.errors import InputError
 
 _CONNECT_SECONDS = 5.0

@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 from yaml.resolver import Resolver
 
+from proreus.data.cursor import Entry, Mapping, Scalar, Tree
+from proreus.data.cursor import Sequence as TreeSequence
+from proreus.data.yaml_tree import parse_documents, read_documents
 from proreus.model.errors import InputError, UsageError
-from proreus.reading.tree import Entry, Mapping, Scalar, Tree
-from proreus.reading.tree import Sequence as TreeSequence
-from proreus.reading.yamltree import parse_documents, read_documents
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_VALUES = 1_000_000

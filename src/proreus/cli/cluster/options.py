@@ -7,31 +7,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proreus.cli.cluster.flags import Deciding, Judging, Machine, Nodes, Silence
+from proreus.cli.cluster.host_name import machine_address, machine_name
 from proreus.cli.cluster.lock import Holder
-from proreus.cli.cluster.machine import machine_address, machine_name
 from proreus.cli.cluster.tokens import own_tokens
-from proreus.engine.agents.nodes.lifecycle import Patience
-from proreus.engine.agents.promoting.core import GateOptions
-from proreus.engine.agents.promoting.promoter import PromotionOptions
-from proreus.engine.api.identities import read_tokens
-from proreus.engine.api.options import ApiOptions
-from proreus.engine.housing import MachineNode, SimulatedNodes
-from proreus.engine.objects.schedulers import Chosen
-from proreus.engine.runtimes.machine.options import MachineOptions
-from proreus.engine.runtimes.opening import check_runtime, noted_socket
-from proreus.engine.store.opening import InFile, read_address
-from proreus.listening.authority import Authority
-from proreus.listening.credentials import check_credentials
-from proreus.listening.hosts import bare
+from proreus.engine.api.server.authentication import read_tokens
+from proreus.engine.api.server.options import ApiOptions
+from proreus.engine.controllers.nodes.lifecycle import Patience
+from proreus.engine.controllers.promotion.controller import PromotionOptions
+from proreus.engine.controllers.promotion.core import GateOptions
+from proreus.engine.kubelet.runtime_factory import check_runtime, noted_socket
+from proreus.engine.node_host import MachineNode, SimulatedNodes
+from proreus.engine.objects.scheduler_config import Chosen
+from proreus.engine.runtimes.options import MachineOptions
+from proreus.engine.store.factory import InFile, read_address
+from proreus.httpserver.certificate_authority import Authority
+from proreus.httpserver.host_names import bare
+from proreus.httpserver.tls import check_credentials
 from proreus.model.files import check_writable
 
 if TYPE_CHECKING:
     from proreus.cli.up import UpArguments
-    from proreus.engine.agents.scheduling.core import SchedulingOptions
-    from proreus.engine.running import EngineOptions
+    from proreus.engine.cluster import EngineOptions
+    from proreus.engine.scheduler.core import SchedulingOptions
 
 _ANY_ADDRESS = ("0.0.0.0", "::", "")
-_CONTEST = "proreus.worlds.pods.training.contest:contest"
+_CONTEST = "proreus.worlds.pods.training.duel:contest"
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def machine_options(folder: Path, socket: Path | None) -> MachineOptions:
 def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) -> SchedulingOptions:
     """Who decides; a policy that is not known is told before anything starts."""
     # Only here: a process that decides nothing starts without the compiler of what does.
-    from proreus.engine.agents.scheduling.core import SchedulingOptions
-    from proreus.worlds.pods.policies.apart import check_policy, pod_strangers
+    from proreus.engine.scheduler.core import SchedulingOptions
+    from proreus.worlds.pods.policies.wire_format import check_policy, pod_strangers
 
     for name in (deciding.scheduler, deciding.shadow):
         if name:

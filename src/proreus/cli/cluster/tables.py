@@ -139,3 +139,26 @@ def print_plain(console: Console, rows: Iterable[Sequence[str]], widths: Sequenc
             text + " " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True)
         )
         console.print((" " * _GAP).join((*cells, last.rstrip())), soft_wrap=True, highlight=False)
+
+
+# Images as people read of them: a name and a size.
+
+
+def image_name(names: Sequence[str]) -> str:
+    """By name where it has one, else by digest."""
+    named = [name for name in names if "sha256:" not in name]
+    return ", ".join(named or names[:1])
+
+
+def image_size(count: int) -> str:
+    """In the largest unit of which there is one.
+
+    >>> image_size(512), image_size(1_992_294)
+    ('512 B', '1.9 MiB')
+    """
+    amount, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from proreus.cli.cluster.place import write_privately
+from proreus.cli.cluster.state_dir import write_privately
 
 _BYTES = 32
 _OTHERS = 0o077

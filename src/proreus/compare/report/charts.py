@@ -14,10 +14,10 @@ from html import escape
 import numpy as np
 
 from proreus.compare.curves import Chart
+from proreus.compare.number_format import decimals_for, half_width, number, plus_minus, signed, with_unit
 from proreus.compare.ranking import Standing
 from proreus.compare.statistics import Difference
 from proreus.compare.trials import TrialResult
-from proreus.compare.wording import decimals_for, half_width, number, plus_minus, signed, with_unit
 from proreus.model.estimate import Estimate
 
 COLOURS = 7

@@ -11,7 +11,7 @@ from proreus.compare.comparison import Comparison
 from proreus.compare.curves import Chart, charts_of
 from proreus.compare.report.charts import curve_frame
 from proreus.compare.report.player import player_data, player_element
-from proreus.contract.heat import HeatMap
+from proreus.contract.heatmap import HeatMap
 
 
 def chart_element(place: int, chart: Chart) -> str:

@@ -14,6 +14,7 @@ from importlib.resources import files
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.curves import charts_of
+from proreus.compare.number_format import NOTHING, decimals_for, half_width, number, signed, with_unit
 from proreus.compare.ranking import among_best
 from proreus.compare.report.charts import curve_chart, difference_chart, policy_class, ranking_chart
 from proreus.compare.report.data import chart_element, heat_element, report_data
@@ -24,7 +25,6 @@ from proreus.compare.report.timeline import timelines
 from proreus.compare.report.trade_off import trade_off_chart
 from proreus.compare.statistics import Row
 from proreus.compare.trials import TrialResult
-from proreus.compare.wording import NOTHING, decimals_for, half_width, number, signed, with_unit
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import Picture, World
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from proreus.compare.comparison import Comparison
+from proreus.compare.number_format import decimals_for, listing, number, signed, with_unit
 from proreus.compare.ranking import Standing, standing
 from proreus.compare.statistics import Difference, paired_difference
-from proreus.compare.wording import decimals_for, listing, number, signed, with_unit
 from proreus.contract.scenario import Scenario
 
 

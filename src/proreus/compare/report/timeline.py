@@ -9,8 +9,8 @@ import numpy as np
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.curves import time_axis
+from proreus.compare.number_format import number, with_unit
 from proreus.compare.report.charts import COLOURS, Frame, bottom_ticks, ticks
-from proreus.compare.wording import number, with_unit
 from proreus.contract.scenario import Scenario
 from proreus.contract.timeline import Layer, Strip
 from proreus.contract.world import Recording

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from proreus.compare.comparison import Comparison
+from proreus.compare.number_format import decimals_for, listing, plus_minus, with_unit
 from proreus.compare.report.charts import (
     Frame,
     bottom_ticks,
@@ -14,7 +15,6 @@ from proreus.compare.report.charts import (
     padded,
     policy_class,
 )
-from proreus.compare.wording import decimals_for, listing, plus_minus, with_unit
 from proreus.contract.scenario import Scenario
 from proreus.model.estimate import Estimate
 from proreus.model.measure import Measure

@@ -1,1 +1,3 @@
-"""The door: Kubernetes' HTTP API over the registry, and the plain REST beside it."""
+"""The API server: Kubernetes' HTTP API over the registry (`k8s`), exec and port-forward (`exec`), and
+plain REST (`v1`).
+"""

@@ -6,9 +6,9 @@ import time
 
 import msgspec
 
-from proreus.engine.api.asking import Asked
+from proreus.engine.api.server.request import Asked
 from proreus.engine.objects.errors import BadRequest, Cause, Invalid
-from proreus.engine.objects.times import parse_timestamp
+from proreus.engine.objects.timestamps import parse_timestamp
 from proreus.engine.runtimes.protocol import LogWanted
 
 _EVERY_STREAM = "All"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from proreus.engine.objects.desk import at_the_desk
+from proreus.engine.objects.error_messages import forbidden, invalid, not_found
 from proreus.engine.objects.errors import BadRequest, Cause
 from proreus.engine.objects.kinds import LEASE_NAMESPACE, NAMESPACE, POD, PRIORITY_CLASS, Kind
-from proreus.engine.objects.refusals import forbidden, invalid, not_found
-from proreus.engine.objects.shelf import Shelf, Standing
-from proreus.engine.objects.structure import shaped, with_spec
+from proreus.engine.objects.object_cache import Shelf, Standing
+from proreus.engine.objects.offload import at_the_desk
+from proreus.engine.objects.schema.structure import shaped, with_spec
 
 _TRUSTED_SECONDS = 1.0
 """So long a namespace or a priority class is believed to be as it was last read."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from proreus.engine.objects.error_messages import check_preconditions
 from proreus.engine.objects.errors import Conflict
 from proreus.engine.objects.kinds import POD
-from proreus.engine.objects.refusals import check_preconditions
-from proreus.engine.objects.times import timestamp
+from proreus.engine.objects.timestamps import timestamp
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from proreus.engine.objects.errors import AlreadyExists
 from proreus.engine.objects.kinds import EVENT
 from proreus.engine.objects.registry import Outcomes, Registry
-from proreus.engine.objects.times import micro_timestamp, timestamp
+from proreus.engine.objects.timestamps import micro_timestamp, timestamp
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 """Seconds between two writes of an event that comes again; the pause doubles."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from proreus.engine.objects.error_messages import check_preconditions
 from proreus.engine.objects.errors import Cause, TooManyRequests
+from proreus.engine.objects.intents import Change, Disruption, Terms, Want
 from proreus.engine.objects.kinds import BUDGET, POD
-from proreus.engine.objects.refusals import check_preconditions
 from proreus.engine.objects.selectors import selector_of
-from proreus.engine.objects.times import timestamp
-from proreus.engine.objects.wants import Change, Disruption, Terms, Want
+from proreus.engine.objects.timestamps import timestamp
 
 if TYPE_CHECKING:
     from proreus.engine.objects.registry import Registry

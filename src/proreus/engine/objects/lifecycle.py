@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from proreus.engine.objects.error_messages import check_preconditions, forbidden, invalid
 from proreus.engine.objects.kinds import (
     BUDGET,
     DEPLOYMENT,
@@ -16,17 +17,16 @@ from proreus.engine.objects.kinds import (
     REPLICA_SET,
     Kind,
 )
-from proreus.engine.objects.refusals import check_preconditions, forbidden, invalid
-from proreus.engine.objects.rules.pods import quality_of_service
-from proreus.engine.objects.rules.table import (
+from proreus.engine.objects.schema.structure import shaped, with_spec
+from proreus.engine.objects.timestamps import timestamp
+from proreus.engine.objects.validation.by_kind import (
     causes_against,
     causes_against_status,
     causes_against_update,
     defaulted,
 )
-from proreus.engine.objects.rules.workloads import labelled_job
-from proreus.engine.objects.structure import shaped, with_spec
-from proreus.engine.objects.times import timestamp
+from proreus.engine.objects.validation.pods import quality_of_service
+from proreus.engine.objects.validation.workloads import labelled_job
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _WITH_GENERATION = frozenset({POD, DEPLOYMENT, REPLICA_SET, JOB, BUDGET})

@@ -12,7 +12,7 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
-from proreus.engine.objects.schedulers import Chosen
+from proreus.engine.objects.scheduler_config import Chosen
 
 NAME = "proreus-promotions"
 Stage = Literal["shadow", "share", "all", "refused"]

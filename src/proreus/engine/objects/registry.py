@@ -15,16 +15,24 @@ from typing import Any, Literal
 
 from proreus.engine.objects.admission import Admission
 from proreus.engine.objects.binding import Binding, bound
-from proreus.engine.objects.desk import Pauses, at_the_desk
+from proreus.engine.objects.ephemeral import Notes
+from proreus.engine.objects.error_messages import conflict, not_found
 from proreus.engine.objects.errors import AlreadyExists, BadRequest, NotFound, Refused
 from proreus.engine.objects.eviction import wants_of_eviction
+from proreus.engine.objects.intents import (
+    Change,
+    Create,
+    Deletion,
+    Edit,
+    Terms,
+    Want,
+)
 from proreus.engine.objects.kinds import POD, PRIORITY_CLASS, Kind
-from proreus.engine.objects.notes import Notes
-from proreus.engine.objects.patch.apply import Writer, applied
-from proreus.engine.objects.patch.patching import PatchType, patched
-from proreus.engine.objects.refusals import conflict, not_found
-from proreus.engine.objects.shelf import Shelf, encode, room_of, with_version
-from proreus.engine.objects.structure import shaped
+from proreus.engine.objects.object_cache import Shelf, encode, room_of, with_version
+from proreus.engine.objects.offload import Pauses, at_the_desk
+from proreus.engine.objects.patch.patch_type import PatchType, patched
+from proreus.engine.objects.patch.server_side_apply import Writer, applied
+from proreus.engine.objects.schema.structure import shaped
 from proreus.engine.objects.transactions import (
     Objects,
     Outcome,
@@ -32,14 +40,6 @@ from proreus.engine.objects.transactions import (
     settle,
     settle_many,
     settle_together,
-)
-from proreus.engine.objects.wants import (
-    Change,
-    Create,
-    Deletion,
-    Edit,
-    Terms,
-    Want,
 )
 from proreus.engine.store.protocol import Change as KeyChange
 from proreus.engine.store.protocol import Store, Unchanged

@@ -8,9 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from proreus.engine.objects import kinds
-from proreus.engine.objects.ages import age
-from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.table_cells import (
+from proreus.engine.objects.cells import (
     budget_cells,
     deployment_cells,
     event_cells,
@@ -20,6 +18,8 @@ from proreus.engine.objects.table_cells import (
     replica_set_cells,
     service_cells,
 )
+from proreus.engine.objects.human_duration import age
+from proreus.engine.objects.kinds import Kind
 
 _Map = dict[str, Any]
 _Cells = Callable[[_Map, float], list[Any]]

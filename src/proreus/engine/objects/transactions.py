@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from proreus.engine.objects.bounds import check_values
-from proreus.engine.objects.desk import SMALL_BYTES, at_the_desk
 from proreus.engine.objects.errors import Conflict, Fenced, Invalid, Refused
-from proreus.engine.objects.shelf import Shelf, Standing, encode, with_version
-from proreus.engine.objects.wants import Nothing, Remove, Step, Want, Write
+from proreus.engine.objects.intents import Nothing, Remove, Step, Want, Write
+from proreus.engine.objects.object_cache import Shelf, Standing, encode, with_version
+from proreus.engine.objects.offload import SMALL_BYTES, at_the_desk
+from proreus.engine.objects.size_limits import check_values
 from proreus.engine.store.protocol import ABSENT, Delete, Entry, Operation, Put, Unchanged
 
 Outcome = dict[str, Any] | Refused

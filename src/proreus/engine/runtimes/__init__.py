@@ -1,1 +1,3 @@
-"""What runs pods on a node."""
+"""Container runtimes: their protocol, the simulated one, and the backends (process, runc, containerd)
+behind the kubelet.
+"""

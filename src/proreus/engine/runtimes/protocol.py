@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from proreus.engine.streaming.duplex import Connection
+from proreus.engine.wire.duplex import Connection
 from proreus.model.errors import ProreusError
 
 Pod = Mapping[str, Any]

@@ -12,8 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from proreus.engine.store.checking import check_seconds, check_transaction
-from proreus.engine.store.feed import PROGRESS_SECONDS
+from proreus.engine.store.history_size import Superseded
 from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
     ABSENT,
@@ -31,7 +30,8 @@ from proreus.engine.store.protocol import (
     Unchanged,
     fitting,
 )
-from proreus.engine.store.superseded import Superseded
+from proreus.engine.store.validation import check_seconds, check_transaction
+from proreus.engine.store.watch_feed import PROGRESS_SECONDS
 
 _LEAST_SECONDS = 0.001
 """Timers may fire a moment early: who waits for the rest of that moment waits for nothing, and for ever."""

@@ -1,6 +1,6 @@
 """The trace in a store: appended on a leader's fence, thinned out by age and number, read by anybody.
 
-It is a durable log, kept in the store (`engine.durable`); a segment is one record of it. A segment is never
+It is a durable log, kept in the store (`store.log`); a segment is one record of it. A segment is never
 changed. Many small ones become one, in one transaction; what is too old or too much goes with the transaction
 that appends, in which whoever writes says again what is still true.
 """
@@ -11,11 +11,11 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from proreus.durable.frames import FRAME_BYTES
-from proreus.engine.durable.parts import ConditionFailed, KeptPart, LogInStore
 from proreus.engine.objects.errors import Fenced
+from proreus.engine.store.log.store_log import ConditionFailed, KeptPart, LogInStore
 from proreus.engine.store.protocol import Store, Unchanged
 from proreus.engine.trace.segments import ROOT, Segment, decode, encode, merged
+from proreus.log.frames import FRAME_BYTES
 
 _SMALL_BYTES = 16 << 10
 _MOST_SMALL = 64

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from proreus.engine.durable.parts import segments_of
+from proreus.engine.store.log.store_log import segments_of
 from proreus.model.cluster_trace import ClusterTrace, End, NodeTrace, PodTrace, PodUsed
 from proreus.model.errors import InputError
 from proreus.model.node import Node

@@ -1,7 +1,8 @@
 """Networks trained by QMIX, PPO or DQN over rows, as one kernel: places bid, the highest bid wins.
 
-The three learn in torch (`policies.networks.rows`, `policies.networks.q`) and differ in what they learn from.
-What decides is alike, so that one kernel plays all of them, without torch and inside a world's own kernels:
+The three learn in torch (`policies.networks.row_networks`, `policies.networks.q_network`) and differ in
+what they learn from. What decides is alike, so that one kernel plays all of them, without torch and
+inside a world's own kernels:
 
     deep  = relu(D relu(R row + C context + b) + d)                  each place
     whole = relu(W [mean of deep, maximum of deep, context] + w)     all places, or the legal ones alone
@@ -20,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F32, I64, U8
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import packable
+from proreus.kernels.jit import compiled
+from proreus.kernels.structs import packable
 
 _ZERO = np.float32(0.0)
 

@@ -11,11 +11,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from proreus.serving.client.cluster_session import KeptCluster
     from proreus.serving.client.grpc import AsyncGrpcClient, GrpcClient
-    from proreus.serving.client.kept import KeptCluster
-    from proreus.serving.client.policy import RemotePolicy
+    from proreus.serving.client.remote_policy import RemotePolicy
     from proreus.serving.client.rest import AsyncRestClient, ClientOptions, RestClient, ServiceError
-    from proreus.serving.named.changes import (
+    from proreus.serving.cluster_api.changes import (
         AddNode,
         AddPod,
         BindPod,
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
         SetBudget,
         UpdateNode,
     )
-    from proreus.serving.named.request import DecideAnswer, DecideRequest
-    from proreus.serving.named.wire import NodeWire, PodWire
+    from proreus.serving.cluster_api.request import DecideAnswer, DecideRequest
+    from proreus.serving.cluster_api.schema import NodeWire, PodWire
 
 _MODULES = {
-    "AddNode": "named.changes",
-    "AddPod": "named.changes",
+    "AddNode": "cluster_api.changes",
+    "AddPod": "cluster_api.changes",
     "AsyncGrpcClient": "client.grpc",
     "AsyncRestClient": "client.rest",
-    "BindPod": "named.changes",
-    "BudgetWire": "named.changes",
+    "BindPod": "cluster_api.changes",
+    "BudgetWire": "cluster_api.changes",
     "ClientOptions": "client.rest",
-    "DecideAnswer": "named.request",
-    "DecideRequest": "named.request",
+    "DecideAnswer": "cluster_api.request",
+    "DecideRequest": "cluster_api.request",
     "GrpcClient": "client.grpc",
-    "KeptCluster": "client.kept",
-    "NodeWire": "named.wire",
-    "PodWire": "named.wire",
-    "RemotePolicy": "client.policy",
-    "RemoveBudget": "named.changes",
-    "RemoveNode": "named.changes",
-    "RemovePod": "named.changes",
+    "KeptCluster": "client.cluster_session",
+    "NodeWire": "cluster_api.schema",
+    "PodWire": "cluster_api.schema",
+    "RemotePolicy": "client.remote_policy",
+    "RemoveBudget": "cluster_api.changes",
+    "RemoveNode": "cluster_api.changes",
+    "RemovePod": "cluster_api.changes",
     "RestClient": "client.rest",
     "ServiceError": "client.rest",
-    "SetBudget": "named.changes",
-    "UpdateNode": "named.changes",
+    "SetBudget": "cluster_api.changes",
+    "UpdateNode": "cluster_api.changes",
 }
 
 __all__ = [

@@ -24,9 +24,9 @@ from proreus.serving.client.rest import (
     predict_request,
     update_request,
 )
+from proreus.serving.messages import Choice, PredictAnswer, UpdateAnswer
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
-from proreus.serving.values import Choice, PredictAnswer, UpdateAnswer
 
 _DECISION = "/proreus.decision.v1.Decision"
 _DECIDED_BY: dict[int, Any] = {decision.DECIDED_BY_MODEL: "model", decision.DECIDED_BY_RULE: "rule"}

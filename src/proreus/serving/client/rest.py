@@ -28,8 +28,8 @@ from numpy.typing import ArrayLike
 
 from proreus.kernels.arrays import F64, I64
 from proreus.model.errors import UsageError, WorkError
-from proreus.serving.named.request import DecideAnswer, DecideRequest
-from proreus.serving.values import (
+from proreus.serving.cluster_api.request import DecideAnswer, DecideRequest
+from proreus.serving.messages import (
     DECIDED_RECORD,
     ENCODER,
     MARK,

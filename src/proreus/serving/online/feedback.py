@@ -17,17 +17,17 @@ from itertools import groupby
 
 import numpy as np
 
-from proreus.durable.protocol import PartTooLarge
 from proreus.kernels.arrays import F64, Bool
+from proreus.log.protocol import PartTooLarge
 from proreus.model.errors import WorkError
 from proreus.model.experience import Experience
-from proreus.serving.checks import check_actions, check_numbers, check_states
-from proreus.serving.core import DecisionService
-from proreus.serving.online.fairness import MOST_REWARD
+from proreus.serving.decision_service import DecisionService
+from proreus.serving.messages import Refusal, Refused, UpdateAnswer, UpdateRequest, invalid
+from proreus.serving.online.experience_log import ExperienceLog
 from proreus.serving.online.learner import LearnerStatus
-from proreus.serving.online.log import ExperienceLog
-from proreus.serving.recent import Decided
-from proreus.serving.values import Refusal, Refused, UpdateAnswer, UpdateRequest, invalid
+from proreus.serving.online.report_limits import MOST_REWARD
+from proreus.serving.pending_decisions import Decided
+from proreus.serving.validation import check_actions, check_numbers, check_states
 
 MOST_STEPS = 100_000
 """Of one report."""

@@ -21,9 +21,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from proreus.durable.protocol import LogPlace
-from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.gate import GateSettings
+from proreus.log.protocol import LogPlace
+from proreus.serving.models.version_store import ModelStore
+from proreus.serving.online.off_policy_evaluation import GateSettings
 from proreus.serving.online.worker import Job
 from proreus.serving.online.worker_process import run_worker
 

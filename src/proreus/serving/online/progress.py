@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from proreus.durable.folder import FIRST
+from proreus.log.folder import FIRST
 from proreus.model.files import write_atomically
 
 PROGRESS = "learner.json"

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from proreus.durable.protocol import LogPlace
+from proreus.log.protocol import LogPlace
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
 from proreus.policies.checkpoint import Checkpoint
-from proreus.serving.models.versions import ModelStore
-from proreus.serving.online.fairness import Origin, Pile, UsualRewards, fair
-from proreus.serving.online.gate import GateSettings, Verdict, judge, usable
-from proreus.serving.online.log import ExperienceReader
+from proreus.serving.models.version_store import ModelStore
+from proreus.serving.online.experience_log import ExperienceReader
+from proreus.serving.online.off_policy_evaluation import GateSettings, Verdict, judge, usable
 from proreus.serving.online.progress import Position, Progress, read_progress, write_progress
+from proreus.serving.online.report_limits import Origin, Pile, UsualRewards, fair
 from proreus.worlds.pods.policies.vector.model import Candidate, Weights, model_of
 
 Improve = Callable[[Weights, Sequence[Experience], Mapping[str, Any]], Candidate]

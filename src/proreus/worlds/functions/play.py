@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from proreus.contract.play import RATE, AnyPolicy, for_two_runs, recorded, walk, with_measure
 from proreus.contract.world import Hear, Played
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.policies.protocol import remark_of
 from proreus.worlds.functions.policies.columns import Rule
 from proreus.worlds.functions.policies.policy import RulePolicy

@@ -16,15 +16,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.data.catalogue import data_dir, files_of
 from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading.catalogue import data_dir, files_of
+from proreus.worlds.functions.datasets.catalogue import DATASETS
+from proreus.worlds.functions.datasets.generator import draw_demand
+from proreus.worlds.functions.datasets.readers import Recording, read_recording
 from proreus.worlds.functions.model import Demand, NodeKind, Terms, nodes_in_words
 from proreus.worlds.functions.simulation.run import FunctionsRun
 from proreus.worlds.functions.state.columns import Work
 from proreus.worlds.functions.state.compile import compile_demands
-from proreus.worlds.functions.traces.datasets import DATASETS
-from proreus.worlds.functions.traces.generate import draw_demand
-from proreus.worlds.functions.traces.readers import Recording, read_recording
 
 _NAME = r"(?:(?P<dataset>[\w-]+)/)?(?P<scenario>[\w-]+)(?:@(?P<seconds>\d+))?"
 _SEEDS_APART = 1_000_000

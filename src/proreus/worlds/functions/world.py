@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from proreus.contract.own import playing
+from proreus.contract.user_scenarios import playing
 from proreus.contract.world import Quantity, Words, World
+from proreus.worlds.functions.datasets.catalogue import DATASETS
 from proreus.worlds.functions.flags import FunctionsFlags
 from proreus.worlds.functions.play import play
 from proreus.worlds.functions.policies.catalogue import POLICIES
 from proreus.worlds.functions.scenarios import FunctionsScenario, scenario_from_json
 from proreus.worlds.functions.simulation.outcome import MEASURES
-from proreus.worlds.functions.traces.datasets import DATASETS
 
 
 def warm_up() -> None:

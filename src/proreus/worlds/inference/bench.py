@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
+from proreus.worlds.inference.datasets.generator import Load, generate, generate_in_parts
 from proreus.worlds.inference.model.cluster import ClusterSpec, Group, InstanceKind
 from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import Table
 from proreus.worlds.inference.simulation.cluster import Cluster
-from proreus.worlds.inference.traces.generate import Load, generate, generate_in_parts
 
 SPLITWISE_SIM = 160.0
 """Requests a second of CPU time at 70 requests/s on 25 + 15 instances, measured for splitwise-sim."""

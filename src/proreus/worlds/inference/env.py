@@ -19,8 +19,8 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import numpy as np
 from gymnasium import spaces
 
+from proreus.base_env import OwnReward, WorldEnv, own_reward
 from proreus.contract.scenario import PARTS, Part
-from proreus.environment import OwnReward, WorldEnv, own_reward
 from proreus.kernels.arrays import Bool
 from proreus.model.errors import UsageError, unknown_name
 from proreus.worlds.inference.encoding.pools import MOST, SIZES, encode

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from proreus.contract.metavar import metavar
+from proreus.contract.flags import metavar
 from proreus.contract.world import PLAYING
+from proreus.data.catalogue import data_dir
 from proreus.model.errors import UsageError
-from proreus.reading.catalogue import data_dir
+from proreus.worlds.inference.datasets.cluster_file import read_cluster
+from proreus.worlds.inference.datasets.recorded import Playback
+from proreus.worlds.inference.datasets.timings import checked_profiles, profiles_in, table_in
 from proreus.worlds.inference.model.cluster import Engine, Scheduler
-from proreus.worlds.inference.model.life import starting_within
+from proreus.worlds.inference.model.start_up import starting_within
 from proreus.worlds.inference.scenarios import InferenceScenario, in_cluster, parse
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS
 from proreus.worlds.inference.simulation.machines import TimedBy
-from proreus.worlds.inference.traces.cluster_file import read_cluster
-from proreus.worlds.inference.traces.recorded import Playback
-from proreus.worlds.inference.traces.timings import checked_profiles, profiles_in, table_in
 
 
 @dataclass(frozen=True)

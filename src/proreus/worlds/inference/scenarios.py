@@ -10,23 +10,23 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.data.catalogue import data_dir, files_of, folder_for
 from proreus.model.errors import InputError, unknown_name
-from proreus.reading.catalogue import data_dir, files_of, folder_for
+from proreus.worlds.inference.datasets.catalogue import DATASETS
+from proreus.worlds.inference.datasets.cluster_file import ClusterEntry
+from proreus.worlds.inference.datasets.generator import Lengths, Load, generate
+from proreus.worlds.inference.datasets.recorded import Playback, play_back, recorded
+from proreus.worlds.inference.datasets.sessions import Sessions, generate_sessions
+from proreus.worlds.inference.datasets.timings import timings_of
 from proreus.worlds.inference.model.cluster import PAGE_TOKENS
-from proreus.worlds.inference.model.life import Limits, StartUp, starting_within
 from proreus.worlds.inference.model.objectives import Objectives
 from proreus.worlds.inference.model.prefixes import own_blocks
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.service import BATCH, INTERACTIVE, ServiceClass
+from proreus.worlds.inference.model.start_up import Limits, StartUp, starting_within
 from proreus.worlds.inference.simulation.machines import Further, Machines, machines_of
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.world import InferenceRun
-from proreus.worlds.inference.traces.cluster_file import ClusterEntry
-from proreus.worlds.inference.traces.datasets import DATASETS
-from proreus.worlds.inference.traces.generate import Lengths, Load, generate
-from proreus.worlds.inference.traces.recorded import Playback, play_back, recorded
-from proreus.worlds.inference.traces.sessions import Sessions, generate_sessions
-from proreus.worlds.inference.traces.timings import timings_of
 
 Source = Literal["generated", "azure", "mooncake", "servegen", "file"]
 SEEDS_APART = 1_000_000

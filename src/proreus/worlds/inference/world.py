@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from proreus.contract.own import playing
 from proreus.contract.timeline import Layer, Strip
+from proreus.contract.user_scenarios import playing
 from proreus.contract.world import Quantity, TradeOff, Words, World
+from proreus.worlds.inference.datasets.catalogue import DATASETS
+from proreus.worlds.inference.datasets.generator import Load
 from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario, from_json
 from proreus.worlds.inference.simulation.outcome import MEASURES
-from proreus.worlds.inference.traces.datasets import DATASETS
-from proreus.worlds.inference.traces.generate import Load
 
 
 def warm_up() -> None:

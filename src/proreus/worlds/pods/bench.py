@@ -14,12 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.errors import WorkError
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, MIB, Resources
 from proreus.model.workload import Workload
+from proreus.worlds.pods.datasets.catalogue import load
+from proreus.worlds.pods.datasets.generator import PRESETS, generate
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.rules.choose import feasible_target
@@ -27,8 +29,6 @@ from proreus.worlds.pods.policies.rules.columns import FGD, ORDERED
 from proreus.worlds.pods.policies.rules.policy import RuleOptions, RulePolicy
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.traces.datasets import load
-from proreus.worlds.pods.traces.generate import PRESETS, generate
 
 KUBE_GOAL = 6_800.0
 """Pods per second at 5,000 nodes on one core: ten times the threshold of scheduler_perf (680)."""

@@ -17,16 +17,17 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import numpy as np
 from gymnasium import spaces
 
+from proreus.base_env import OwnReward, WorldEnv, own_reward
 from proreus.contract.scenario import seed_of
-from proreus.environment import OwnReward, WorldEnv, own_reward
+from proreus.data.catalogue import data_dir
 from proreus.kernels.arrays import F64, I64, Bool
 from proreus.model.decision import Decision, Delay, Place, action_count, from_action
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, GIB
 from proreus.model.workload import Workload
-from proreus.reading.catalogue import data_dir
 from proreus.worlds.pods import rewards
+from proreus.worlds.pods.datasets.generator import PRESETS, generate
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.decision import (
     LARGEST_FEATURE,
@@ -42,7 +43,6 @@ from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.state.observation import PodObservation
-from proreus.worlds.pods.traces.generate import PRESETS, generate
 
 Encoding = Literal["features", "vector", "document000"]
 Illegal = Literal["delay", "raise"]

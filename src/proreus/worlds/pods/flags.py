@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from proreus.contract.metavar import metavar
+from proreus.contract.flags import metavar
 from proreus.contract.world import GIVEN
 from proreus.model.errors import UsageError
+from proreus.worlds.pods.datasets.engine_trace import moment_of
 from proreus.worlds.pods.scenarios import (
     FileFormat,
     FromEngine,
@@ -19,7 +20,6 @@ from proreus.worlds.pods.scenarios import (
     named_scenario,
 )
 from proreus.worlds.pods.simulation.world import PodsOptions
-from proreus.worlds.pods.traces.when import moment_of
 
 _FORMATS: dict[str, FileFormat] = {
     ".yaml": "manifests",

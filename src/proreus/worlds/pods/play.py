@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from proreus.contract.heat import heat_map
+from proreus.contract.heatmap import heat_map
 from proreus.contract.play import RATE, for_two_runs, looks_at, replay_of_looks, step
 from proreus.contract.world import Hear, Picture, Played, Recording
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.errors import IllegalDecision
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
@@ -22,7 +22,7 @@ from proreus.model.resources import GIB, Resources
 from proreus.model.workload import Workload
 from proreus.policies.protocol import remark_of
 from proreus.worlds.pods.policies.catalogue import make_policy
-from proreus.worlds.pods.policies.explaining import PodPolicy
+from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.policies.rules.choose import choose
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.policies.rules.policy import RulePolicy

@@ -15,18 +15,18 @@ from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, Protocol, assert_never
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.data.catalogue import data_dir, folder_for, known
 from proreus.kube import manifests
 from proreus.model.cluster_trace import ClusterTrace
 from proreus.model.errors import InputError, UsageError, needs_extra, unknown_name
 from proreus.model.workload import Workload
-from proreus.reading.catalogue import data_dir, folder_for, known
+from proreus.worlds.pods.datasets import alibaba2025, gavel, k8ssim, openb
+from proreus.worlds.pods.datasets.catalogue import DATASETS, load
+from proreus.worlds.pods.datasets.engine_trace import Replay, drawn_anew, replayed
+from proreus.worlds.pods.datasets.generator import PRESETS, generate
+from proreus.worlds.pods.datasets.resample import filling, part_of
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
-from proreus.worlds.pods.traces import alibaba2025, gavel, k8ssim, openb
-from proreus.worlds.pods.traces.datasets import DATASETS, load
-from proreus.worlds.pods.traces.generate import PRESETS, generate
-from proreus.worlds.pods.traces.recorded import Replay, drawn_anew, replayed
-from proreus.worlds.pods.traces.resample import filling, part_of
 
 _MOST_NODES = 100_000
 FileFormat = Literal["openb", "k8ssim", "manifests", "alibaba2025", "gavel"]
@@ -202,7 +202,7 @@ class FromEngine:
     since: float
     """Seconds since 1970; 0: from the beginning."""
     until: float
-    reader: str = "proreus.engine.trace.reading:read_trace"
+    reader: str = "proreus.engine.trace.reader:read_trace"
     """Who reads stores is above the worlds, and is called by its name."""
 
     @property

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from proreus.contract.own import playing
+from proreus.contract.user_scenarios import playing
 from proreus.contract.world import Quantity, Words, World
+from proreus.worlds.pods.datasets.catalogue import DATASETS
 from proreus.worlds.pods.flags import PodsFlags
 from proreus.worlds.pods.play import play, warm_up
 from proreus.worlds.pods.policies.catalogue import POLICIES
 from proreus.worlds.pods.scenarios import PodScenario, scenario_from_json
 from proreus.worlds.pods.simulation.outcome import MEASURES
-from proreus.worlds.pods.traces.datasets import DATASETS
 
 WORLD = World(
     name="pods",
@@ -54,7 +54,7 @@ WORLD = World(
         "imitate": "proreus.worlds.pods.training.imitation:IMITATE",
     },
     trains_on=("gpu",),
-    combine="proreus.worlds.pods.training.combining:combine",
+    combine="proreus.worlds.pods.training.combine:combine",
     specialist="proreus.worlds.pods.training.specialist:SPECIALIST",
     tunes_from="a file of pods (manifests, or a format that --format names), a folder with one and a file of "
     "nodes, with --format engine a cluster's folder or store, or a scenario by name. Of files and stores, "

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.play import warm_up_policy
 from proreus.worlds.rebalance.snapshots.policies.anytime import Found, SnapshotTuning, find_plan
-from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
 from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
+from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
 from proreus.worlds.rebalance.snapshots.scenarios import BYTEDANCE, parse_snapshot_scenario
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
 from proreus.worlds.rebalance.snapshots.state import Machines, machines_of

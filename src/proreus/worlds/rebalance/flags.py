@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from proreus.contract.given import names_files
-from proreus.contract.metavar import metavar
+from proreus.contract.flags import metavar, names_files
 from proreus.contract.world import GIVEN, PLAYING
+from proreus.data.catalogue import data_dir
 from proreus.model.errors import UsageError
-from proreus.reading.catalogue import data_dir
 from proreus.worlds.rebalance.snapshots.scenarios import (
     BYTEDANCE,
     SnapshotScenario,

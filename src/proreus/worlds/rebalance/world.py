@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from proreus.contract.own import playing
 from proreus.contract.scenario import Scenario
+from proreus.contract.user_scenarios import playing
 from proreus.contract.world import Quantity, Words, World
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import Catalogue
 from proreus.worlds.rebalance.flags import RebalanceFlags
+from proreus.worlds.rebalance.snapshots.datasets.catalogue import DATASETS as SNAPSHOT_DATASETS
 from proreus.worlds.rebalance.snapshots.play import play as play_snapshot
 from proreus.worlds.rebalance.snapshots.play import warm_up_policy
 from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES
@@ -22,13 +23,12 @@ from proreus.worlds.rebalance.snapshots.scenarios import (
     snapshot_scenario_from_json,
 )
 from proreus.worlds.rebalance.snapshots.simulation.world import MEASURES as OF_SNAPSHOTS
-from proreus.worlds.rebalance.snapshots.traces.datasets import DATASETS as SNAPSHOT_DATASETS
+from proreus.worlds.rebalance.windows.datasets.catalogue import DATASETS as WINDOW_DATASETS
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig
 from proreus.worlds.rebalance.windows.play import play as play_windows
 from proreus.worlds.rebalance.windows.policies.catalogue import MOVE_POLICIES, make_move_policy
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario, window_scenario_from_json
 from proreus.worlds.rebalance.windows.simulation.outcome import MEASURES as OF_WINDOWS
-from proreus.worlds.rebalance.windows.traces.datasets import DATASETS as WINDOW_DATASETS
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig
 
 
 def _policies(scenario: Scenario | None) -> Catalogue:
@@ -92,7 +92,7 @@ WORLD = World(
     "the nodes of --layout or on --nodes equal ones; or windows by name, as windows/huawei-serial. Of "
     "what was recorded, the first three fifths train and the last quarter judges.",
     trains_on=("windows/serial", "windows/parallel"),
-    combine="proreus.worlds.rebalance.windows.training.combining:combine",
+    combine="proreus.worlds.rebalance.windows.training.combine:combine",
     bench="proreus.worlds.rebalance.bench:bench_rebalance",
     examples={
         "simulate": "proreus simulate rebalance --scenario windows/parallel --policy learned "

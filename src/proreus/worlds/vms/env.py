@@ -21,10 +21,12 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import numpy as np
 from gymnasium import spaces
 
-from proreus.environment import OwnReward, WorldEnv, own_reward
+from proreus.base_env import OwnReward, WorldEnv, own_reward
+from proreus.data.catalogue import data_dir
 from proreus.kernels.arrays import F32, Bool
 from proreus.model.errors import UsageError, unknown_name
-from proreus.reading.catalogue import data_dir
+from proreus.worlds.vms.datasets.generator import generate_vms
+from proreus.worlds.vms.datasets.huawei import Split, read_trace, run_end, split_range
 from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES, encode_servers, numa_size
 from proreus.worlds.vms.model import DoubleRule, Full, ServerShape, VmTrace
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
@@ -41,8 +43,6 @@ from proreus.worlds.vms.simulation.world import (
 )
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import UNITS, first_place, tightest_place
-from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import Split, read_trace, run_end, split_range
 
 Illegal = Literal["first_fit", "raise"]
 Rows = Literal["machines", "events"]

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from proreus.contract.given import names_files
-from proreus.contract.metavar import metavar
+from proreus.contract.flags import metavar, names_files
 from proreus.contract.world import PLAYING
+from proreus.data.catalogue import data_dir
 from proreus.model.errors import UsageError
-from proreus.reading.catalogue import data_dir
+from proreus.worlds.vms.datasets.huawei import Split
 from proreus.worlds.vms.model import DoubleRule, Full, ServerShape
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
-from proreus.worlds.vms.traces.huawei import Split
 
 _RUNS_OF_A_DRAW = 10
 _RUNS_TIMES_SERVERS = 500

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from proreus.data.vm_lifetimes import MOST
 from proreus.kernels.arrays import F64, I32
 from proreus.model.errors import UsageError
-from proreus.reading.lifetimes import MOST
 
 NUMA_NODES = 2
 """Every server has two."""

@@ -13,7 +13,7 @@ import numpy as np
 from proreus.contract.play import RATE, for_two_runs, recorded, walk, with_measure
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.policies.protocol import remark_of
 from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
 from proreus.worlds.vms.policies.columns import VmRule

@@ -17,16 +17,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.data.catalogue import data_dir, files_of, known
 from proreus.kernels.arrays import I64
 from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading.catalogue import data_dir, files_of, known
+from proreus.worlds.vms.datasets.catalogue import DATASETS
+from proreus.worlds.vms.datasets.generator import generate_vms
+from proreus.worlds.vms.datasets.huawei import Split, fifths, read_starts, read_trace, run_end, split_range
 from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace, part_of, superposed
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, compile_trace, with_servers
-from proreus.worlds.vms.traces.datasets import DATASETS
-from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import Split, fifths, read_starts, read_trace, run_end, split_range
 
 _GENERATED_MACHINES = 40_000
 _MOST_SERVERS = 10_000

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from proreus.contract.own import playing
+from proreus.contract.user_scenarios import playing
 from proreus.contract.world import Quantity, Words, World
+from proreus.worlds.vms.datasets.catalogue import DATASETS
 from proreus.worlds.vms.flags import VmsFlags
 from proreus.worlds.vms.play import play, play_runs
 from proreus.worlds.vms.policies.catalogue import VM_POLICIES, make_vm_policy
 from proreus.worlds.vms.scenarios import VmScenario, scenario_from_json
 from proreus.worlds.vms.simulation.outcome import MEASURES
 from proreus.worlds.vms.simulation.runs import VmRuns
-from proreus.worlds.vms.traces.datasets import DATASETS
 
 
 def warm_up() -> None:
@@ -66,7 +66,7 @@ WORLD = World(
     tunes_from="a file of events (vmid,cpu,memory,time,type) or of lifetimes (vmid,cpu,mem,at,lt), for the "
     "cluster that --scenario names (and --servers, --double, --full); or a scenario by name, as "
     "huawei/waiting@5. Of a trace the first three fifths train and the last fifth judges.",
-    combine="proreus.worlds.vms.training.combining:combine",
+    combine="proreus.worlds.vms.training.combine:combine",
     trains_on=("waiting",),
     bench="proreus.worlds.vms.bench.claims:bench_vms",
     shown=_first_run,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.worlds.workflows.play import ALL, run_rule
 from proreus.worlds.workflows.policies.catalogue import POLICIES, rule_policy
 from proreus.worlds.workflows.policies.policy import RulePolicy

@@ -20,11 +20,11 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
+from proreus.base_env import OwnReward, Stepped, WorldEnv
 from proreus.contract.scenario import PARTS, Part
-from proreus.environment import OwnReward, Stepped, WorldEnv
+from proreus.data.catalogue import data_dir
 from proreus.kernels.arrays import F32, Bool
 from proreus.model.errors import UsageError, unknown_name
-from proreus.reading.catalogue import data_dir
 from proreus.worlds.workflows.encoding.rows import LARGEST_FEATURE, SIZES, encode, rows_for
 from proreus.worlds.workflows.model import Assign
 from proreus.worlds.workflows.scenarios import WorkflowsScenario, parse_scenario

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from proreus.contract.given import names_files
-from proreus.contract.metavar import metavar
+from proreus.contract.flags import metavar, names_files
 from proreus.contract.scenario import Part
 from proreus.contract.world import PLAYING
+from proreus.data.catalogue import data_dir
 from proreus.model.errors import UsageError
-from proreus.reading.catalogue import data_dir
 from proreus.worlds.workflows.model import MachineKind
 from proreus.worlds.workflows.scenarios import WorkflowsScenario, check_parts, parse_scenario
 

@@ -16,15 +16,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.data.catalogue import data_dir, files_of
 from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading.catalogue import data_dir, files_of
+from proreus.worlds.workflows.datasets.catalogue import DATASETS
+from proreus.worlds.workflows.datasets.files import LEAST_FOR_PARTS, files_in, of_part, read_workflow
+from proreus.worlds.workflows.datasets.generator import draw_workflow
 from proreus.worlds.workflows.model import CLUSTER, Arrivals, MachineKind, Terms, Workflow
 from proreus.worlds.workflows.simulation.run import WorkflowsRun
 from proreus.worlds.workflows.state.columns import Work
 from proreus.worlds.workflows.state.compile import compile_arrivals, critical_path
-from proreus.worlds.workflows.traces.datasets import DATASETS
-from proreus.worlds.workflows.traces.files import LEAST_FOR_PARTS, files_in, of_part, read_workflow
-from proreus.worlds.workflows.traces.generate import draw_workflow
 
 _NAME = r"(?:(?P<dataset>[\w-]+)/)?(?P<scenario>[\w-]+)(?:@(?P<count>\d+))?"
 _SEEDS_APART = 1_000_000

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from proreus.contract.own import playing
+from proreus.contract.user_scenarios import playing
 from proreus.contract.world import Quantity, Words, World
+from proreus.worlds.workflows.datasets.catalogue import DATASETS
 from proreus.worlds.workflows.flags import WorkflowsFlags
 from proreus.worlds.workflows.play import play
 from proreus.worlds.workflows.policies.catalogue import POLICIES
 from proreus.worlds.workflows.scenarios import SCENARIOS, WorkflowsScenario, scenario_from_json
 from proreus.worlds.workflows.simulation.outcome import MEASURES
-from proreus.worlds.workflows.traces.datasets import DATASETS
 
 
 def warm_up() -> None:

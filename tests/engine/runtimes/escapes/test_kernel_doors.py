@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.runtimes.machine.kept import DEFAULT_CAPABILITIES
 from proreus.engine.runtimes.protocol import RuntimeRefused
+from proreus.engine.runtimes.shim.backend import DEFAULT_CAPABILITIES
 from tests.engine.runtimes.benches import Bench, Place, container, pod_of
 
 _BUSYBOX = 'export PATH=/bin; b() { /bin/busybox "$@"; }; '
@@ -322,10 +322,11 @@ def test_the_generated_configuration_is_as_containerds(
     tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For machines with either version of cgroups, whichever this one has."""
+    from proreus.engine.runtimes.backend import Plan
     from proreus.engine.runtimes.images.store import ImageStore, Unpacked
-    from proreus.engine.runtimes.machine import kept, runc
-    from proreus.engine.runtimes.machine.backend import Plan
-    from proreus.engine.runtimes.machine.options import MachineOptions
+    from proreus.engine.runtimes.options import MachineOptions
+    from proreus.engine.runtimes.runc import backend as runc
+    from proreus.engine.runtimes.shim import backend as kept
 
     class Hierarchy:
         def __init__(self, name: str) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.runtimes.machine.beneath import UnsafePath, open_beneath
-from proreus.engine.runtimes.machine.disk_use import folder_bytes
-from proreus.engine.runtimes.machine.removal import remove_tree
+from proreus.engine.kubelet.usage.disk import folder_bytes
+from proreus.engine.runtimes.folder_removal import remove_tree
 from proreus.engine.runtimes.protocol import Phase
+from proreus.engine.runtimes.safe_path import UnsafePath, open_beneath
 from tests.engine.runtimes.benches import Bench, Place, container, pod_of
 from tests.engine.runtimes.leftovers import mounts as mounts_of
 

@@ -11,8 +11,8 @@ import jsonpatch
 import msgspec
 from jsonpointer import JsonPointerException, resolve_pointer
 
-from proreus.engine.objects.bounds import MOST_DEPTH, depth
 from proreus.engine.objects.errors import BadRequest, Invalid, TooLarge
+from proreus.engine.objects.size_limits import MOST_DEPTH, depth
 
 MOST_OPERATIONS = 10_000
 """As the real API server has it."""

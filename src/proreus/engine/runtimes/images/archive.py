@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from proreus.engine.runtimes.images.checked_stream import BadArchive, CheckedStream
 from proreus.engine.runtimes.images.layers import checked_parts
-from proreus.engine.runtimes.images.streams import BadArchive, CheckedStream
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOST_MEMBERS, _MOST_MANIFESTS, _MOST_LAYERS, _DEEPEST_INDEX = 10_000, 100, 127, 3

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from proreus.engine.runtimes.images.streams import BadArchive, CheckedStream
+from proreus.engine.runtimes.images.checked_stream import BadArchive, CheckedStream
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _LONGEST_PATH, _LONGEST_NAME, _DEEPEST = 4096, 255, 128

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from proreus.engine.runtimes.images.archive import Manifest, read_archive
+from proreus.engine.runtimes.images.checked_stream import BadArchive
 from proreus.engine.runtimes.images.layers import Allowance, apply_layer, tree_size
-from proreus.engine.runtimes.images.names import full_name
-from proreus.engine.runtimes.images.streams import BadArchive
+from proreus.engine.runtimes.images.reference import full_name
 from proreus.engine.runtimes.protocol import Image
 from proreus.model.errors import UsageError
 

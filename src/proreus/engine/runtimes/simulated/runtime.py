@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from proreus.engine.objects.times import parse_timestamp
-from proreus.engine.runtimes import notices
-from proreus.engine.runtimes.containers import container_of, first_attempt, last_report
-from proreus.engine.runtimes.printed import PrintedSession
+from proreus.engine.objects.timestamps import parse_timestamp
+from proreus.engine.runtimes import container_events
+from proreus.engine.runtimes.clock import Cancellable, Timers
+from proreus.engine.runtimes.output_session import PrintedSession
+from proreus.engine.runtimes.pod_reports import container_of, first_attempt, last_report
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     Capacity,
@@ -40,9 +41,8 @@ from proreus.engine.runtimes.simulated.draws import (
     draw_start,
     draw_stop,
 )
-from proreus.engine.runtimes.simulated.lines import Author
-from proreus.engine.runtimes.timers import Cancellable, Timers
-from proreus.engine.streaming.duplex import Connection
+from proreus.engine.runtimes.simulated.log_lines import Author
+from proreus.engine.wire.duplex import Connection
 
 TERMINATED, KILLED = 143, 137
 """Exit codes of containers that ended by SIGTERM and by SIGKILL."""
@@ -267,7 +267,7 @@ class SimulatedRuntime:
                 plan = draw_plan(self._habits, running.pod, spec, waiting.attempt)
             except (BadAnnotation, ValueError) as error:
                 refused = replace(waiting, reason="CreateContainerConfigError", message=str(error))
-                running.reports[name] = refused.with_notice(notices.failed(str(error)))
+                running.reports[name] = refused.with_notice(container_events.failed(str(error)))
                 continue
             self._keep_image(spec)
             started = replace(
@@ -277,7 +277,7 @@ class SimulatedRuntime:
                 started=now,
                 reason="",
                 image=str(spec.get("image") or ""),
-                notices=(notices.started(name),),
+                notices=(container_events.started(name),),
             )
             self._run(uid, started, plan, elapsed=0.0)
         self._tell(uid)

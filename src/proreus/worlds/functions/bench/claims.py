@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
 from proreus.kernels.arrays import I64, Bool
 from proreus.worlds.functions.bench.peer import PlainEnv
 from proreus.worlds.functions.model import Demand

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F32, F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.functions.state.columns import (
     BUSY_CPU,
     CLIP,

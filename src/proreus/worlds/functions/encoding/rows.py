@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F32, U8
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.functions.model import KEEPS
 from proreus.worlds.functions.state.columns import (
     ACTIVE,
@@ -44,7 +44,7 @@ from proreus.worlds.functions.state.columns import (
     Runs,
     Work,
 )
-from proreus.worlds.functions.state.histogram import BINS, EDGES
+from proreus.worlds.functions.state.idle_histogram import BINS, EDGES
 from proreus.worlds.functions.state.instances import fits, may_wait
 
 VERSION = "functions-1"

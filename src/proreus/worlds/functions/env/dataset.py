@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from proreus.model.errors import UsageError
+from proreus.worlds.functions.datasets.readers import Recording, is_rows, read_recording, read_rows
+from proreus.worlds.functions.datasets.rows import RowTerms, demand_of_rows
 from proreus.worlds.functions.model import Demand
 from proreus.worlds.functions.scenarios import FunctionsScenario
-from proreus.worlds.functions.traces.readers import Recording, is_rows, read_recording, read_rows
-from proreus.worlds.functions.traces.rows import RowTerms, demand_of_rows
 
 MOST_KEPT = 1_000_000
 """Rows; a longer source cannot begin anew."""

@@ -16,10 +16,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
+from proreus.base_env import WorldEnv, own_reward
 from proreus.contract.scenario import PARTS, Part
-from proreus.environment import WorldEnv, own_reward
 from proreus.kernels.arrays import F32, Bool
 from proreus.model.errors import UsageError, unknown_name
+from proreus.worlds.functions.datasets.rows import RowTerms
 from proreus.worlds.functions.encoding.document import (
     MOST_IO,
     even,
@@ -37,7 +38,6 @@ from proreus.worlds.functions.simulation.rewards import PaperReward, Reward, rew
 from proreus.worlds.functions.simulation.run import FunctionsRun
 from proreus.worlds.functions.state.columns import CLIP, KIND, NOW, OVER
 from proreus.worlds.functions.state.compile import USUAL_KEEP, Keeper, compile_demands
-from proreus.worlds.functions.traces.rows import RowTerms
 
 Observed: TypeAlias = dict[str, Any] | F32
 KeepAlive = Literal["fixed", "histogram", "decide"]

@@ -17,7 +17,7 @@ from proreus.policies.catalogue import Catalogue, Kind
 from proreus.policies.catalogue import Rule as Entry
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import bidder_of
-from proreus.policies.networks.parts import size_of, tensors_of
+from proreus.policies.networks.tensor_layout import size_of, tensors_of
 from proreus.worlds.functions.encoding.rows import SIZES, VERSION
 from proreus.worlds.functions.policies.columns import (
     BEST_FIT,

@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
+from proreus.kernels.structs import pack
 from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.functions.encoding.rows import SIZES, rows_for
 from proreus.worlds.functions.model import Decision, Keep, Place, Wait
 from proreus.worlds.functions.policies.columns import BIDDING, KEEPS_BY_BIDS, Rule
-from proreus.worlds.functions.policies.explaining import explained
+from proreus.worlds.functions.policies.explanation import explained
 from proreus.worlds.functions.policies.rules import choose
 from proreus.worlds.functions.state.observation import FunctionsObservation
 

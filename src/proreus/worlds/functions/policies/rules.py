@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.policies.networks.bidder import make_bids
 from proreus.worlds.functions.encoding.rows import encode
@@ -38,7 +38,7 @@ from proreus.worlds.functions.state.columns import (
     Runs,
     Work,
 )
-from proreus.worlds.functions.state.histogram import kept_by_histogram
+from proreus.worlds.functions.state.idle_histogram import kept_by_histogram
 from proreus.worlds.functions.state.instances import fits, row_of
 
 _SAFE = 0.8

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.policies.networks.parts import Part
+from proreus.policies.networks.tensor_layout import Part
 from proreus.worlds.functions.encoding.rows import FEATURES, SIZES
 
 ABOVE = 100.0

@@ -13,9 +13,9 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32, F64, I64, U8, U64, Bool
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import pack, packable
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
+from proreus.kernels.structs import pack, packable
 from proreus.model.errors import IllegalDecision, InputError, UsageError
 from proreus.worlds.functions.encoding.document import even, largest, length_of, observe
 from proreus.worlds.functions.encoding.rows import SIZES, encode, rows_for

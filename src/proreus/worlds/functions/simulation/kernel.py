@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.functions.model import KEEPS
+from proreus.worlds.functions.simulation.event_loop import COMES, FINISHED, FREED, LOSES, WOKEN, serve
 from proreus.worlds.functions.simulation.requests import (
     drop,
     hold,
@@ -22,7 +23,6 @@ from proreus.worlds.functions.simulation.requests import (
     run_on,
     take_slot,
 )
-from proreus.worlds.functions.simulation.serving import COMES, FINISHED, FREED, LOSES, WOKEN, serve
 from proreus.worlds.functions.state.columns import (
     AGAIN,
     ASK,
@@ -65,7 +65,7 @@ from proreus.worlds.functions.state.columns import (
     Runs,
     Work,
 )
-from proreus.worlds.functions.state.histogram import kept_by_histogram
+from proreus.worlds.functions.state.idle_histogram import kept_by_histogram
 from proreus.worlds.functions.state.instances import (
     become_ready,
     close_instance,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.errors import UsageError, unknown_name
 from proreus.worlds.functions.simulation.kernel import worth_since
 from proreus.worlds.functions.state.columns import (

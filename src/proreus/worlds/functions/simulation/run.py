@@ -7,9 +7,9 @@ import operator
 
 import numpy as np
 
-from proreus.contract.bars import MOST_LINES, bar
 from proreus.contract.replay import OUTSIDE, Move, Stage, levels_of
 from proreus.contract.simulation import Look, Outcome
+from proreus.contract.text_bars import MOST_LINES, bar
 from proreus.model.errors import IllegalDecision
 from proreus.worlds.functions.model import KEEPS, Decision, Demand, Keep, Place, Wait
 from proreus.worlds.functions.simulation.kernel import begin, keep_for, place_on, wait

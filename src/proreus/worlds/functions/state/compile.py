@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.model.errors import UsageError
 from proreus.worlds.functions.model import Demand, Terms
 from proreus.worlds.functions.state.columns import (
@@ -25,7 +25,7 @@ from proreus.worlds.functions.state.columns import (
     Runs,
     Work,
 )
-from proreus.worlds.functions.state.histogram import BINS
+from proreus.worlds.functions.state.idle_histogram import BINS
 
 Keeper = Literal["asked", "fixed", "histogram"]
 KEEPERS: dict[str, int] = {"asked": ASKED, "fixed": FIXED, "histogram": BY_HISTOGRAM}

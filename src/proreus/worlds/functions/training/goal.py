@@ -14,11 +14,11 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
-from proreus.kernels.packed import private
+from proreus.kernels.structs import private
 from proreus.learning.es import check_search
-from proreus.learning.judge import confirming
+from proreus.learning.evaluation import confirming
 from proreus.learning.settings import at_least_one
-from proreus.policies.networks.parts import size_of, tensors_of
+from proreus.policies.networks.tensor_layout import size_of, tensors_of
 from proreus.worlds.functions.play import ALL, run_rule
 from proreus.worlds.functions.policies.catalogue import network_policy, rule_policy
 from proreus.worlds.functions.policies.policy import RulePolicy

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from proreus.learning.judge import Judge
+from proreus.learning.evaluation import Judge
 from proreus.learning.lane_ppo import LaneLessons, LanePPO
 from proreus.learning.learner import GradientLearner
 from proreus.learning.ppo import PPOConfig

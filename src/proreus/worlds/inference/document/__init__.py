@@ -22,7 +22,7 @@ from proreus.worlds.inference.document.config import RLConfig
 from proreus.worlds.inference.document.reward import RLRewardCalculator
 from proreus.worlds.inference.document.simulator import TraceRLSimulator
 from proreus.worlds.inference.document.state import RLStateCollector
-from proreus.worlds.inference.simulation.scaling import Instance, ScalingManager, Server
+from proreus.worlds.inference.simulation.scaling_manager import Instance, ScalingManager, Server
 
 __all__ = [
     "Application",

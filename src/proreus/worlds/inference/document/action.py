@@ -12,7 +12,7 @@ from proreus.model.errors import UsageError
 from proreus.worlds.inference.document.application import Application
 from proreus.worlds.inference.document.config import RLConfig, config_of
 from proreus.worlds.inference.model.cluster import Role
-from proreus.worlds.inference.simulation.scaling import Instance
+from proreus.worlds.inference.simulation.scaling_manager import Instance
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from proreus.model.errors import unknown_name
+from proreus.worlds.inference.datasets.timings import timings_of
 from proreus.worlds.inference.model.cluster import ROLES, InstanceKind, Role
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster, Timings
 from proreus.worlds.inference.simulation.options import ControlOptions
-from proreus.worlds.inference.simulation.scaling import Instance, ScalingManager
-from proreus.worlds.inference.traces.timings import timings_of
+from proreus.worlds.inference.simulation.scaling_manager import Instance, ScalingManager
 
 Say = Callable[[str], None]
 

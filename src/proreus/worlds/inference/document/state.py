@@ -22,8 +22,8 @@ from proreus.kernels.arrays import F32, F64
 from proreus.worlds.inference.document.application import Application
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.cost import busy_seconds
 from proreus.worlds.inference.simulation.slowdown import slowdowns
-from proreus.worlds.inference.simulation.spending import busy_seconds
 
 FEATURES = 20
 TTFT_LIMITS, TBT_LIMITS = (2.0, 3.0, 6.0), (1.25, 1.5, 5.0)

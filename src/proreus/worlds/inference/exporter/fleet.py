@@ -9,15 +9,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from proreus.worlds.inference.exporter.counting import Counted, Counting, Observed
+from proreus.worlds.inference.exporter.counters import Counted, Counting, Observed
 from proreus.worlds.inference.model import vllm
 from proreus.worlds.inference.model.cluster import ROLES, Role
-from proreus.worlds.inference.model.life import Limits
 from proreus.worlds.inference.model.requests import RequestTrace
+from proreus.worlds.inference.model.start_up import Limits
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.scaling import ScalingManager
-from proreus.worlds.inference.simulation.spending import spending
+from proreus.worlds.inference.simulation.cost import spending
+from proreus.worlds.inference.simulation.scaling_manager import ScalingManager
 
 _ENGINE = "0"
 

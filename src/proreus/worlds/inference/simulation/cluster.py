@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
+from proreus.kernels.structs import pack
 from proreus.model.errors import UsageError, unknown_name
 from proreus.worlds.inference.model.cluster import ROLES as ROLE_NAMES
 from proreus.worlds.inference.model.cluster import UNLIMITED, ClusterSpec, InstanceKind, Role, Scheduler
-from proreus.worlds.inference.model.life import StartUp
 from proreus.worlds.inference.model.requests import RequestTrace
+from proreus.worlds.inference.model.start_up import StartUp
 from proreus.worlds.inference.model.timings import LayerProfile, Table
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.fellows import join
 from proreus.worlds.inference.simulation.heaps import life_at
+from proreus.worlds.inference.simulation.instance_lifecycle import drain, lose
+from proreus.worlds.inference.simulation.iteration_time import timing_of
 from proreus.worlds.inference.simulation.kernel import advance
-from proreus.worlds.inference.simulation.life import drain, lose
 from proreus.worlds.inference.simulation.lists import append, new_lists, with_room
+from proreus.worlds.inference.simulation.lockstep_groups import join
 from proreus.worlds.inference.simulation.prefix_cache import clear_cache
-from proreus.worlds.inference.simulation.routing import move
-from proreus.worlds.inference.simulation.timing import timing_of
+from proreus.worlds.inference.simulation.router import move
 
 _SLOTS, _QUEUE, _ROWS = 256, 64, 4_096
 _ENGINES = {"orca": c.ORCA, "splitwise": c.SPLITWISE, "chunked": c.CHUNKED}

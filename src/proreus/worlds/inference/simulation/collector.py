@@ -10,11 +10,11 @@ from proreus.kernels.arrays import F64
 from proreus.worlds.inference.model.cluster import ROLES, InstanceKind, Role
 from proreus.worlds.inference.model.decision import Steps
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.ability import ability_of
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
+from proreus.worlds.inference.simulation.cost import busy_seconds
 from proreus.worlds.inference.simulation.options import ControlOptions
-from proreus.worlds.inference.simulation.spending import busy_seconds
-from proreus.worlds.inference.state.live import HISTORY
+from proreus.worlds.inference.simulation.throughput import ability_of
+from proreus.worlds.inference.state.live_collector import HISTORY
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 
 _LATE = 0.9

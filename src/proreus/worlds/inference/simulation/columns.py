@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proreus.kernels.arrays import F64, I32, I64, U64
-from proreus.kernels.packed import packable
+from proreus.kernels.structs import packable
+from proreus.worlds.inference.simulation.iteration_time import Timing
 from proreus.worlds.inference.simulation.lists import Lists
-from proreus.worlds.inference.simulation.timing import Timing
 
 
 @packable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.inference.simulation.columns import (
     DECODES,
     EVENTS_WAITING,

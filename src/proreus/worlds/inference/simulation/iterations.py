@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled, compiled_inline
+from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
     BUSY,
@@ -25,11 +25,11 @@ from proreus.worlds.inference.simulation.columns import (
     TIMING,
     Run,
 )
-from proreus.worlds.inference.simulation.fellows import in_step
 from proreus.worlds.inference.simulation.heaps import run_at
+from proreus.worlds.inference.simulation.iteration_time import Batch, completed, iteration, lasting
 from proreus.worlds.inference.simulation.lists import at
-from proreus.worlds.inference.simulation.paging import pages_over, take_pages
-from proreus.worlds.inference.simulation.timing import Batch, completed, iteration, lasting
+from proreus.worlds.inference.simulation.lockstep_groups import in_step
+from proreus.worlds.inference.simulation.paged_kv import pages_over, take_pages
 
 _FAR = 1 << 40
 

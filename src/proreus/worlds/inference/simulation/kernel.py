@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.compiled import compiled, compiled_inline
-from proreus.worlds.inference.simulation.circles import break_circle
+from proreus.kernels.jit import compiled, compiled_inline
+from proreus.worlds.inference.simulation.allocation import take_slot
 from proreus.worlds.inference.simulation.columns import (
     ALL_DONE,
     BEFORE_TRACE,
@@ -31,9 +31,9 @@ from proreus.worlds.inference.simulation.columns import (
     Run,
 )
 from proreus.worlds.inference.simulation.heaps import next_event
-from proreus.worlds.inference.simulation.holding import take_slot
-from proreus.worlds.inference.simulation.life import life_goes_on
-from proreus.worlds.inference.simulation.serving import (
+from proreus.worlds.inference.simulation.instance_lifecycle import life_goes_on
+from proreus.worlds.inference.simulation.kv_deadlock import break_circle
+from proreus.worlds.inference.simulation.request_lifecycle import (
     iterations_end,
     route,
     route_one_who_waits,

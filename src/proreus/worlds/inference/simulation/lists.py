@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.kernels.compiled import compiled_once
-from proreus.kernels.packed import packable
+from proreus.kernels.jit import compiled_once
+from proreus.kernels.structs import packable
 
 
 @packable

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from proreus.model.errors import UsageError
+from proreus.worlds.inference.datasets.cluster_file import ClusterEntry
 from proreus.worlds.inference.model.cluster import (
     ROLES,
     ClusterSpec,
@@ -20,7 +21,6 @@ from proreus.worlds.inference.model.cluster import (
 from proreus.worlds.inference.model.hardware import Gpu, gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS
-from proreus.worlds.inference.traces.cluster_file import ClusterEntry
 
 TimedBy = Literal["roofline", "table", "profile"]
 

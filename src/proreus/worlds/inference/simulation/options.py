@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 from proreus.model.errors import UsageError
-from proreus.worlds.inference.model.life import Limits, StartUp
 from proreus.worlds.inference.model.objectives import Objectives
 from proreus.worlds.inference.model.service import BATCH, INTERACTIVE, ServiceClass
+from proreus.worlds.inference.model.start_up import Limits, StartUp
 
 
 @dataclass(frozen=True)

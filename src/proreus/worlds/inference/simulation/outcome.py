@@ -12,9 +12,9 @@ from proreus.model.measure import Measure, by_name
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.collector import promises
+from proreus.worlds.inference.simulation.cost import Spending
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.slowdown import LATENCIES
-from proreus.worlds.inference.simulation.spending import Spending
 
 _PERCENTILES = (50, 90, 99)
 _AS_MANY_AGAIN = 0.05

@@ -8,7 +8,7 @@ numbers.
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled, compiled_once
+from proreus.kernels.jit import compiled, compiled_once
 from proreus.worlds.inference.simulation.columns import (
     BLOCK_TOKENS,
     CACHED,

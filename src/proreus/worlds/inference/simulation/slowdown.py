@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.inference.model.cluster import InstanceKind
 from proreus.worlds.inference.model.timings import Table
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster, Timings
-from proreus.worlds.inference.simulation.timing import Batch, Timing, iteration
+from proreus.worlds.inference.simulation.iteration_time import Batch, Timing, iteration
 
 LATENCIES = ("ttft", "tbt", "e2e")
 _PUBLISHED = "a100-80gb/8"

@@ -6,7 +6,8 @@ gets the smaller of its two shares. Whenever one begins or ends, those beside it
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
+from proreus.worlds.inference.simulation.allocation import arriving_need, fits
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
     CHUNKED,
@@ -30,7 +31,6 @@ from proreus.worlds.inference.simulation.columns import (
     Run,
 )
 from proreus.worlds.inference.simulation.heaps import transfer_at
-from proreus.worlds.inference.simulation.holding import arriving_need, fits
 from proreus.worlds.inference.simulation.iterations import pause
 from proreus.worlds.inference.simulation.lists import append, at, remove, remove_at
 from proreus.worlds.inference.simulation.prefix_cache import make_room

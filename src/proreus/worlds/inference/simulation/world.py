@@ -16,6 +16,7 @@ from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import Cluster, Timings
 from proreus.worlds.inference.simulation.collector import Collector, promises
+from proreus.worlds.inference.simulation.cost import Spending, spending
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.outcome import (
     actions_of,
@@ -24,10 +25,9 @@ from proreus.worlds.inference.simulation.outcome import (
     prefix_hits,
     slowdown_measures,
 )
-from proreus.worlds.inference.simulation.picture import Pictures
-from proreus.worlds.inference.simulation.scaling import ScalingManager
+from proreus.worlds.inference.simulation.rendering import Pictures
+from proreus.worlds.inference.simulation.scaling_manager import ScalingManager
 from proreus.worlds.inference.simulation.slowdown import slowdowns
-from proreus.worlds.inference.simulation.spending import Spending, spending
 from proreus.worlds.inference.state.observation import InferenceObservation
 
 COLUMNS = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 
 _TINY = 1e-9
 

@@ -14,7 +14,7 @@ import numpy as np
 from proreus.kernels.arrays import F64, Bool
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.model.decision import Scale, Steps
-from proreus.worlds.inference.model.life import Limits
+from proreus.worlds.inference.model.start_up import Limits
 
 
 @dataclass(frozen=True)

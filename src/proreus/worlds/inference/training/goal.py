@@ -15,12 +15,12 @@ import numpy as np
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.es import check_search
-from proreus.learning.judge import confirming
+from proreus.learning.evaluation import confirming
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.inference.policies.knobs import knobs_of
 from proreus.worlds.inference.scenarios import InferenceScenario
-from proreus.worlds.inference.training.vector import SIZE, tensors_of
+from proreus.worlds.inference.training.weight_vector import SIZE, tensors_of
 from proreus.worlds.inference.training.windows import Spent, Window, knobs_spend, rule_spends, windows_of
 
 _SEEDS = 100_000

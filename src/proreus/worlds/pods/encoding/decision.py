@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F32, F64, I64, Bool
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.resources import COL_CPU, COL_MEMORY, GIB
 from proreus.worlds.pods.encoding.context import (
     CONTEXT_FEATURES,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.pod import GPU_WHOLE
 from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.compile import Compiled

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F32, F64, I8, I64
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import pack, packable
+from proreus.kernels.jit import compiled
+from proreus.kernels.structs import pack, packable
 from proreus.worlds.pods.encoding.context import context_scale, encode_choice, encode_context
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, encode_pair
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State

@@ -12,12 +12,17 @@ from proreus.model.errors import UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.experts import read_wishes
-from proreus.policies.folders import PolicyFolders
-from proreus.policies.planning import Effort
+from proreus.policies.planner import Effort
+from proreus.policies.policy_folders import PolicyFolders
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.policies.adaptive import adaptive_scorer
-from proreus.worlds.pods.policies.explaining import PodPolicy
-from proreus.worlds.pods.policies.learned import PRETRAINED, linear_scorer, q_policy, scorer_parameters
+from proreus.worlds.pods.policies.checkpoint_tensors import (
+    PRETRAINED,
+    linear_scorer,
+    q_policy,
+    scorer_parameters,
+)
+from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.policies.planner.policy import PlannerPolicy
 from proreus.worlds.pods.policies.rules.columns import (
     BEST_FIT,
@@ -41,7 +46,7 @@ from proreus.worlds.pods.policies.rules.columns import (
 from proreus.worlds.pods.policies.rules.policy import PairWeights, RuleOptions, RulePolicy
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 from proreus.worlds.pods.policies.vector.model import SHIPPED
-from proreus.worlds.pods.policies.vector.served import ServedVector
+from proreus.worlds.pods.policies.vector.served_model import ServedVector
 
 Tie = Literal["default", "ordered", "random", "rotating"]
 KubeVersion = Literal["1.34", "1.35", "1.36"]

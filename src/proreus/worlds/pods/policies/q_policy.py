@@ -9,14 +9,14 @@ import torch
 
 from proreus.kernels.arrays import F32, F64, I64
 from proreus.model.decision import Decision, Delay, Place, Preempt, from_action
-from proreus.policies.networks.q import QNetwork, best_legal
-from proreus.policies.networks.threads import few_torch_threads
+from proreus.policies.networks.q_network import QNetwork, best_legal
+from proreus.policies.networks.torch_threads import few_torch_threads
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.decision import PodsEncoder, legal_actions
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.encoding.rows import Encoder, copy_rows, list_choice, new_encoder, row_devices
-from proreus.worlds.pods.policies.explaining import explained
+from proreus.worlds.pods.policies.explanation import explained
 from proreus.worlds.pods.state.compile import Compiled
 from proreus.worlds.pods.state.observation import PodObservation
 

@@ -8,7 +8,7 @@ For each legal node n with pair features f_n, in the context g of the decision (
     delay, reject, value = q . (delay, reject, value) + their offsets
 
 Parameters are one flat float32 vector; `LAYOUT` says what stands where. `forward` and `backward` are
-kernels that allocate nothing; `policies.networks` holds the same network in torch, and a test keeps the
+kernels that allocate nothing; `policies.torch_networks` holds the same network in torch, and a test keeps the
 two equal. H = HIDDEN, F pair features, G context features, K rows (legal nodes).
 """
 
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from proreus.kernels.activations import exponentials, tanh_of
 from proreus.kernels.arrays import F32
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import pack, packable
+from proreus.kernels.jit import compiled
+from proreus.kernels.structs import pack, packable
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F32, F64, I64
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import pack, packable
+from proreus.kernels.jit import compiled
+from proreus.kernels.structs import pack, packable
 from proreus.model.decision import Decision, Delay, Place, Preempt
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.encoding.rows import Encoder, copy_rows, list_choice, new_encoder, row_devices
-from proreus.worlds.pods.policies.explaining import explained
+from proreus.worlds.pods.policies.explanation import explained
 from proreus.worlds.pods.policies.scorer import ScorerScratch, forward, new_scorer_scratch
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.observation import PodObservation

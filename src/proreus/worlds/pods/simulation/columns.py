@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F64, I8, I64
-from proreus.kernels.packed import packable
+from proreus.kernels.structs import packable
 
 # Where a pod is in its life.
 FUTURE, ACTIVE, BACKING_OFF, POOLED, RUNNING, DONE, REJECTED, FAILED = range(8)

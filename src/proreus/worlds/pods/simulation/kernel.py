@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.pods.simulation.columns import (
     ALIVE,
     ATTEMPT_LIMIT,
@@ -38,7 +38,7 @@ from proreus.worlds.pods.simulation.queue import (
     wake_related,
 )
 from proreus.worlds.pods.simulation.recorder import count_use, move_clock, record
-from proreus.worlds.pods.simulation.ticked import bind, tick_node
+from proreus.worlds.pods.simulation.ticked_runtime import bind, tick_node
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.devices import devices_fit, tightest_devices
 from proreus.worlds.pods.state.filters import CURABLE, OK
@@ -50,8 +50,8 @@ from proreus.worlds.pods.state.legality import (
     still_barren,
 )
 from proreus.worlds.pods.state.placement import expect, place, remove
+from proreus.worlds.pods.state.queueing_hints import backoff_end
 from proreus.worlds.pods.state.victims import choose_victims
-from proreus.worlds.pods.state.waking import backoff_end
 
 FINISHED = -1
 

@@ -27,6 +27,7 @@ from proreus.worlds.pods.simulation.columns import (
     SAMPLES,
     Run,
 )
+from proreus.worlds.pods.state.columns import Nodes
 from proreus.worlds.pods.state.compile import Compiled
 
 _SECONDS_OF_HOUR = 3600.0
@@ -186,3 +187,18 @@ def _log(compiled: Compiled, run: Run) -> list[Row]:
         )
         for pod, status, node, started, finished, evicted in rows
     ]
+
+
+# What a node costs an hour. No description of a node says, so list prices stand in.
+
+# Dollars an hour as OpenCost takes them for clusters whose bills it cannot read (configs/default.json: GCP
+# us-central1). Only how they compare matters to a policy; who pays others scales all costs alike.
+CORE, GIB, GPU = 0.031611, 0.004237, 0.95
+_MILLI, _BYTES_OF_GIB = 1000.0, float(1 << 30)
+
+
+def prices_of(nodes: Nodes) -> F64:
+    """float64[N], dollars an hour."""
+    cores, gib = nodes.allocatable[:, COL_CPU] / _MILLI, nodes.allocatable[:, COL_MEMORY] / _BYTES_OF_GIB
+    prices: F64 = CORE * cores + GIB * gib + GPU * nodes.gpu_count
+    return prices

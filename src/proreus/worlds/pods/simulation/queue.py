@@ -6,7 +6,7 @@ back-off counts too. A pod that is woken while it backs off is taken only when n
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.pods.simulation.columns import (
     ACTIVE,
     BACKING_OFF,
@@ -17,7 +17,7 @@ from proreus.worlds.pods.simulation.columns import (
 )
 from proreus.worlds.pods.simulation.heap import heap_push
 from proreus.worlds.pods.state.columns import Cluster, State
-from proreus.worlds.pods.state.waking import backoff_end, coming_helps, leaving_helps
+from proreus.worlds.pods.state.queueing_hints import backoff_end, coming_helps, leaving_helps
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.pods.simulation.columns import (
     ALIVE,
     EVENTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from proreus.kernels.arrays import F64, I64, U64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.pods.simulation.columns import FUTURE, STRIDE, Heap, Run
 from proreus.worlds.pods.state.columns import Cluster, State

@@ -10,7 +10,7 @@ import numpy as np
 from proreus.contract.replay import OUTSIDE, Move, Stage
 from proreus.contract.simulation import Look
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.model.decision import Decision, Place, Preempt, meant, to_action
 from proreus.model.errors import IllegalDecision, InputError
 from proreus.model.workload import Workload
@@ -36,10 +36,9 @@ from proreus.worlds.pods.simulation.kernel import (
     apply,
     waiting,
 )
-from proreus.worlds.pods.simulation.outcome import PodsOutcome, outcome_of
-from proreus.worlds.pods.simulation.picture import levels_now, node_lines, shares_in_use, stage_of
-from proreus.worlds.pods.simulation.prices import prices_of
-from proreus.worlds.pods.simulation.ticked import LEAST_GPU_CPU
+from proreus.worlds.pods.simulation.outcome import PodsOutcome, outcome_of, prices_of
+from proreus.worlds.pods.simulation.rendering import levels_now, node_lines, shares_in_use, stage_of
+from proreus.worlds.pods.simulation.ticked_runtime import LEAST_GPU_CPU
 from proreus.worlds.pods.state.compile import Compiled, compile_workload, empty_state, new_scratch
 from proreus.worlds.pods.state.observation import PodObservation
 

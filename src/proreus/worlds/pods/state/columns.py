@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proreus.kernels.arrays import F64, I8, I64, Bool
-from proreus.kernels.packed import packable
+from proreus.kernels.structs import packable
 
 
 @packable

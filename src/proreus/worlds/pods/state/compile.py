@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proreus.kernels.arrays import I64, Bool
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.model.node import HOSTNAME, Node, Toleration
 from proreus.model.pod import GPU_WHOLE, PodSpec
 from proreus.model.resources import BASE_COLUMNS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proreus.kernels.arrays import I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.pods.state.columns import Cluster
 
 LEVEL = 10

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proreus.kernels.arrays import I8, Bool
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.pod import GPU_WHOLE
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.devices import devices_fit

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.pods.state.columns import Cluster, Typical
 from proreus.worlds.pods.state.demand import Demand, Wish
 

@@ -7,7 +7,7 @@ filter that refuses (`filters.py`).
 from __future__ import annotations
 
 from proreus.kernels.arrays import I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_PODS
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proreus.kernels.arrays import I8, Bool
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.pod import Pod
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.compile import Compiled

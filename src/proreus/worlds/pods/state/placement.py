@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.fragmentation import node_fragment
 

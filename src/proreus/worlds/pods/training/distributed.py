@@ -19,7 +19,7 @@ from proreus.workers.processes import Workers, loss_in_words
 from proreus.workers.ray import as_ours, ray_cluster
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.policies.scorer import ScorerScratch, new_scorer_scratch
-from proreus.worlds.pods.training.lanes import BatchedPods
+from proreus.worlds.pods.training.batched_lanes import BatchedPods
 from proreus.worlds.pods.training.rollout import Ended, FusedLanes, Rollout, new_rollout, shared_out, sum_of
 
 Share = tuple[int, int]

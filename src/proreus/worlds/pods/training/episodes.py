@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from proreus.reading.catalogue import data_dir
+from proreus.data.catalogue import data_dir
+from proreus.worlds.pods.datasets.generator import PRESETS
 from proreus.worlds.pods.scenarios import parse_scenario
-from proreus.worlds.pods.traces.generate import PRESETS
-from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, Reward
+from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions, Reward
 
 
 def episodes(

@@ -24,12 +24,12 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32, F64, I64, U64
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import private
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below, seeded
+from proreus.kernels.structs import private
 from proreus.learning.device import Device, uses_cuda
 from proreus.learning.optimiser import adam, add_gradients, linear
-from proreus.learning.update import Update
+from proreus.learning.step import Update
 from proreus.model.errors import UsageError, WorkError
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.policies.scorer import (

@@ -16,7 +16,7 @@ import numpy as np
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.es import check_search
-from proreus.learning.judge import confirming
+from proreus.learning.evaluation import confirming
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.pods.encoding.pair import (
@@ -28,13 +28,13 @@ from proreus.worlds.pods.encoding.pair import (
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.adaptive import rule_weights
 from proreus.worlds.pods.policies.catalogue import make_policy
-from proreus.worlds.pods.policies.learned import linear_tensors
+from proreus.worlds.pods.policies.checkpoint_tensors import linear_tensors
 from proreus.worlds.pods.policies.rules.columns import LINEAR, ORDERED
 from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.state.compile import Compiled
-from proreus.worlds.pods.training.judge import compiled_workload
+from proreus.worlds.pods.training.evaluation import compiled_workload
 
 START_RULE, WITHOUT_GPUS = "fgd", "best_fit"
 Cell = tuple[PodScenario, int]

@@ -22,21 +22,21 @@ from proreus.learning.imitation import agreement, cross_entropy, fit
 from proreus.learning.learner import Configs, GradientLearner
 from proreus.learning.learner_state import part_of, under, values_of, with_values
 from proreus.learning.settings import at_least_one, not_negative
-from proreus.learning.update import Pace, Update
+from proreus.learning.step import Pace, Update
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.networks.threads import few_torch_threads
+from proreus.policies.networks.torch_threads import few_torch_threads
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.pair import DEMAND_FIGURES, POD_KINDS, VERSION
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
-from proreus.worlds.pods.policies.learned import linear_tensors
+from proreus.worlds.pods.policies.checkpoint_tensors import linear_tensors
 from proreus.worlds.pods.policies.rules.columns import LINEAR, ORDERED
 from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.devices import LEVELS
+from proreus.worlds.pods.training.demonstrations import SHARES_GPU, Recorder, Shown, Taking, show
+from proreus.worlds.pods.training.evaluation import compiled_workload, confirmed_gains, gains
 from proreus.worlds.pods.training.goal import starting_weights, usual_demand
-from proreus.worlds.pods.training.judge import compiled_workload, confirmed_gains, gains
-from proreus.worlds.pods.training.shown import SHARES_GPU, Recorder, Shown, Taking, show
 
 _SHARPEST = 9.0
 """Logarithm of the most that a start's scores are multiplied by: one that is always right has no bound."""

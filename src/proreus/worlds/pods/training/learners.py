@@ -13,18 +13,18 @@ from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32, F64
 from proreus.learning.learner import Configs, EvolutionLearner, GradientLearner
 from proreus.learning.settings import at_least_one
-from proreus.learning.update import Update
+from proreus.learning.step import Update
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, VERSION
 from proreus.worlds.pods.play import warm_up
 from proreus.worlds.pods.policies.scorer import initial_parameters, part
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 from proreus.worlds.pods.scenarios import PodScenario
+from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.distributed import lanes_of
+from proreus.worlds.pods.training.evaluation import Lessons, confirmed_gains, gains, training_workloads
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig, fused_ppo
 from proreus.worlds.pods.training.goal import START_RULE, ESConfig, PodsGoal
-from proreus.worlds.pods.training.judge import Lessons, confirmed_gains, gains, training_workloads
-from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions
 
 _STEEPNESS = 0.5  # small enough for tanh to be nearly linear over the feature's range
 _SHARPNESS = 300.0  # how strongly the first policy follows the rule: near ties stay open

@@ -13,15 +13,24 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32, F64, I64, U64, Bool
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import pack, packable
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_unit
+from proreus.kernels.structs import pack, packable
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.encoding.rows import copy_rows
 from proreus.worlds.pods.policies.scorer import ScorerScratch, forward, softmax
-from proreus.worlds.pods.training.lane import HEADS, POD, PREEMPTS, ROWS, PodLane, flat_action, start, step
+from proreus.worlds.pods.training.lane_kernel import (
+    HEADS,
+    POD,
+    PREEMPTS,
+    ROWS,
+    PodLane,
+    flat_action,
+    start,
+    step,
+)
 
 
 @packable

@@ -21,8 +21,8 @@ from torch import Tensor
 from proreus.kernels.arrays import F32, F64, I64
 from proreus.learning.optimiser import BETA1, BETA2, EPSILON
 from proreus.model.errors import WorkError
-from proreus.worlds.pods.policies.networks import bids_of, parts_of
 from proreus.worlds.pods.policies.scorer import MAY_DELAY, MAY_REJECT, PARAMETERS
+from proreus.worlds.pods.policies.torch_networks import bids_of, parts_of
 from proreus.worlds.pods.training.rollout import Rollout
 
 _WARM_UP = 3  # steps before a capture: libraries allocate what they need on their first calls

@@ -21,15 +21,15 @@ from proreus.learning.learner_state import (
     first_network,
     weights_of,
 )
-from proreus.learning.update import Update
-from proreus.policies.networks.q import QNetwork, network_of
+from proreus.learning.step import Update
+from proreus.policies.networks.q_network import QNetwork, network_of
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, PAIR_FEATURES, VERSION
 from proreus.worlds.pods.policies.q_policy import BiddingQPolicy
 from proreus.worlds.pods.scenarios import PodScenario
-from proreus.worlds.pods.training.judge import Lessons, confirmed_gains, gains, training_workloads
-from proreus.worlds.pods.training.lanes import BatchedPods, BatchOptions, EpisodeLane
+from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions, EpisodeLane
+from proreus.worlds.pods.training.evaluation import Lessons, confirmed_gains, gains, training_workloads
 
 _SIZES = (len(PAIR_FEATURES), len(CONTEXT_FEATURES))
 _IN_ORDER = 0.005  # among nodes that the rule holds equal, the first: FGD's scores are a hundredth apart

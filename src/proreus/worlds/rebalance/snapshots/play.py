@@ -10,12 +10,12 @@ from proreus.contract.simulation import Outcome
 from proreus.contract.world import Hear, Played
 from proreus.model.errors import IllegalDecision
 from proreus.policies.protocol import remark_of
+from proreus.worlds.rebalance.snapshots.datasets.generator import generate_snapshot
 from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.policies.catalogue import SNAPSHOT_POLICIES, make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.policies.policy import SnapshotPolicy
 from proreus.worlds.rebalance.snapshots.scenarios import SnapshotScenario
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
-from proreus.worlds.rebalance.snapshots.traces.generate import generate_snapshot
 
 
 @lru_cache(maxsize=64)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.data.catalogue import data_dir, files_of
 from proreus.model.errors import UsageError, unknown_name
-from proreus.reading.catalogue import data_dir, files_of
+from proreus.worlds.rebalance.snapshots.datasets.bytedance import read_snapshot
+from proreus.worlds.rebalance.snapshots.datasets.catalogue import DATASETS
+from proreus.worlds.rebalance.snapshots.datasets.generator import PRESETS, generate_snapshot
 from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
-from proreus.worlds.rebalance.snapshots.traces.bytedance import read_snapshot
-from proreus.worlds.rebalance.snapshots.traces.datasets import DATASETS
-from proreus.worlds.rebalance.snapshots.traces.generate import PRESETS, generate_snapshot
 
 BYTEDANCE = "bytedance"
 SNAPSHOT_SCENARIOS = (*PRESETS, BYTEDANCE)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64, Bool
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import pack, packable
+from proreus.kernels.jit import compiled
+from proreus.kernels.structs import pack, packable
 from proreus.worlds.rebalance.snapshots.model import CPU, MEMORY, Snapshot
 
 

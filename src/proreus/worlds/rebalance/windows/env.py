@@ -20,11 +20,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from proreus.base_env import WorldEnv, own_reward
 from proreus.contract.scenario import Part, seed_of
-from proreus.environment import WorldEnv, own_reward
+from proreus.data.catalogue import data_dir
 from proreus.kernels.arrays import Bool
 from proreus.model.errors import UsageError, unknown_name
-from proreus.reading.catalogue import data_dir
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig, generate_windows
 from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, encode_moves
 from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
 from proreus.worlds.rebalance.windows.scenarios import (
@@ -36,7 +37,6 @@ from proreus.worlds.rebalance.windows.scenarios import (
 from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
 from proreus.worlds.rebalance.windows.simulation.screen import node_lines
 from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
 
 Observed: TypeAlias = Any
 """A dict of arrays: nodes, moves, action_mask."""

@@ -10,7 +10,7 @@ from proreus.contract.play import for_two_runs, recorded, walk
 from proreus.contract.simulation import Outcome
 from proreus.contract.world import Hear, Played
 from proreus.kernels.arrays import F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.policies.protocol import remark_of
 from proreus.worlds.rebalance.windows.policies.columns import MoveRule
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy

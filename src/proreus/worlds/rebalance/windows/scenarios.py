@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.data.catalogue import data_dir, files_of
 from proreus.model.errors import InputError, UsageError, unknown_name
-from proreus.reading.catalogue import data_dir, files_of
-from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
-from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
-from proreus.worlds.rebalance.windows.simulation.world import RewardWeights, WindowsOptions, WindowsWorld
-from proreus.worlds.rebalance.windows.traces.datasets import DATASETS
-from proreus.worlds.rebalance.windows.traces.generate import WindowsConfig, generate_windows
-from proreus.worlds.rebalance.windows.traces.layout import read_layout
-from proreus.worlds.rebalance.windows.traces.tables import (
+from proreus.worlds.rebalance.windows.datasets.catalogue import DATASETS
+from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig, generate_windows
+from proreus.worlds.rebalance.windows.datasets.layout import read_layout
+from proreus.worlds.rebalance.windows.datasets.tables import (
     EvenSpread,
     cleaned_file,
     read_huawei_stream,
     read_monitor,
     read_requests,
 )
+from proreus.worlds.rebalance.windows.model import PARTS, RequestWindows, part_of_windows
+from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
+from proreus.worlds.rebalance.windows.simulation.world import RewardWeights, WindowsOptions, WindowsWorld
 
 _SHORTEST = 36
 """Windows of a run over a file, where there are so many."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64, Bool
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import packable
+from proreus.kernels.jit import compiled
+from proreus.kernels.structs import packable
 
 # What a pod may ask for next: as in its last window; its mean and peak over the last hour; its course of the
 # last half hour carried on; its mean over the last day.

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import numpy as np
 
-from proreus.contract.claim import BenchRow, claim
+from proreus.contract.benchmark import BenchRow, claim
+from proreus.data.catalogue import files_of, holds
 from proreus.model.errors import WorkError
-from proreus.reading.catalogue import files_of, holds
 from proreus.worlds.vms.bench.peer import PeerEnv, peer_rate
+from proreus.worlds.vms.datasets.catalogue import DATASETS
+from proreus.worlds.vms.datasets.generator import generate_vms
+from proreus.worlds.vms.datasets.huawei import read_trace
 from proreus.worlds.vms.model import VmTrace
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.simulation.columns import Work
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
-from proreus.worlds.vms.traces.datasets import DATASETS
-from proreus.worlds.vms.traces.generate import generate_vms
-from proreus.worlds.vms.traces.huawei import read_trace
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings
 
 GOAL = 2_600_000.0

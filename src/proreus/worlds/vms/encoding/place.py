@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F64, I32, I64, U8
-from proreus.kernels.compiled import compiled, compiled_inline
+from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.vms.state.servers import TYPICAL, Flavours, Servers
 
 VERSION = "vms-1"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from proreus.contract.lanes import Choices
 from proreus.kernels.arrays import F32, U8
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.model import ServerShape
 

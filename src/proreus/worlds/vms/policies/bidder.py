@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.policies.networks.bidder import Bidder, make_bids
 from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES, encode_choice
 from proreus.worlds.vms.state.servers import NOWHERE, UNITS, Flavours, Servers

@@ -9,7 +9,7 @@ from proreus.model.errors import InputError, UsageError
 from proreus.policies.catalogue import Catalogue, Kind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import BIDDERS, bidder_of
-from proreus.policies.planning import Effort
+from proreus.policies.planner import Effort
 from proreus.worlds.vms.encoding import rows as servers
 from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
 from proreus.worlds.vms.policies.bidder import SIZES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proreus.kernels.arrays import F64, I64, U64
-from proreus.kernels.packed import packable
+from proreus.kernels.structs import packable
 from proreus.policies.networks.bidder import Bidder
 
 FIRST_FIT, BEST_FIT, WORST_FIT, BALANCE_FIT, RANDOM, MISTAKEN_BEST_FIT, LEARNED, BIDDING, GAPS = range(9)

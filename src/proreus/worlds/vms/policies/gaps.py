@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.vms.encoding.gaps import weigh_gaps
 from proreus.worlds.vms.encoding.place import seen_of
 from proreus.worlds.vms.policies.columns import VmRule

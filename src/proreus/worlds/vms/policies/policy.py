@@ -9,15 +9,15 @@ from typing import TypeAlias
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
+from proreus.kernels.structs import pack
 from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.vms.encoding.gaps import GAP_FEATURES, curves_of
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import CROWDED, GAPS, VmRule
-from proreus.worlds.vms.policies.explaining import explained
+from proreus.worlds.vms.policies.explanation import explained
 from proreus.worlds.vms.policies.rules import AT_FIRST, choose_place
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import TYPICAL

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.vms.policies.bidder import highest_bid
 from proreus.worlds.vms.policies.columns import (

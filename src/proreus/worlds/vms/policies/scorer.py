@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.kernels.compiled import compiled, compiled_inline
+from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.vms.encoding.place import Seen, seen_of, weigh_place
 from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.state.servers import NOWHERE, Flavours, Servers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proreus.kernels.arrays import F64, I32, I64
-from proreus.kernels.packed import packable
+from proreus.kernels.structs import packable
 from proreus.worlds.vms.state.servers import Flavours, Servers
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.vms.model import ENDS, TURNS_AWAY, WAITS
 from proreus.worlds.vms.simulation.columns import (
     ALL_DONE,

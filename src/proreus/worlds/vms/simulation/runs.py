@@ -9,7 +9,7 @@ import numpy as np
 from proreus.contract.replay import ABSENT, OUTSIDE, Move, Stage, levels_of
 from proreus.contract.simulation import Look, Outcome
 from proreus.kernels.arrays import I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.errors import IllegalDecision
 from proreus.worlds.vms.model import NUMA_NODES
 from proreus.worlds.vms.simulation.columns import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.contract.bars import MOST_LINES, cpu_and_memory
+from proreus.contract.text_bars import MOST_LINES, cpu_and_memory
 from proreus.kernels.arrays import I32
 from proreus.worlds.vms.state.servers import UNITS
 

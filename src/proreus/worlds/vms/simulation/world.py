@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from proreus.kernels.arrays import I32
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
 from proreus.worlds.vms.model import FULL_CODES, DoubleRule, Full, ServerShape, Treatment, VmTrace
 from proreus.worlds.vms.simulation.columns import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proreus.kernels.arrays import F64, I32
-from proreus.kernels.compiled import compiled_inline
+from proreus.kernels.jit import compiled_inline
 
 
 @compiled_inline

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F32, F64, I32, U8, U64
-from proreus.kernels.compiled import compiled, compiled_inline
-from proreus.kernels.packed import packable
+from proreus.kernels.jit import compiled, compiled_inline
+from proreus.kernels.structs import packable
 from proreus.model.errors import InputError
 from proreus.worlds.vms.model import NUMA_NODES, DoubleRule, ServerShape
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from proreus.reading.catalogue import data_dir
+from proreus.data.catalogue import data_dir
 from proreus.worlds.vms.scenarios import parse_vm_scenario
-from proreus.worlds.vms.training.judge import VmsLessons, VmsSchool
+from proreus.worlds.vms.training.evaluation import VmsLessons, VmsSchool
 from proreus.worlds.vms.training.lanes import RowLanes
-from proreus.worlds.vms.training.trace import training_trace
+from proreus.worlds.vms.training.training_trace import training_trace
 
 
 def episodes(

@@ -4,8 +4,8 @@ With all weights zero every place scores alike and the first one is taken, so th
 or nearly at worst fit where machines are turned away. One generation draws starts evenly over the training
 part of the trace, with a new offset each time, and ranks its members by what they come to from these starts:
 the same for all members. Where machines wait that is the mean logarithm of the total waiting time, which the
-few starts from which everyone waits for days do not rule; `aim` says what it is elsewhere. The mean of the
-population is judged on the validation part. The test part is never touched.
+few starts from which everyone waits for days do not rule; `objective` says what it is elsewhere. The
+mean of the population is judged on the validation part. The test part is never touched.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.columns import VmLanes
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions, VmsWorld, with_servers
-from proreus.worlds.vms.training.aim import Aim, Scale, ahead, best_of
-from proreus.worlds.vms.training.trace import (
+from proreus.worlds.vms.training.objective import Aim, Scale, ahead, best_of
+from proreus.worlds.vms.training.training_trace import (
     CONFIRMED_EPISODES,
     RULES,
     Purpose,

@@ -15,9 +15,9 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays, Choices, Steps
 from proreus.kernels.arrays import F32, F64, I32, I64, U8, U64, Bool
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import pack, packable
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
+from proreus.kernels.structs import pack, packable
 from proreus.model.errors import IllegalDecision, InputError, UsageError, unknown_name
 from proreus.worlds.vms.encoding.rows import VERSION, encode_servers, numa_size
 from proreus.worlds.vms.simulation.columns import (

@@ -7,12 +7,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 from proreus.learning.learner import Configs, EvolutionLearner
-from proreus.learning.runs import Identity, WrittenScenario
+from proreus.learning.run_folder import Identity, WrittenScenario
 from proreus.worlds.vms.encoding.place import VERSION
 from proreus.worlds.vms.policies.experts import SCORER_VERSIONS
 from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal
-from proreus.worlds.vms.training.trace import the_one, training_trace
+from proreus.worlds.vms.training.training_trace import the_one, training_trace
 
 
 def _goal(scenarios: Sequence[VmScenario], config: VmsESConfig, pool: Executor) -> VmsGoal:

@@ -22,7 +22,7 @@ from torch import Tensor
 from proreus.kernels.arrays import I64
 from proreus.learning.qmix import explore
 from proreus.model.errors import UsageError
-from proreus.policies.networks.rows import Agents, best_choice
+from proreus.policies.networks.row_networks import Agents, best_choice
 from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES, encode_servers
 
 

@@ -17,7 +17,7 @@ from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.state.servers import capacity_of
 from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal, Weighs, start_of
 from proreus.worlds.vms.training.learners import ES
-from proreus.worlds.vms.training.trace import the_one, training_trace
+from proreus.worlds.vms.training.training_trace import the_one, training_trace
 
 _FEW_SERVERS = 5
 """The cluster that `VmsESConfig` below is for."""

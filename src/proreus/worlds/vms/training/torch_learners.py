@@ -23,19 +23,19 @@ from proreus.learning.learner_state import (
 )
 from proreus.learning.ppo import PPOConfig, ppo
 from proreus.learning.qmix import QMIXConfig, qmix
-from proreus.learning.update import Update
+from proreus.learning.step import Update
 from proreus.model.errors import WorkError
 from proreus.policies.networks.bidder import bidder_of
-from proreus.policies.networks.q import QNetwork
-from proreus.policies.networks.rows import ActorCritic, QMIXNetwork
+from proreus.policies.networks.q_network import QNetwork
+from proreus.policies.networks.row_networks import ActorCritic, QMIXNetwork
 from proreus.workers.processes import Workers
 from proreus.worlds.vms.encoding.rows import VERSION
 from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import BIDDING
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.scenarios import VmScenario
-from proreus.worlds.vms.training.judge import LaneLessons, VmsLessons, school_of
-from proreus.worlds.vms.training.trace import the_one
+from proreus.worlds.vms.training.evaluation import LaneLessons, VmsLessons, school_of
+from proreus.worlds.vms.training.training_trace import the_one
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F32, U8
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.workflows.state.columns import (
     ARRIVED,
     BACKLOG,

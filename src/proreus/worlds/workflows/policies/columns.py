@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proreus.kernels.arrays import F32, F64, I32, I64, U8, U64
-from proreus.kernels.packed import packable
+from proreus.kernels.structs import packable
 from proreus.policies.networks.bidder import Bidder
 
 

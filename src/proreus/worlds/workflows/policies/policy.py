@@ -8,14 +8,14 @@ from typing import TypeAlias
 import numpy as np
 
 from proreus.kernels.arrays import F64, I32
-from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
+from proreus.kernels.structs import pack
 from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.workflows.encoding.rows import SIZES, rows_for
 from proreus.worlds.workflows.model import Assign, Decision, Pass
 from proreus.worlds.workflows.policies.columns import BIDDING, CPOP, PEFT, Rule
-from proreus.worlds.workflows.policies.explaining import explained
+from proreus.worlds.workflows.policies.explanation import explained
 from proreus.worlds.workflows.policies.rules import choose
 from proreus.worlds.workflows.state.columns import PASSES, Work
 from proreus.worlds.workflows.state.observation import WorkflowsObservation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.policies.networks.bidder import make_bids
 from proreus.worlds.workflows.encoding.rows import encode

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.workflows.state.columns import (
     AHEAD,
     ARRIVED,

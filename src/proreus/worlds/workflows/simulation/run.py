@@ -6,10 +6,10 @@ import operator
 
 import numpy as np
 
-from proreus.contract.bars import MOST_LINES, bar
 from proreus.contract.gantt import Gantt
 from proreus.contract.replay import OUTSIDE, Move, Stage, levels_of
 from proreus.contract.simulation import Look, Outcome
+from proreus.contract.text_bars import MOST_LINES, bar
 from proreus.model.errors import IllegalDecision
 from proreus.worlds.workflows.model import Arrivals, Assign, Decision, Pass, Wait
 from proreus.worlds.workflows.simulation.kernel import begin, is_over, put

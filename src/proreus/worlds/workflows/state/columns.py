@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proreus.kernels.arrays import F32, F64, I8, I32, I64
-from proreus.kernels.packed import packable
+from proreus.kernels.structs import packable
 
 
 @packable

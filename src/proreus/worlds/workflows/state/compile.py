@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64, I32
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.model.errors import UsageError
 from proreus.worlds.workflows.model import HOUR, Arrivals, Terms, Workflow
 from proreus.worlds.workflows.state.columns import (

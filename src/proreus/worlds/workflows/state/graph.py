@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F32, F64, I32
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 
 OWN = ("log runtime", "log children", "log bytes to children")
 HOPS = 2

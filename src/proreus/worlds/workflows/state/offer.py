@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.workflows.state.columns import AHEAD, NOW, PASSED, READIES, State, Work
 
 _AS_LONG = 0.8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from proreus.contract.episodes import EpisodeLanes
-from proreus.reading.catalogue import data_dir
+from proreus.data.catalogue import data_dir
 from proreus.worlds.workflows.scenarios import parse_scenario
 from proreus.worlds.workflows.training.lanes import lanes_of
 

@@ -12,10 +12,10 @@ import numpy as np
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.es import check_search
-from proreus.learning.judge import confirming
+from proreus.learning.evaluation import confirming
 from proreus.learning.settings import at_least_one
 from proreus.policies.networks.bidder import bidder_of
-from proreus.policies.networks.parts import size_of, tensors_of
+from proreus.policies.networks.tensor_layout import size_of, tensors_of
 from proreus.worlds.workflows.encoding.rows import SIZES
 from proreus.worlds.workflows.play import ALL, run_rule
 from proreus.worlds.workflows.policies.catalogue import rule_policy
@@ -25,7 +25,7 @@ from proreus.worlds.workflows.scenarios import Load, WorkflowsScenario
 from proreus.worlds.workflows.simulation.kernel import begin
 from proreus.worlds.workflows.simulation.outcome import measures_of
 from proreus.worlds.workflows.state.compile import new_state
-from proreus.worlds.workflows.training.vector import parts_of
+from proreus.worlds.workflows.training.weight_vector import parts_of
 
 _SEEDS = 100_000
 """Of training runs: as many as anyone will draw."""

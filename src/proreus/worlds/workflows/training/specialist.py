@@ -11,7 +11,7 @@ from proreus.worlds.workflows.policies.catalogue import SHIPPED
 from proreus.worlds.workflows.scenarios import WorkflowsScenario
 from proreus.worlds.workflows.training.goal import WorkflowsESConfig
 from proreus.worlds.workflows.training.learners import ES
-from proreus.worlds.workflows.training.vector import parts_of
+from proreus.worlds.workflows.training.weight_vector import parts_of
 
 _HIDDEN = 2
 """As many units as what ships has."""

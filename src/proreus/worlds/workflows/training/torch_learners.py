@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from proreus.learning.judge import Judge
+from proreus.learning.evaluation import Judge
 from proreus.learning.lane_ppo import LaneLessons, LanePPO
 from proreus.learning.learner import GradientLearner
 from proreus.learning.ppo import PPOConfig

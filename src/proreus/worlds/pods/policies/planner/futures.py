@@ -12,8 +12,8 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import pack, packable, private
+from proreus.kernels.jit import compiled
+from proreus.kernels.structs import pack, packable, private
 from proreus.worlds.pods.policies.rules.choose import NOWHERE, scored_node
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.policies.rules.scores import choose_devices

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.packed import private
-from proreus.policies.planning import Effort
+from proreus.kernels.structs import private
+from proreus.policies.planner import Effort
 from proreus.worlds.pods.policies.planner.futures import Future, begin_future, play_on
 from proreus.worlds.pods.policies.planner.worth import ahead, sums_of, worth_of
 from proreus.worlds.pods.policies.rules.columns import Rule

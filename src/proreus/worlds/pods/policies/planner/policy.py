@@ -10,9 +10,9 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, I64
 from proreus.model.decision import Decision, Place
-from proreus.policies.planning import Effort, lead
+from proreus.policies.planner import Effort, lead
 from proreus.policies.protocol import Explanation
-from proreus.worlds.pods.policies.explaining import explained
+from proreus.worlds.pods.policies.explanation import explained
 from proreus.worlds.pods.policies.planner.futures import begin_future, play_on
 from proreus.worlds.pods.policies.planner.plan import Plan
 from proreus.worlds.pods.policies.planner.room import best_room, loss

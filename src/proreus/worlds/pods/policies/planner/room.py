@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from proreus.kernels.arrays import F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.pods.policies.rules.choose import NOWHERE, refresh, scored_node
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.policies.rules.scores import choose_devices, node_score

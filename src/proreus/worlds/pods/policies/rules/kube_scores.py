@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.model.resources import COL_DISK, COL_NETWORK
 from proreus.worlds.pods.policies.rules.columns import (
     BALANCED,

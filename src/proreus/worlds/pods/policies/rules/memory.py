@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import I8, I32, I64
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import packable
+from proreus.kernels.jit import compiled
+from proreus.kernels.structs import packable
 from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.legality import local_refusal
 

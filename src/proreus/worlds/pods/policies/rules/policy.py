@@ -8,13 +8,13 @@ from typing import Protocol
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
+from proreus.kernels.structs import pack
 from proreus.model.decision import Decision, Place, from_action
 from proreus.model.pod import GPU_WHOLE
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context, pod_kind
-from proreus.worlds.pods.policies.explaining import explained
+from proreus.worlds.pods.policies.explanation import explained
 from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, fill_scores, find_feasible
 from proreus.worlds.pods.policies.rules.columns import (
     FLAT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.pods.policies.rules.columns import Rule
 from proreus.worlds.pods.policies.rules.memory import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from proreus.kernels.arrays import I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.pods.encoding.pair import DEVICE_LEFT, encode_pair, pod_kind
 from proreus.worlds.pods.policies.rules.columns import (

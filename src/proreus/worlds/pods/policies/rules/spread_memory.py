@@ -6,7 +6,7 @@ sum of its domain by the difference. Filled whole at first, and again where that
 
 from __future__ import annotations
 
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.pods.policies.rules.memory import Memory
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.legality import (

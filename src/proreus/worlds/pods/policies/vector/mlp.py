@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F32, F64, I64, Bool
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.pods.policies.vector.scorer import fill_chances, log_chance, pick
 
 WIDTH = 256

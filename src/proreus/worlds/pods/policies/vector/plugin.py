@@ -31,7 +31,7 @@ from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, COL_MEMORY
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.decision import simulator_vector
-from proreus.worlds.pods.policies.explaining import explained
+from proreus.worlds.pods.policies.explanation import explained
 from proreus.worlds.pods.state.observation import PodObservation
 
 Predict = Callable[[F64], int]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64, Bool
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 
 _NOTHING = 1e-12
 """Shares that differ by less are the same."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from proreus.kernels.activations import exponentials, tanh_of
 from proreus.kernels.arrays import F32, F64, I32, I64, Bool
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 
 NODE_FEATURES = ("cpu", "memory", "fuller", "empty")
 CONTEXT = (

@@ -22,6 +22,7 @@ from proreus.model.node import Node, Pace
 from proreus.model.pod import Pod
 from proreus.model.resources import Resources
 from proreus.model.workload import Workload
+from proreus.worlds.pods.datasets.volcano import volcano_nodes, volcano_workload
 from proreus.worlds.pods.encoding.decision import simulator_vector
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
@@ -32,7 +33,6 @@ from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.state.observation import PodObservation
-from proreus.worlds.pods.traces.volcano import volcano_nodes, volcano_workload
 
 _HELD_UP = 3.0
 """Weight of the seconds that a start holds up others: they count for the last to end, too."""

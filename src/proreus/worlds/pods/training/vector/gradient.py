@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F32, F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.learning.optimiser import add_gradients
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.policies.vector.mlp import MOST_INPUT, TENSORS

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from proreus.kernels.arrays import F32, F64, I64, Bool
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.learning.optimiser import adam
 from proreus.learning.returns import advantages
 from proreus.learning.settings import current_names

@@ -18,12 +18,12 @@ import numpy as np
 from proreus.contract.lanes import Arrays
 from proreus.contract.scenario import Part, seed_of
 from proreus.kernels.arrays import F32, F64
+from proreus.learning.evaluation import confirming
 from proreus.learning.gradient_run import GradientRun
 from proreus.learning.improvement import Gains, Improvement, improvement, same_weights
-from proreus.learning.judge import confirming
 from proreus.learning.optimiser import linear
-from proreus.learning.runs import Identity, NamedScenario
-from proreus.learning.update import Update
+from proreus.learning.run_folder import Identity, NamedScenario
+from proreus.learning.step import Update
 from proreus.model.errors import UsageError
 from proreus.model.experience import Experience
 from proreus.worlds.pods.policies.vector.model import SCORER, VECTOR_ENCODING, VectorModel, Weights, model_of

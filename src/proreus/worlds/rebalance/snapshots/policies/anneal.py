@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64, U64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below, next_unit
-from proreus.worlds.rebalance.snapshots.policies.away import (
+from proreus.worlds.rebalance.snapshots.policies.rules import greedy_move
+from proreus.worlds.rebalance.snapshots.policies.search_state import (
     Away,
     as_plan,
     carry_out,
@@ -21,7 +22,6 @@ from proreus.worlds.rebalance.snapshots.policies.away import (
     mover,
     whole_pieces,
 )
-from proreus.worlds.rebalance.snapshots.policies.rules import greedy_move
 from proreus.worlds.rebalance.snapshots.state import Machines, may_move
 
 # Found on generated snapshots and the public one, by the share of the optimum that five million proposals

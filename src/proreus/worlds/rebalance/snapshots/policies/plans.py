@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.worlds.rebalance.snapshots.policies.away import whole_pieces
-from proreus.worlds.rebalance.snapshots.policies.ordering import order_moves
+from proreus.worlds.rebalance.snapshots.policies.move_order import order_moves
+from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
 from proreus.worlds.rebalance.snapshots.state import Machines, copied, may_move, move
 
 

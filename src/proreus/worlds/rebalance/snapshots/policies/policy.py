@@ -10,7 +10,6 @@ from proreus.kernels.arrays import I64
 from proreus.kernels.rng import seeded
 from proreus.policies.protocol import Policy
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
-from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
 from proreus.worlds.rebalance.snapshots.policies.rules import (
     Choice,
     fitting_move,
@@ -18,6 +17,7 @@ from proreus.worlds.rebalance.snapshots.policies.rules import (
     hottest_move,
     random_move,
 )
+from proreus.worlds.rebalance.snapshots.policies.subproblem import kinds_of
 from proreus.worlds.rebalance.snapshots.state import Machines, SnapshotObservation
 
 SnapshotPolicy: TypeAlias = Policy[SnapshotObservation, Migration]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import I64, U64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.rebalance.snapshots.state import Machines, fits, fragment_drop, may_move
 

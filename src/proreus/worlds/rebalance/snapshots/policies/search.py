@@ -12,8 +12,8 @@ from proreus.kernels.rng import seeded
 from proreus.model.errors import UsageError
 from proreus.workers.cores import available_cores
 from proreus.worlds.rebalance.snapshots.policies.anneal import OVERDRAFT, anneal
-from proreus.worlds.rebalance.snapshots.policies.away import all_at_home
-from proreus.worlds.rebalance.snapshots.policies.kinds import kinds_of
+from proreus.worlds.rebalance.snapshots.policies.search_state import all_at_home
+from proreus.worlds.rebalance.snapshots.policies.subproblem import kinds_of
 from proreus.worlds.rebalance.snapshots.state import Machines, copied
 
 _STREAM = 1_000_003  # seeds of the starts lie far apart

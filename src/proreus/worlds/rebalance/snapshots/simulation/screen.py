@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.contract.bars import MOST_LINES, cpu_and_memory
+from proreus.contract.text_bars import MOST_LINES, cpu_and_memory
 from proreus.worlds.rebalance.snapshots.model import NUMA_NODES, Snapshot
 from proreus.worlds.rebalance.snapshots.state import Machines, fragment_shares
 

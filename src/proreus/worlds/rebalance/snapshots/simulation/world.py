@@ -11,6 +11,7 @@ from proreus.contract.simulation import Look, Outcome
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.model.measure import Measure, by_name
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop, migration_of
+from proreus.worlds.rebalance.snapshots.datasets.bytedance import snapshot_json
 from proreus.worlds.rebalance.snapshots.model import CPU, NUMA_NODES, Snapshot
 from proreus.worlds.rebalance.snapshots.simulation.screen import machine_lines
 from proreus.worlds.rebalance.snapshots.state import (
@@ -24,7 +25,6 @@ from proreus.worlds.rebalance.snapshots.state import (
     may_move,
     move,
 )
-from proreus.worlds.rebalance.snapshots.traces.bytedance import snapshot_json
 
 MEASURES = by_name(
     Measure("fragment_rate", "%", "lower", "Fragment rate after the migrations", "fragments"),

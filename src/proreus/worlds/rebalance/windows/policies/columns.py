@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proreus.kernels.arrays import F64, I64, U64
-from proreus.kernels.packed import packable
+from proreus.kernels.structs import packable
 
 NOTHING, RANDOM, HOTSPOT, BALANCE, LEARNED, ADAPTIVE = range(6)
 

@@ -9,15 +9,15 @@ from typing import TypeAlias
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.kernels.packed import pack
 from proreus.kernels.rng import seeded
+from proreus.kernels.structs import pack
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
 from proreus.worlds.rebalance.windows.encoding.figures import FIGURES, hosting_figures, nearest
 from proreus.worlds.rebalance.windows.encoding.moves import EVENNESS, FEATURES
 from proreus.worlds.rebalance.windows.policies.adaptive import Weighed
 from proreus.worlds.rebalance.windows.policies.columns import MoveRule
-from proreus.worlds.rebalance.windows.policies.explaining import explained
+from proreus.worlds.rebalance.windows.policies.explanation import explained
 from proreus.worlds.rebalance.windows.policies.rules import LEAST_GAIN, choose_move
 from proreus.worlds.rebalance.windows.state import WindowObservation
 

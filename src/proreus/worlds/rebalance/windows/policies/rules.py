@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.rebalance.windows.encoding.figures import fill_figures, nearest
 from proreus.worlds.rebalance.windows.encoding.moves import (

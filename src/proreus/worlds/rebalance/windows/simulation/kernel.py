@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.compiled import compiled
+from proreus.kernels.jit import compiled
 from proreus.worlds.rebalance.windows.simulation.columns import (
     CUMULATIVE,
     GROUP,

@@ -1,4 +1,4 @@
-"""Nodes and pods in the JSON layout of VMAgent's DeployEnv; `traces.layout` reads them back.
+"""Nodes and pods in the JSON layout of VMAgent's DeployEnv; `datasets.layout` reads them back.
 
 {"node1": {"total_cpu": 100, "total_mem": 100, "remain_cpu": 0, "remain_mem": 40,
            "pods": [{"pod_name": "pod1", "request_cpu": 50, "request_mem": 60,
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from proreus.kernels.arrays import F64
+from proreus.worlds.rebalance.windows.datasets.layout import RESOURCES
 from proreus.worlds.rebalance.windows.model import Deployment
 from proreus.worlds.rebalance.windows.simulation.world import Sharing, WindowsWorld, shared_out
-from proreus.worlds.rebalance.windows.traces.layout import RESOURCES
 
 
 def layout_of(

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from proreus.contract.bars import MOST_LINES, cpu_and_memory
+from proreus.contract.text_bars import MOST_LINES, cpu_and_memory
 from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
 
 

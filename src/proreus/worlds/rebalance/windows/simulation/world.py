@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from proreus.kernels.arrays import F64, Bool
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.worlds.rebalance.windows.model import RequestWindows
 from proreus.worlds.rebalance.windows.simulation.columns import (

@@ -23,7 +23,7 @@ import numpy as np
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.es import check_search
-from proreus.learning.judge import confirming
+from proreus.learning.evaluation import confirming
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
 from proreus.worlds.rebalance.windows.encoding.moves import BASIC, FEATURES, FIRST_SIZE

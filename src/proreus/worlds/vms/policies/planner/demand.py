@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F64, I32, I64
-from proreus.kernels.packed import pack
+from proreus.kernels.structs import pack
 from proreus.worlds.vms.model import FULL_CODES
 from proreus.worlds.vms.policies.planner.futures import Future
 from proreus.worlds.vms.state.observation import Past, VmObservation

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F64, I32, I64
-from proreus.kernels.compiled import compiled
-from proreus.kernels.packed import pack, packable
+from proreus.kernels.jit import compiled
+from proreus.kernels.structs import pack, packable
 from proreus.worlds.vms.model import ENDS, TURNS_AWAY, WAITS
 from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.rules import choose_place

@@ -9,12 +9,12 @@ from time import perf_counter
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.policies.planning import Effort, lead
+from proreus.policies.planner import Effort, lead
 from proreus.policies.protocol import Explanation
 from proreus.worlds.vms.model import Full
 from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
 from proreus.worlds.vms.policies.columns import VmRule
-from proreus.worlds.vms.policies.explaining import place_name, told
+from proreus.worlds.vms.policies.explanation import place_name, told
 from proreus.worlds.vms.policies.planner.candidates import candidates
 from proreus.worlds.vms.policies.planner.demand import LEAST_SEEN, Demand
 from proreus.worlds.vms.policies.planner.futures import Board, Future, new_board, play_future

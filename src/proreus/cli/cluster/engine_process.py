@@ -1,0 +1,65 @@
+"""Runs an engine until SIGINT or SIGTERM, the second of which ends the process at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from proreus.cli.output import Output
+from proreus.cli.signals import Ending
+
+if TYPE_CHECKING:
+    from proreus.engine.cluster import Engine, EngineOptions
+    from proreus.engine.gc_tuning import CycleSearches
+
+
+def run_until_told(ending: Ending, options: EngineOptions, announce: Callable[[Engine], None]) -> Engine:
+    """Open the engine, say so, and close it when told to end; as it was then."""
+    from proreus.engine.cluster import Engine
+    from proreus.engine.gc_tuning import CycleSearches
+
+    engine, searches = Engine(options), CycleSearches()
+    engine.load()
+    with searches.kept_short(), asyncio.Runner(loop_factory=_new_loop()) as runner:
+        runner.run(_run(engine, searches, ending, announce))
+    return engine
+
+
+def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:  # there is none for Windows
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+async def _run(
+    engine: Engine, searches: CycleSearches, ending: Ending, announce: Callable[[Engine], None]
+) -> None:
+    told = asyncio.Event()
+
+    def end(number: int) -> None:
+        if ending.is_set():
+            os._exit(128 + number)
+        ending.set()
+        told.set()
+
+    loop = asyncio.get_running_loop()
+    ending.loaded()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end, number)
+    searching = asyncio.create_task(searches.run())
+    try:
+        await engine.run(told, announce)
+    finally:
+        searching.cancel()
+
+
+def say(output: Output, text: str) -> None:
+    """How far it is, on stderr."""
+    if not output.quiet:
+        print(f"proreus: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,59 @@
+"""What `proreus up` and `proreus agent` say of their nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from proreus.cli.cluster.engine_process import say
+from proreus.cli.output import Output
+
+if TYPE_CHECKING:
+    from proreus.engine.cluster import Engine
+
+_MOST_NAMES = 10
+EXAMPLE = "proreus apply -f examples/engine/web.yaml"
+
+
+def nodes_told(engine: Engine) -> dict[str, Any]:
+    """For programs."""
+    names = engine.node_names
+    told: dict[str, Any] = {"nodes": len(names)}
+    return told if engine.machine is None else {**told, "node": names[0], "runtime": engine.machine.name}
+
+
+def nodes_in_words(engine: Engine) -> str:
+    """For people."""
+    names = engine.node_names
+    if engine.machine is not None:
+        return f"one node, this machine ({names[0]}); pods run by the runtime {engine.machine.name}"
+    match names:
+        case ():
+            return "no nodes"
+        case (name,):
+            return f"1 simulated node ({name})"
+        case _:
+            return f"{len(names)} simulated nodes ({names[0]} to {names[-1]})"
+
+
+def running_on(engine: Engine) -> str:
+    """What Ctrl-C leaves running."""
+    count = 0 if engine.machine is None else engine.machine.running()
+    if not count:
+        return ""
+    one = "1 container goes" if count == 1 else f"{count} containers go"
+    return f"; {one} on running (`proreus down` stops them)"
+
+
+def say_left_behind(output: Output, engine: Engine) -> None:
+    """Nodes that the last start had and this one has not: nobody would wonder about them otherwise."""
+    names = engine.left_behind
+    if names:
+        patience = engine.options.patience
+        seconds = patience.grace + patience.toleration
+        listed = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
+        one, they = ("node is", "it") if len(names) == 1 else ("nodes are", "them")
+        say(
+            output,
+            f"{len(names)} {one} left behind, for nothing runs {they} now: {listed}; pods there go elsewhere "
+            f"after {seconds:g} s, `proreus delete node NAME` forgets a node",
+        )

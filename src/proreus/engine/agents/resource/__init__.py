@@ -1,1 +1,0 @@
-"""One agent a node: it registers, shows that it lives, and runs its pods through a runtime."""

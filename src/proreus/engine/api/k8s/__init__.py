@@ -1,0 +1,1 @@
+"""Kubernetes' own API: discovery, objects, watches, subresources, OpenAPI."""

@@ -1,0 +1,44 @@
+"""What clients are told of fields that a kind does not have (`fieldValidation`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proreus.engine.api.server.reply import Header
+from proreus.engine.objects.errors import BadRequest
+from proreus.engine.objects.kinds import Kind
+from proreus.engine.objects.schema.structure import shaped
+
+_MOST = 16
+"""So many are told of; one typing error is enough to look again."""
+
+
+def field_warnings(kind: Kind, obj: dict[str, Any], validation: str) -> tuple[Header, ...]:
+    """What is said of fields that the kind does not have: warnings, nothing, or a refusal.
+
+    validation: `Warn` (where "" is given too, as in Kubernetes), `Ignore`, `Strict`.
+    """
+    match validation:
+        case "Ignore":
+            return ()
+        case "" | "Warn" | "Strict":
+            unknown = shaped(kind, obj).unknown[:_MOST]
+        case other:
+            raise BadRequest(f'fieldValidation: Unsupported value: "{other[:80]}": Ignore, Strict, Warn')
+    told = [f'unknown field "{path[:200]}"' for path in unknown]
+    if told and validation == "Strict":
+        raise BadRequest(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+            f"strict decoding error: {', '.join(told)}"
+        )
+    return tuple(warning(text) for text in told)
+
+
+def warning(text: str) -> Header:
+    """What clients print beside the answer."""
+    return b"warning", b'299 - "%s"' % _quoted(text)
+
+
+def _quoted(text: str) -> bytes:
+    printable = "".join(one if " " <= one <= "~" else "?" for one in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"').encode()

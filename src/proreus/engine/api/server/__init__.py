@@ -1,0 +1,1 @@
+"""What every request passes: authentication, authorization, limits, audit; requests and replies."""

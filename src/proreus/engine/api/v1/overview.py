@@ -1,0 +1,328 @@
+"""The cluster at a glance, kept up to date from watches: what the status page and the metrics show."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from proreus.engine.api.usage import load_of
+from proreus.engine.objects.decision_annotation import DECISION, read_decision
+from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD, Kind
+from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.resource_amounts import read_amounts, requests_of
+from proreus.model.resources import CPU, MEMORY, PODS
+
+_DECISIONS_KEPT = 200
+_QUEUE_SHOWN = 50
+_RETRY_SECONDS = 1.0
+_FOLLOWED = (NODE, LEASE, POD)
+_ENDED = ("Succeeded", "Failed")
+_GPU = "nvidia.com/gpu"
+_SHOWN = ((CPU, "cpu", 1000.0), (MEMORY, "memory", 1.0), (_GPU, "gpu", 1.0))
+"""Resource, what the page calls it, and what an amount is divided by."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Node:
+    """What is known of a node, and what its pods take of it."""
+
+    allocatable: dict[str, int] = field(default_factory=dict)
+    taken: Counter[str] = field(default_factory=Counter)
+    ready: bool = False
+    cordoned: bool = False
+    there: bool = False
+    """Whether it is registered; pods may name one that is not, any more."""
+    used: tuple[int, int] | None = None
+    """CPU and memory as they were last measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    namespace: str
+    name: str
+    created: str
+    phase: str
+    node: str
+    requests: Mapping[str, int]
+    reason: str
+    """Why it waits, where it does."""
+    decision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A decision, and its number in the order that they were seen."""
+
+    number: int
+    told: dict[str, Any]
+
+
+class Overview:
+    """See the module. It begins to watch when somebody first looks."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._pods: dict[str, _Pod] = {}
+        self._nodes: dict[str, _Node] = {}
+        self._changed: dict[str, int] = {}
+        """Node -> the number of its last change."""
+        self._waiting: dict[str, _Pod] = {}
+        self._phases: Counter[str] = Counter()
+        self.decisions: deque[Numbered] = deque(maxlen=_DECISIONS_KEPT)
+        self.changes = 0
+        """So many have been seen: whoever remembers the number knows whether there is news."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._caught_up: dict[Kind, asyncio.Event] = {}
+
+    async def look(self) -> None:
+        """Begin to watch, where that is not done; returns once what stands is known."""
+        if not self._tasks:
+            self._caught_up = {kind: asyncio.Event() for kind in _FOLLOWED}
+            self._tasks = [asyncio.create_task(self._follow(kind)) for kind in _FOLLOWED]
+        for caught_up in self._caught_up.values():
+            await caught_up.wait()
+
+    async def stop(self) -> None:
+        """Watch no more."""
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        self._tasks = []
+
+    async def _follow(self, kind: Kind) -> None:
+        while True:
+            try:
+                place = LEASE_NAMESPACE if kind is LEASE else ""
+                async with aclosing(self._registry.watch(kind, place)) as events:
+                    seen: set[str] | None = set()
+                    async for event in events:
+                        if event.type == "BOOKMARK":
+                            if seen is not None:
+                                self._forget_others(kind, seen)
+                                seen = None
+                                self._caught_up[kind].set()
+                            continue
+                        if seen is not None:
+                            seen.add(_key(kind, event.object))
+                        if kind is NODE:
+                            self._see_node(event.object, gone=event.type == "DELETED")
+                        elif kind is LEASE:
+                            self._see_lease(event.object, gone=event.type == "DELETED")
+                        else:
+                            self._see_pod(event.object, gone=event.type == "DELETED")
+            except Refused as refused:
+                _log.warning("the overview waits for the store: %s", refused)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def _forget_others(self, kind: Kind, seen: set[str]) -> None:
+        """After a watch had to begin anew: what went in between is gone."""
+        if kind is POD:
+            for key in [key for key in self._pods if key not in seen]:
+                self._put_pod(key, None)
+        elif kind is NODE:
+            for name, node in self._nodes.items():
+                if name not in seen:
+                    node.there = False
+                    self._change(name)
+
+    def _change(self, node: str) -> None:
+        self.changes += 1
+        if node:
+            self._changed[node] = self.changes
+
+    def _see_node(self, obj: dict[str, Any], *, gone: bool) -> None:
+        name = obj["metadata"]["name"]
+        node = self._nodes.setdefault(name, _Node())
+        status, spec = obj.get("status") or {}, obj.get("spec") or {}
+        ready = [one.get("status") for one in status.get("conditions") or () if one.get("type") == "Ready"]
+        told = (
+            _amounts(status.get("allocatable")),
+            ready == ["True"],
+            bool(spec.get("unschedulable")),
+            not gone,
+        )
+        if told != (node.allocatable, node.ready, node.cordoned, node.there):
+            node.allocatable, node.ready, node.cordoned, node.there = told
+            self._change(name)
+
+    def _see_lease(self, obj: dict[str, Any], *, gone: bool) -> None:
+        node = self._nodes.setdefault(obj["metadata"]["name"], _Node())
+        used = None if gone else load_of(obj)
+        if used != node.used:
+            node.used = used
+            self._change(obj["metadata"]["name"])
+
+    def _see_pod(self, obj: dict[str, Any], *, gone: bool) -> None:
+        metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+        pod = _Pod(
+            metadata.get("namespace", ""),
+            metadata["name"],
+            metadata.get("creationTimestamp", ""),
+            "Terminating" if "deletionTimestamp" in metadata else status.get("phase", "Unknown"),
+            spec.get("nodeName", ""),
+            _requests(obj),
+            _why_waiting(status),
+            (metadata.get("annotations") or {}).get(DECISION, ""),
+        )
+        key = metadata["uid"]
+        before = self._pods.get(key)
+        self._put_pod(key, None if gone else pod)
+        if pod.decision and not gone and (before is None or before.decision != pod.decision):
+            self._see_decision(pod, status)
+
+    def _put_pod(self, key: str, pod: _Pod | None) -> None:
+        before = self._pods.pop(key, None)
+        if before is not None:
+            self._phases[before.phase] -= 1
+            self._waiting.pop(key, None)
+            if before.node and before.phase not in _ENDED:
+                self._nodes.setdefault(before.node, _Node()).taken.subtract(before.requests)
+                self._change(before.node)
+        if pod is not None:
+            self._pods[key] = pod
+            self._phases[pod.phase] += 1
+            if not pod.node and pod.phase == "Pending":
+                self._waiting[key] = pod
+            if pod.node and pod.phase not in _ENDED:
+                self._nodes.setdefault(pod.node, _Node()).taken.update(pod.requests)
+                self._change(pod.node)
+        self._change("")
+
+    def _see_decision(self, pod: _Pod, status: dict[str, Any]) -> None:
+        noted = read_decision(pod.decision)
+        if noted is not None:
+            moments = [
+                one.get("lastTransitionTime")
+                for one in status.get("conditions") or ()
+                if one.get("type") == "PodScheduled"
+            ]
+            time = moments[0] if moments and moments[0] else pod.created
+            told = {"time": time, "namespace": pod.namespace, "pod": pod.name, **noted.as_json()}
+            self.decisions.append(Numbered(self.changes, told))
+
+    @property
+    def phases(self) -> dict[str, int]:
+        """Pods by what they are at."""
+        return {phase: count for phase, count in self._phases.items() if count}
+
+    @property
+    def waiting(self) -> int:
+        """Pods without a node."""
+        return len(self._waiting)
+
+    def node_counts(self) -> dict[str, int]:
+        """How many there are, are ready, are cordoned."""
+        there = [node for node in self._nodes.values() if node.there]
+        return {
+            "total": len(there),
+            "ready": sum(node.ready for node in there),
+            "cordoned": sum(node.cordoned for node in there),
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Everything but single nodes and decisions."""
+        asked: Counter[str] = Counter()
+        room: Counter[str] = Counter()
+        used: Counter[str] = Counter()
+        for node in self._nodes.values():
+            if node.there:
+                asked.update(node.taken)
+                room.update(node.allocatable)
+                used.update(_used_of(node))
+        queue = sorted(self._waiting.values(), key=lambda pod: (pod.created, pod.namespace, pod.name))
+        return {
+            "phases": self.phases,
+            "requested": {
+                name: [asked[name] / by, room[name] / by]
+                for name, by in ((CPU, 1000.0), (MEMORY, 1.0), (_GPU, 1.0))
+                if room[name]
+            },
+            "used": {name: used[name] / by for name, by in ((CPU, 1000.0), (MEMORY, 1.0)) if name in used},
+            "nodes": self.node_counts(),
+            "queue": {
+                "length": len(queue),
+                "pods": [
+                    {
+                        "namespace": one.namespace,
+                        "name": one.name,
+                        "created": one.created,
+                        "reason": one.reason,
+                    }
+                    for one in queue[:_QUEUE_SHOWN]
+                ],
+            },
+        }
+
+    def nodes_since(self, change: int) -> tuple[list[dict[str, Any]], list[str]]:
+        """Nodes that have changed after that change, and those that went."""
+        names = [name for name, number in self._changed.items() if number > change]
+        here = [self._node(name) for name in names if self._nodes[name].there]
+        gone = [name for name in names if not self._nodes[name].there]
+        return here, gone
+
+    def _node(self, name: str) -> dict[str, Any]:
+        node = self._nodes[name]
+        told: dict[str, Any] = {
+            "name": name,
+            "ready": node.ready,
+            "cordoned": node.cordoned,
+            "pods": [node.taken[PODS], node.allocatable.get(PODS, 0)],
+        }
+        for resource, shown, by in _SHOWN:
+            if node.allocatable.get(resource):
+                told[shown] = [node.taken[resource] / by, node.allocatable[resource] / by]
+        used = _used_of(node)
+        if used:
+            told["used"] = {"cpu": used[CPU] / 1000.0, "memory": used[MEMORY]}
+        return told
+
+    def used(self) -> Iterator[tuple[str, int, int]]:
+        """Nodes that are well, with CPU and memory as they were last measured."""
+        for name, node in sorted(self._nodes.items()):
+            used = _used_of(node)
+            if node.there and used:
+                yield name, used[CPU], used[MEMORY]
+
+    def pod_at(self, uid: str) -> tuple[str, str, str] | None:
+        """Namespace, name and node of a pod; None where it is not there."""
+        pod = self._pods.get(uid)
+        return None if pod is None else (pod.namespace, pod.name, pod.node)
+
+
+def _used_of(node: _Node) -> dict[str, int]:
+    """What is used on a node that is well: of another nothing is known."""
+    return {CPU: node.used[0], MEMORY: node.used[1]} if node.ready and node.used is not None else {}
+
+
+def _key(kind: Kind, obj: dict[str, Any]) -> str:
+    return str(obj["metadata"]["uid"] if kind is POD else obj["metadata"]["name"])
+
+
+def _amounts(stated: Any) -> dict[str, int]:
+    """What is stated; nothing where it cannot be read, which validation should have refused."""
+    try:
+        return read_amounts(stated)
+    except (ValueError, AttributeError):
+        return {}
+
+
+def _requests(pod: dict[str, Any]) -> dict[str, int]:
+    try:
+        return requests_of(pod)
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return {PODS: 1}
+
+
+def _why_waiting(status: dict[str, Any]) -> str:
+    for one in status.get("conditions") or ():
+        if one.get("type") == "PodScheduled" and one.get("status") == "False":
+            return str(one.get("message") or one.get("reason") or "")
+    return ""

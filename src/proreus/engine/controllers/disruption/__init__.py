@@ -1,0 +1,1 @@
+"""Disruption budgets, counted as Kubernetes' disruption controller counts them."""

@@ -1,0 +1,62 @@
+"""Instructions become writes: many in one transaction, each for itself, all on the leader's fence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from proreus.engine.controllers.instructions import Create, Instruction, Note, Remove, Update
+from proreus.engine.leader_election import Term
+from proreus.engine.objects.error_messages import check_preconditions
+from proreus.engine.objects.errors import Fenced, Refused
+from proreus.engine.objects.event_recorder import Recorder, Told
+from proreus.engine.objects.intents import Change, Terms, Want
+from proreus.engine.objects.metadata import Object, name_of, namespace_of, uid_of
+from proreus.engine.objects.registry import Outcome, Registry
+
+
+async def carry_out(
+    registry: Registry, recorder: Recorder, instructions: Sequence[Instruction], term: Term | None = None
+) -> list[Outcome]:
+    """What became of each; term: None where nobody else could lead."""
+    outcomes: dict[int, Outcome] = {}
+    wants: dict[int, Want] = {}
+    for place, instruction in enumerate(instructions):
+        try:
+            wants[place] = await _want(registry, recorder, instruction)
+        except Refused as refusal:
+            outcomes[place] = refusal
+    settled = await registry.commit_each(list(wants.values()), None if term is None else term.fence)
+    if term is not None and any(isinstance(outcome, Fenced) for outcome in settled):
+        term.fenced()
+    outcomes.update(zip(wants, settled, strict=True))
+    for place, want in wants.items():
+        if isinstance(instructions[place], Note) and isinstance(outcomes[place], Refused):
+            recorder.forget(want.key.rsplit("/", 1)[-1])
+    return [outcomes[place] for place in range(len(instructions))]
+
+
+async def _want(registry: Registry, recorder: Recorder, instruction: Instruction) -> Want:
+    match instruction:
+        case Create(kind, obj):
+            return await registry.creating(kind, obj)
+        case Update(kind, obj, subresource):
+            change = _unless_changed(instruction)
+            return registry.editing(kind, namespace_of(obj), name_of(obj), change, subresource=subresource)
+        case Remove(kind, obj, grace, propagation, disruption):
+            terms = Terms(uid_of(obj), "", grace, propagation, disruption)
+            return registry.deleting(kind, namespace_of(obj), name_of(obj), terms)
+        case Note(kind, about, type_, reason, message):
+            return await recorder.want(Told(kind, about, type_, reason, message))
+        case _:
+            assert_never(instruction)
+
+
+def _unless_changed(update: Update) -> Change:
+    metadata = update.object["metadata"]
+
+    def change(standing: Object) -> Object:
+        check_preconditions(update.kind, standing, metadata["uid"], metadata["resourceVersion"])
+        return update.object
+
+    return change

@@ -1,0 +1,1 @@
+"""One ResourceAgent a node: it registers, renews its lease, and runs its pods through a runtime."""

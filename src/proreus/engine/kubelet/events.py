@@ -1,0 +1,52 @@
+"""What people are told of a pod's containers: events in a kubelet's words, each thing once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from proreus.engine.kubelet.instructions import Note
+from proreus.engine.kubelet.restarts import Due
+from proreus.engine.objects.metadata import Object, key_of, uid_of
+from proreus.engine.runtimes.protocol import Phase, PodReport
+
+
+@dataclass(slots=True)
+class Telling:
+    """What was told of a pod so far; one for each pod."""
+
+    _said: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each container the last attempt, and how many of its notices."""
+    _waits: dict[str, int] = field(default_factory=dict)
+    """Of each container the attempt that it was last told to wait for."""
+
+    def news(self, pod: Object, report: PodReport) -> Iterator[Note]:
+        """Whatever the report has that was not told yet."""
+        for one in report.containers:
+            if not one.notices:
+                continue
+            attempt, said = self._said.get(one.name, (one.attempt, 0))
+            if attempt != one.attempt:
+                said = 0
+            self._said[one.name] = (one.attempt, one.forgotten + len(one.notices))
+            for notice in one.notices[max(0, said - one.forgotten) :]:
+                yield Note(pod, notice.type, notice.reason, notice.message, one.name)
+
+    def pauses(self, pod: Object, waits: Iterable[Due]) -> Iterator[Note]:
+        """Containers that crashed, and wait before they are tried again."""
+        for due in waits:
+            if due.pause and self._waits.get(due.container) != due.attempt:
+                self._waits[due.container] = due.attempt
+                namespace, name = key_of(pod)
+                told = (
+                    f"Back-off restarting failed container {due.container}"
+                    f" in pod {name}_{namespace}({uid_of(pod)})"
+                )
+                yield Note(pod, "Warning", "BackOff", told, due.container)
+
+
+def killings(pod: Object, report: PodReport | None) -> Iterator[Note]:
+    """Of the containers that run, now that the pod is to end."""
+    for one in report.containers if report is not None else ():
+        if one.phase is Phase.RUNNING:
+            yield Note(pod, "Normal", "Killing", f"Stopping container {one.name}", one.name)

@@ -1,0 +1,170 @@
+"""What agents have to tell, gathered and written together: the last status of each pod, ends, events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from proreus.engine.kubelet.instructions import FinishDeletion, Note, WriteStatus
+from proreus.engine.kubelet.pod_status import merged
+from proreus.engine.objects.error_messages import check_preconditions
+from proreus.engine.objects.errors import Refused, Unserviceable
+from proreus.engine.objects.event_recorder import Recorder, Told
+from proreus.engine.objects.intents import Terms, Want
+from proreus.engine.objects.kinds import POD
+from proreus.engine.objects.metadata import Object, name_of, namespace_of, uid_of
+from proreus.engine.objects.registry import Registry
+from proreus.engine.runtimes.clock import Timers
+
+BURST = 25.0
+REFILL_SECONDS = 300.0
+_REMEMBERED = 4096
+"""Objects; of those before nothing was told for long."""
+
+
+class Sparing:
+    """One bucket for each object, by its uid."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """What each may still tell, as of a moment of the steady clock."""
+
+    def allows(self, uid: str, steady: float) -> bool:
+        """Whether one thing more may be told of it now; counts it."""
+        left, since = self._left.pop(uid, (BURST, steady))
+        left = min(BURST, left + (steady - since) / REFILL_SECONDS)
+        allowed = left >= 1.0
+        self._left[uid] = (left - 1.0 if allowed else left, steady)
+        if len(self._left) > _REMEMBERED:
+            self._left.popitem(last=False)
+        return allowed
+
+
+GATHER_SECONDS = 0.02
+"""So long after the first thing to tell the rest is waited for."""
+LAZY_SECONDS = 1.0
+"""So long a status waits that the next one will probably make needless."""
+_RETRY_SECONDS = 0.5
+_MOST_AT_ONCE = 1024
+
+
+@dataclass(slots=True)
+class _Waiting:
+    order: WriteStatus
+    due: float
+
+
+class Writing:
+    """See the module."""
+
+    def __init__(self, registry: Registry, recorder: Recorder, timers: Timers) -> None:
+        self._registry, self._recorder, self._timers = registry, recorder, timers
+        self._statuses: dict[str, _Waiting] = {}
+        self._ends: dict[str, FinishDeletion] = {}
+        self._notes: list[Note] = []
+        self._something = asyncio.Event()
+        self._sparing = Sparing()
+
+    def take(self, order: WriteStatus | FinishDeletion | Note) -> None:
+        """It will be written."""
+        match order:
+            case WriteStatus(pod, status, lazy):
+                self._take_status(order, pod, status, lazy=lazy)
+            case FinishDeletion(pod):
+                self._ends[uid_of(pod)] = order
+            case Note(pod):
+                if not self._sparing.allows(uid_of(pod), self._timers.steady()):
+                    return
+                self._notes.append(order)
+            case _:
+                assert_never(order)
+        self._something.set()
+
+    def _take_status(self, order: WriteStatus, pod: Object, status: Object, *, lazy: bool) -> None:
+        uid, now = uid_of(pod), self._timers.steady()
+        if merged(pod.get("status") or {}, status, self._timers.wall()) is None:
+            return  # the API shows it so already; were it to change, we would be told
+        before = self._statuses.get(uid)
+        due = now + (LAZY_SECONDS if lazy else 0.0)
+        self._statuses[uid] = _Waiting(order, min(due, before.due) if before is not None else due)
+
+    async def run(self) -> None:
+        """Write for ever; what the store cannot take now is tried again."""
+        while True:
+            await self._something.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            self._something.clear()
+            trouble = await self._flush()
+            if trouble:
+                await asyncio.sleep(_RETRY_SECONDS)
+            self._remind()
+
+    def _remind(self) -> None:
+        """Lazy statuses are looked at again when they are due."""
+        if self._ends or self._notes:
+            self._something.set()
+        elif self._statuses:
+            first = min(waiting.due for waiting in self._statuses.values())
+            self._timers.call_at(max(first, self._timers.steady()), self._something.set)
+
+    async def _flush(self) -> bool:
+        """Whatever is due, in one go; whether the store had trouble."""
+        now = self._timers.steady()
+        due = [uid for uid, one in self._statuses.items() if one.due <= now][:_MOST_AT_ONCE]
+        statuses = {uid: self._statuses.pop(uid) for uid in due}
+        ends, self._ends = self._ends, {}
+        notes, self._notes = self._notes[:_MOST_AT_ONCE], self._notes[_MOST_AT_ONCE:]
+        wants: list[Want] = [self._status_want(one.order) for one in statuses.values()]
+        wants += [self._end_want(one) for one in ends.values()]
+        noted = await self._noted(_told(note) for note in notes)
+        outcomes = await self._registry.commit_each([*wants, *(want for _, want in noted)])
+        again = [
+            told
+            for (told, want), outcome in zip(noted, outcomes[len(wants) :], strict=True)
+            if self._recorder.misjudged(want, outcome)
+        ]
+        if again:  # told so long ago that the event is gone
+            await self._registry.commit_each([want for _, want in await self._noted(again)])
+        trouble = False
+        for (uid, waiting), outcome in zip(statuses.items(), outcomes, strict=False):
+            if isinstance(outcome, Unserviceable):
+                trouble = True
+                self._statuses.setdefault(uid, waiting)
+        for (uid, end), outcome in zip(ends.items(), outcomes[len(statuses) :], strict=False):
+            if isinstance(outcome, Unserviceable):
+                trouble = True
+                self._ends.setdefault(uid, end)
+        return trouble
+
+    async def _noted(self, told: Iterable[Told]) -> list[tuple[Told, Want]]:
+        found: list[tuple[Told, Want]] = []
+        for one in told:
+            with contextlib.suppress(Refused):  # its namespace is being deleted: there is nobody to tell
+                found.append((one, await self._recorder.want(one)))
+        return found
+
+    def _status_want(self, order: WriteStatus) -> Want:
+        pod, now = order.pod, self._timers.wall()
+
+        def change(standing: Object) -> Object | None:
+            check_preconditions(POD, standing, uid_of(pod), "")
+            status = merged(standing.get("status") or {}, order.status, now)
+            return None if status is None else {**standing, "status": status}
+
+        return self._registry.editing(POD, namespace_of(pod), name_of(pod), change, subresource="status")
+
+    def _end_want(self, end: FinishDeletion) -> Want:
+        terms = Terms(uid=uid_of(end.pod), grace=0)
+        return self._registry.deleting(POD, namespace_of(end.pod), name_of(end.pod), terms)
+
+
+def _told(note: Note) -> Told:
+    spec, part = note.pod["spec"], ""
+    if note.container:
+        first = any(one["name"] == note.container for one in spec.get("initContainers") or ())
+        part = f"spec.{'initContainers' if first else 'containers'}{{{note.container}}}"
+    return Told(POD, note.pod, note.type, note.reason, note.message, part, str(spec.get("nodeName") or ""))

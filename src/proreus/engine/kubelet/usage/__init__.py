@@ -1,0 +1,1 @@
+"""What nodes, pods and containers use: sampled, kept as short histories, reported."""

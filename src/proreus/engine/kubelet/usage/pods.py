@@ -1,0 +1,76 @@
+"""What the pods of a runtime use, each by itself and the machine as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from proreus.engine.kubelet.pod_record import Standing
+from proreus.engine.kubelet.termination_message import FOLDER
+from proreus.engine.kubelet.usage.node_meter import NodeMeter
+from proreus.engine.kubelet.usage.pod_meter import PodMeter
+from proreus.engine.kubelet.usage.rates import Rates
+from proreus.engine.kubelet.usage.sampler import VOLUMES, Looking, Place
+from proreus.engine.runtimes.backend import Backend
+from proreus.engine.runtimes.protocol import NodeUse, Phase, PodUse, Use
+
+
+class Using:
+    """Of the pods that stand now, each in its folder below `folder`."""
+
+    def __init__(self, backend: Backend, folder: Path, pods: Mapping[str, Standing]) -> None:
+        self._backend, self._folder, self._pods = backend, folder, pods
+        self._rates = Rates(backend.spent)
+        self._node = NodeMeter(folder.parent)
+        self._meter = PodMeter(self._processes, self._gpus)
+        self.looking = Looking(self._written_to, self._layers, self._meter)
+
+    def stats(self) -> Sequence[Use]:
+        """What containers used since this was last asked."""
+        return self._rates.of(self._ids(), self.looking.disk)
+
+    def pod_stats(self) -> Sequence[PodUse]:
+        """Their volumes, GPUs, and the network where it is their own, as of the last look."""
+        sizes, traffic, gpus = self.looking.disk, self._meter.traffic, self._meter.gpus
+        found = [
+            PodUse(uid, sizes.get((uid, VOLUMES), 0), traffic.get(uid), gpus.get(uid, ()))
+            for uid in sorted(self._pods)
+        ]
+        return [one for one in found if one != PodUse(one.uid)]
+
+    def node_stats(self) -> NodeUse:
+        """The whole machine's."""
+        return replace(self._node.read(), gpus=self.looking.gpus)
+
+    def _ids(self) -> dict[Place, str]:
+        return {
+            (uid, name): standing.ids[name]
+            for uid, standing in sorted(self._pods.items())
+            for name, report in standing.reports.items()
+            if report.phase is Phase.RUNNING and name in standing.ids
+        }
+
+    def _processes(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for (uid, _), id in self._ids().items():
+            found.setdefault(uid, set()).update(self._backend.processes(id))
+        return found
+
+    def _gpus(self) -> dict[str, list[str]]:
+        return {uid: [id for ids in pod.gpus.values() for id in ids] for uid, pod in self._pods.items()}
+
+    def _written_to(self) -> dict[Place, tuple[Path, ...]]:
+        """Where what pods write comes to stand: of containers the last attempt, with the logs of all."""
+        found: dict[Place, tuple[Path, ...]] = {}
+        for uid, standing in self._pods.items():
+            folder = self._folder / uid
+            found[uid, VOLUMES] = (folder / "volumes",)
+            for name in standing.ids:
+                attempt = folder / "containers" / name / str(standing.reports[name].attempt)
+                found[uid, name] = (attempt, folder / "logs" / name, folder / FOLDER / name)
+        return found
+
+    async def _layers(self) -> dict[Place, int]:
+        sizes = await self._backend.layers()
+        return {place: sizes[id] for place, id in self._ids().items() if id in sizes}

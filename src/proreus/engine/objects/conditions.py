@@ -1,0 +1,61 @@
+"""Conditions in a status: found, and set without moving a transition that did not happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from proreus.engine.objects.timestamps import timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What is to hold of an object."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+def find_condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """The condition of that type in an object's status."""
+    return find_among((obj.get("status") or {}).get("conditions") or (), kind)
+
+
+def find_among(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | None:
+    """The condition of that type."""
+    for condition in conditions:
+        if condition.get("type") == kind:  # whoever may write a status may leave it out
+            return condition
+    return None
+
+
+def holds(obj: Mapping[str, Any], kind: str) -> bool:
+    """Whether the condition of that type is True."""
+    found = find_condition(obj, kind)
+    return found is not None and found.get("status") == "True"
+
+
+def written(condition: Condition, before: Mapping[str, Any] | None, now: float) -> dict[str, Any]:
+    """As it stands in a status; the transition's time stays where the status did."""
+    same = before is not None and before.get("status") == condition.status
+    moment = before.get("lastTransitionTime") if before is not None and same else None
+    told: dict[str, Any] = {"type": condition.type, "status": condition.status}
+    told["lastTransitionTime"] = moment or timestamp(now)
+    if condition.reason:
+        told["reason"] = condition.reason
+    if condition.message:
+        told["message"] = condition.message
+    return told
+
+
+def with_conditions(
+    standing: Iterable[Mapping[str, Any]], wanted: Iterable[Condition], now: float
+) -> list[dict[str, Any]]:
+    """Those that stand, with the wanted ones in their places or behind."""
+    told = {one.get("type", ""): dict(one) for one in standing}
+    for condition in wanted:
+        told[condition.type] = written(condition, told.get(condition.type), now)
+    return list(told.values())

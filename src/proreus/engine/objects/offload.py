@@ -1,0 +1,67 @@
+"""Work on large objects, done beside the event loop: reading, patching and checking them is plain Python, and
+nobody is answered while the loop does it.
+
+There is one desk for the process, since what is shared out is its interpreter: two threads, of which large
+work holds one, clients take turns (see `httpserver.work_queue`). The loop gives the interpreter up
+whenever it reads, writes or waits, and has it back after Python's switch interval while a thread works:
+5 ms each time unless told otherwise, so a request of ten such steps would take 50. Small work is done
+at once: handing it over would take longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import cache
+from typing import TypeVar
+
+from proreus.engine.objects.errors import TooManyRequests
+from proreus.httpserver.work_queue import Shares, Turns
+
+SMALL_BYTES = 16 * 1024
+"""Work on so much takes less than 20 ms, whatever it is."""
+_LARGE_BYTES = 128 * 1024
+_SHARES = Shares(threads=2, large=1, waiting=256, waiting_large=8)
+_SHARE_SECONDS = 0.005
+_SWITCH_SECONDS = 0.0005
+"""After which a thread of the desk lets the loop go on."""
+Result = TypeVar("Result")
+
+on_behalf: ContextVar[str] = ContextVar("on_behalf", default="")
+"""The client whose turn the work is; "" the engine itself, which is never told to come again for its size."""
+
+
+async def at_the_desk(size: int, work: Callable[[], Result]) -> Result:
+    """The work's result; `size`: bytes of all that it walks over. `TooManyRequests` where too much waits."""
+    if size <= SMALL_BYTES:
+        return work()
+    client = on_behalf.get()
+    return await asyncio.wrap_future(_turns().submit(client, bool(client) and size > _LARGE_BYTES, work))
+
+
+@cache
+def _turns() -> Turns:
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    return Turns(lambda says: TooManyRequests(f"too much work on large objects: {says}"), _SHARES, "desk")
+
+
+class Pauses:
+    """For work in the loop that is long only because it is about many: others have their turn in between."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + _SHARE_SECONDS
+
+    @property
+    def due(self) -> bool:
+        """Whether it is their turn."""
+        return time.perf_counter() > self._until
+
+    async def take(self) -> None:
+        """Let them."""
+        await asyncio.sleep(0)
+        self._until = time.perf_counter() + _SHARE_SECONDS

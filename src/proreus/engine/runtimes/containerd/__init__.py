@@ -1,0 +1,1 @@
+"""Containers by containerd, through the Container Runtime Interface (CRI)."""

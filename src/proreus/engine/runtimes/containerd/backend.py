@@ -1,0 +1,478 @@
+"""Containers by containerd, through the Container Runtime Interface on its socket.
+
+Sandboxes share the machine's network, so that no network plugin is needed. Logs are written by containerd and
+turned over here about once a second, as a kubelet does every ten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from proreus.engine.runtimes.backend import (
+    KILLED,
+    UNKNOWN_END,
+    Ended,
+    Found,
+    Launched,
+    LaunchRefused,
+    Plan,
+    Written,
+)
+from proreus.engine.runtimes.cgroups import Cgroups, Spent, Unwritable
+from proreus.engine.runtimes.commands import collected
+from proreus.engine.runtimes.container_events import sandbox_failed
+from proreus.engine.runtimes.containerd import cri_pb2 as cri
+from proreus.engine.runtimes.containerd.cri_client import CriCalls
+from proreus.engine.runtimes.containerd.cri_client import details as _details
+from proreus.engine.runtimes.containerd.cri_config import OWN, UID, container_config, sandbox_config
+from proreus.engine.runtimes.containerd.ctr import Ctr
+from proreus.engine.runtimes.containerd.exec_streams import Streams, open_session
+from proreus.engine.runtimes.containerd.images import CriImages
+from proreus.engine.runtimes.containerd.orphaned_shims import ForgottenShims
+from proreus.engine.runtimes.options import MachineOptions
+from proreus.engine.runtimes.protocol import (
+    AttachWanted,
+    CommandWanted,
+    Executed,
+    Image,
+    Pod,
+    RuntimeAway,
+    RuntimeRefused,
+    Session,
+)
+from proreus.engine.runtimes.shim.backend import refuse_privileges
+from proreus.engine.runtimes.shim.shim import kill_container, members, put_aside
+from proreus.model.errors import UsageError
+
+_POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
+_AWAY_SECONDS = 5.0
+"""So long containerd may not answer before the node counts as unwell: it may be started anew."""
+_UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+"""Nobody knows whether it was done."""
+_MAY_HAVE_RUN = ("failed to start containerd task", "failed to update container")
+_log = logging.getLogger(__name__)
+
+
+class ContainerdBackend:
+    """See the module."""
+
+    scheme = "containerd"
+    version = ""
+    trouble = ""
+    needs_images = own_files = True
+
+    def __init__(self, options: MachineOptions) -> None:
+        self._options = options
+        self._cri = CriCalls(options.socket)
+        self._ctr = Ctr(options.socket, options.namespace)
+        self._sandboxes: dict[str, str] = {}
+        """The sandbox of each pod."""
+        self._configs: dict[str, cri.PodSandboxConfig] = {}
+        self._tries: dict[str, int] = {}
+        """How often a sandbox could not be made: its name may stay taken by one that came to nothing."""
+        self._logs: dict[str, Path] = {}
+        """Where the output of each container is, by its id."""
+        self._waiting: dict[str, asyncio.Future[Ended]] = {}
+        self._images = CriImages(self._cri, self._ctr, options)
+        self._shims = ForgottenShims(options, self._cri, self._ctr)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._something = asyncio.Event()
+        try:
+            self._cgroups: Cgroups | None = Cgroups(options.own_name)
+        except Unwritable:
+            self._cgroups = None
+
+    async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
+        """Sandboxes and containers by the labels that were given to them."""
+        try:
+            told = await self._cri.call("Version", cri.VersionRequest(), 10.0)
+            self.version = str(told.runtime_version)
+        except grpc.aio.AioRpcError as error:
+            place = self._options.socket
+            raise UsageError(f"containerd does not answer at {place}: {_details(error)}") from error
+        own = {OWN: self._options.own_name}
+        for sandbox in (await self._list_sandboxes(own)).items:
+            uid = sandbox.labels.get(UID, "")
+            if uid not in uids:
+                await self._raze(sandbox.id)
+            elif sandbox.state == cri.SANDBOX_READY:
+                self._sandboxes[uid] = sandbox.id
+        found: dict[str, list[Found]] = {}
+        for one in (await self._list_containers()).containers:
+            uid, name, attempt = one.labels.get(UID, ""), one.metadata.name, one.metadata.attempt
+            if one.state == cri.CONTAINER_CREATED or uid not in uids:
+                await self._remove(one.id)
+                continue
+            status = (await self._status(one.id)).status
+            if _came_to_nothing(status):
+                await self._remove(one.id)
+                continue
+            self._logs[one.id] = self.log(uid, name, attempt)
+            launched = _launched(status)
+            found.setdefault(uid, []).append(Found(name, attempt, launched))
+        await self._look_at_images()
+        self._task(self._watch())
+        self._task(self._shims.run())
+        return found
+
+    async def unready(self) -> str:
+        """The image that it makes sandboxes of may be missing, and nowhere to be had."""
+        return await self._images.missing_sandbox_image()
+
+    async def stand(self, pod: Pod) -> str:
+        """A sandbox that is ready; one that is not is left to `raze`."""
+        uid = str(pod["metadata"]["uid"])
+        own = {OWN: self._options.own_name, UID: uid}
+        try:
+            known = (await self._list_sandboxes(own)).items
+            ready = next((one for one in known if one.state == cri.SANDBOX_READY), None)
+            attempt = max((one.metadata.attempt + 1 for one in known), default=self._tries.get(uid, 0))
+            attempt = attempt if ready is None else ready.metadata.attempt
+            config = sandbox_config(pod, own, self._logs_of(uid), attempt)
+            if ready is None:
+                answer = await self._cri.call("RunPodSandbox", cri.RunPodSandboxRequest(config=config))
+            self._sandboxes[uid] = answer.pod_sandbox_id if ready is None else ready.id
+            self._configs[uid] = config
+        except grpc.aio.AioRpcError as error:
+            self._tries[uid] = self._tries.get(uid, 0) + 1
+            told = _details(error)
+            raise LaunchRefused("ContainerCreating", told, sandbox_failed(told)) from error
+        return self._options.address
+
+    async def launch(self, plan: Plan) -> Launched:
+        """Its image, then the container, then its start."""
+        refuse_privileges(plan, allowed=self._options.allow_privileged)
+        if plan.uid not in self._configs:
+            await self.stand(plan.pod)
+        begun = await self._begun(plan)
+        if begun is not None:
+            return begun
+        labels = {OWN: self._options.own_name, UID: plan.uid}
+        request = cri.CreateContainerRequest(
+            pod_sandbox_id=self._sandboxes[plan.uid],
+            config=container_config(plan, labels),
+            sandbox_config=self._configs[plan.uid],
+        )
+        log = self.log(plan.uid, plan.name, plan.attempt)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            id = (await self._cri.call("CreateContainer", request)).container_id
+        except grpc.aio.AioRpcError as error:
+            self._configs.pop(plan.uid, None)  # its sandbox may be gone: the next attempt looks
+            raise LaunchRefused("CreateContainerError", _details(error)) from error
+        self._logs[id] = log
+        try:
+            await self._cri.call("StartContainer", cri.StartContainerRequest(container_id=id))
+            return replace(_launched((await self._status(id)).status), ended=None)
+        except grpc.aio.AioRpcError as error:
+            if error.code() in _UNCLEAR:  # it may run: the next attempt looks, and begins nothing twice
+                raise LaunchRefused("RunContainerError", _details(error)) from error
+            await self._remove(id)
+            now = time.time()
+            return Launched(id, now, Ended(128, "StartError", _details(error), now))
+
+    async def _begun(self, plan: Plan) -> Launched | None:
+        """What an agent that was killed had under way: it is not begun a second time."""
+        try:
+            for one in (await self._list_containers()).containers:
+                who = (one.labels.get(UID), one.metadata.name, one.metadata.attempt)
+                if who != (plan.uid, plan.name, plan.attempt):
+                    continue
+                status = (await self._status(one.id)).status
+                if one.state == cri.CONTAINER_CREATED or _came_to_nothing(status):
+                    await self._remove(one.id)
+                    continue
+                self._logs[one.id] = self.log(*who)
+                return _launched(status)
+        except grpc.aio.AioRpcError as error:
+            raise LaunchRefused("CreateContainerError", _details(error)) from error
+        return None
+
+    async def wait(self, id: str) -> Ended:
+        """Looked for a few times a second, all containers together."""
+        if id not in self._waiting:
+            self._waiting[id] = asyncio.get_running_loop().create_future()
+            self._something.set()
+        return await asyncio.shield(self._waiting[id])
+
+    async def stop(self, id: str, grace: float) -> None:
+        """containerd does it, and kills after the grace."""
+        self._task(self._stop(id, time.monotonic() + grace))
+
+    async def _stop(self, id: str, by: float) -> None:
+        """Asked until it is done: a containerd that is killed meanwhile has forgotten it."""
+        while True:
+            grace = max(0.0, by - time.monotonic())
+            request = cri.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
+            try:
+                await self._cri.call("StopContainer", request, grace + 60.0)
+                return
+            except grpc.aio.AioRpcError as error:
+                if error.code() == grpc.StatusCode.NOT_FOUND:
+                    return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def discard(self, id: str) -> None:
+        """The container and its log."""
+        await self._remove(id)
+        log = self._logs.pop(id, None)
+        if log is not None:
+            for file in log.parent.glob(log.name + "*"):
+                file.unlink(missing_ok=True)
+
+    async def raze(self, uid: str) -> None:
+        """All sandboxes of the pod; containerd takes their containers along."""
+        while True:
+            try:
+                for one in (await self._list_sandboxes({OWN: self._options.own_name, UID: uid})).items:
+                    await self._raze(one.id)
+                break
+            except grpc.aio.AioRpcError:  # it must be gone in the end, whenever containerd is back
+                await asyncio.sleep(_LOOK_SECONDS)
+        self._sandboxes.pop(uid, None)
+        self._configs.pop(uid, None)
+        self._tries.pop(uid, None)
+        folder = self._logs_of(uid)
+        self._logs = {id: log for id, log in self._logs.items() if folder not in log.parents}
+
+    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+        """`ExecSync`, which ends what takes too long but has no input; with input, as `begin`."""
+        if stdin:
+            wanted = CommandWanted("", tuple(command), stdin=True)
+            try:
+                return await collected(await self.begin(id, wanted), stdin, timeout)
+            except RuntimeRefused as refused:
+                return _executed(str(refused), refused)
+        request = cri.ExecSyncRequest(container_id=id, cmd=list(command), timeout=math.ceil(timeout))
+        try:
+            answer = await self._cri.call("ExecSync", request, timeout + 10.0)
+        except grpc.aio.AioRpcError as error:
+            told = _details(error)
+            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED or "timeout" in told:
+                raise RuntimeRefused(f"the command did not end within {timeout:g} s") from error
+            if error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise RuntimeAway(told) from error
+            return _executed(told, error)
+        return Executed(answer.exit_code, answer.stdout, answer.stderr)
+
+    async def begin(self, id: str, wanted: CommandWanted) -> Session:
+        """By containerd's own server of streams, whose address CRI tells."""
+        streams = Streams(wanted.stdin, wanted.tty)
+        request = cri.ExecRequest(
+            container_id=id,
+            cmd=list(wanted.command),
+            tty=wanted.tty,
+            stdin=wanted.stdin,
+            stdout=True,
+            stderr=not wanted.tty,
+        )
+        return await self._stream("Exec", request, streams)
+
+    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> Session:
+        """The same way."""
+        request = cri.AttachRequest(
+            container_id=id, stdin=wanted.stdin, tty=wanted.tty, stdout=True, stderr=not wanted.tty
+        )
+        return await self._stream("Attach", request, Streams(wanted.stdin, wanted.tty))
+
+    async def _stream(self, name: str, request: Any, streams: Streams) -> Session:
+        try:
+            answer = await self._cri.call(name, request, 10.0)
+        except grpc.aio.AioRpcError as error:
+            raise RuntimeRefused(_details(error)) from error
+        return await open_session(answer.url, streams)
+
+    def log(self, uid: str, container: str, attempt: int) -> Path:
+        """In the pod's folder of logs."""
+        return self._logs_of(uid) / container / f"{attempt}.log"
+
+    def spent(self, id: str) -> Spent | None:
+        """As its cgroup counts."""
+        return None if self._cgroups is None else self._cgroups.spent(id)
+
+    def processes(self, id: str) -> set[int]:
+        """As its cgroup has them."""
+        return set() if self._cgroups is None else members(self._cgroups.folders(id))
+
+    async def layers(self) -> Mapping[str, int]:
+        """As containerd's snapshots count."""
+        wanted = cri.ContainerStatsFilter(label_selector={OWN: self._options.own_name})
+        try:
+            answer = await self._cri.call("ListContainerStats", cri.ListContainerStatsRequest(filter=wanted))
+        except grpc.aio.AioRpcError:  # away: the next look will tell
+            return {}
+        return {one.attributes.id: one.writable_layer.used_bytes.value for one in answer.stats}
+
+    async def has_image(self, name: str) -> bool:
+        """See `CriImages.has`."""
+        return await self._images.has(name)
+
+    async def pull_image(self, name: str) -> int:
+        """See `CriImages.pull`."""
+        return await self._images.pull(name)
+
+    def images(self) -> Sequence[Image]:
+        """As of the last look."""
+        return self._images.held
+
+    async def import_image(self, path: Path, name: str) -> Sequence[Image]:
+        """See `CriImages.import_archive`."""
+        return await self._images.import_archive(path, name)
+
+    async def remove_image(self, name: str) -> bool:
+        """See `CriImages.remove`."""
+        return await self._images.remove(name)
+
+    async def close(self) -> None:
+        """Hang up; containerd and its containers go on."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._cri.close()
+        if self._cgroups is not None:
+            self._cgroups.close()
+
+    async def _watch(self) -> None:
+        """Who has ended, and whose log is full; a containerd that is away is waited for."""
+        looked = 0.0
+        failing: float | None = None
+        while True:
+            if not self._waiting:
+                self._something.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._something.wait(), _LOOK_SECONDS)
+            try:
+                await self._look()
+                if failing is not None:
+                    self._shims.look_soon()
+                self.trouble, failing = "", None
+                if time.monotonic() - looked > _LOOK_SECONDS:
+                    looked = time.monotonic()
+                    await self._turn_logs_over()
+            except grpc.aio.AioRpcError as error:
+                failing = failing or time.monotonic()
+                if time.monotonic() - failing > _AWAY_SECONDS:
+                    self.trouble = f"container runtime is down: {_details(error)}"
+                await asyncio.sleep(_LOOK_SECONDS)
+            except OSError as error:  # a full disk, or a log that went with its pod: go on looking
+                _log.warning("turning logs over: %s", error)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _look(self) -> None:
+        states = {one.id: one.state for one in (await self._list_containers()).containers}
+        for id in list(self._waiting):
+            if states.get(id) in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):
+                continue
+            gone = Ended(KILLED, UNKNOWN_END, "the container is gone", time.time())
+            ended = _ended((await self._status(id)).status) if id in states else gone
+            future = self._waiting.pop(id)
+            if not future.done():
+                future.set_result(ended or gone)
+
+    async def _turn_logs_over(self) -> None:
+        for id in list(self._waiting):
+            log = self._logs.get(id)
+            if log is None or not log.parent.exists():
+                continue  # its pod is being removed
+            if log.exists():
+                if log.stat().st_size <= self._options.log_bytes:
+                    continue
+                put_aside(str(log), self._options.log_files)
+            # One that is not there was put aside while containerd did not answer: it writes to the old one.
+            await self._quietly("ReopenContainerLog", cri.ReopenContainerLogRequest(container_id=id))
+
+    async def _look_at_images(self) -> None:
+        await self._images.look()
+
+    async def _list_sandboxes(self, labels: Mapping[str, str]) -> Any:
+        wanted = cri.PodSandboxFilter(label_selector=dict(labels))
+        return await self._cri.call("ListPodSandbox", cri.ListPodSandboxRequest(filter=wanted))
+
+    async def _list_containers(self) -> Any:
+        wanted = cri.ContainerFilter(label_selector={OWN: self._options.own_name})
+        return await self._cri.call("ListContainers", cri.ListContainersRequest(filter=wanted))
+
+    async def _status(self, id: str) -> Any:
+        return await self._cri.call("ContainerStatus", cri.ContainerStatusRequest(container_id=id))
+
+    async def _remove(self, id: str) -> None:
+        """Also one with a task that containerd began when the agent was killed, and then lost sight of."""
+        request = cri.RemoveContainerRequest(container_id=id)
+        try:
+            await self._cri.call("RemoveContainer", request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() != grpc.StatusCode.FAILED_PRECONDITION:
+                return  # it is done again anyway
+            told = await self._ctr.end_task(id)
+            if told:
+                _log.warning("container %s has a task that containerd does not end: %s", id, told)
+            await self._quietly("RemoveContainer", request)
+
+    async def _raze(self, sandbox: str) -> None:
+        """Also what containerd had begun of it when it was killed, and does not know to be there."""
+        await self._cri.call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox))
+        if self._cgroups is not None and (left := kill_container(self._cgroups.folders(sandbox), 0)):
+            _log.warning("ended %d processes that containerd left of sandbox %s", left, sandbox)
+        request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox)
+        try:
+            await self._cri.call("RemovePodSandbox", request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() != grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            for one in (await self._list_containers()).containers:
+                if one.pod_sandbox_id == sandbox:
+                    await self._remove(one.id)
+            await self._cri.call("RemovePodSandbox", request)
+
+    async def _quietly(self, name: str, request: Any, seconds: float = 60.0) -> None:
+        """For what is done again anyway where it fails."""
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await self._cri.call(name, request, seconds)
+
+    def _task(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _logs_of(self, uid: str) -> Path:
+        return (self._options.root / "pods" / uid / "logs").resolve()
+
+
+def _came_to_nothing(status: Any) -> bool:
+    """Whether its command never ran. `launch` removes what could not be started, so this was left by an agent
+    that was killed: containerd then calls the start off, with another message for each moment that it may be
+    at. From the start of the task on the command may have run for a moment: that is an end, and the pod's
+    restart policy says whether it runs again."""
+    called_off = status.reason == "StartError" and not status.started_at
+    return called_off and not status.message.startswith(_MAY_HAVE_RUN)
+
+
+def _launched(status: Any) -> Launched:
+    return Launched(status.id, status.started_at / 1e9, _ended(status), status.image_ref)
+
+
+def _ended(status: Any) -> Ended | None:
+    if status.state in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):
+        return None
+    finished = status.finished_at / 1e9 or time.time()
+    if status.state == cri.CONTAINER_UNKNOWN:
+        return Ended(KILLED, UNKNOWN_END, status.message, finished)
+    reason = status.reason or ("Completed" if status.exit_code == 0 else "Error")
+    return Ended(status.exit_code, reason, status.message, finished)
+
+
+def _executed(told: str, error: Exception) -> Executed:
+    """A command that is not there has ended as a shell tells it; anything else was refused."""
+    if "not found" in told or "no such file" in told:
+        return Executed(127, stderr=told.encode())
+    raise RuntimeRefused(told) from error

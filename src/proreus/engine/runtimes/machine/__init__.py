@@ -1,1 +1,0 @@
-"""Pods on the machine itself: what all real runtimes share, and the backends that differ."""

@@ -1,1 +1,0 @@
-"""Kubernetes' Container Runtime Interface: the few messages that are used, and calls of them."""

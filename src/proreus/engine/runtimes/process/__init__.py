@@ -1,0 +1,1 @@
+"""Containers as plain processes, for machines without a container engine."""

@@ -1,0 +1,1 @@
+"""The shim: one small process a container, so that containers outlive the agent."""

@@ -1,0 +1,317 @@
+"""The SchedulingAgent: the core between informers and the registry. Several may run; one of them leads.
+
+Those that do not lead follow all the same, so that whoever takes over knows the cluster. Before it decides it
+lists everything anew: what an earlier leader wrote before the fence moved is in there, and after that it can
+write nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeGuard
+
+from proreus.engine.leader_election import Leader, LeaseTimes
+from proreus.engine.objects.decision_annotation import DECISION
+from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.kinds import (
+    BUDGET,
+    CONFIG_MAP,
+    LEASE,
+    LEASE_NAMESPACE,
+    NODE,
+    POD,
+    REPLICA_SET,
+    SERVICE,
+)
+from proreus.engine.objects.kinds import (
+    NAMESPACE as NAMESPACE_KIND,
+)
+from proreus.engine.objects.promotions import ways
+from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.scheduler_config import NAME, NAMESPACE, Chosen, read_chosen
+from proreus.engine.scheduler.binder import Hands
+from proreus.engine.scheduler.core import SchedulingCore, SchedulingOptions
+from proreus.engine.scheduler.decider import Decider
+from proreus.engine.scheduler.instructions import Bind, Event, Gone, Instruction, NotDone, Seen
+from proreus.engine.scheduler.warm_up import warm_up_scheduling
+from proreus.engine.store.protocol import Unchanged
+from proreus.engine.watch.informer import Informer, Told
+from proreus.model.errors import ProreusError
+from proreus.policies.isolated_policy import Strangers
+from proreus.worlds.pods.policies.wire_format import pod_strangers
+
+LEASE_NAME = "proreus-scheduler"
+_MOST_AT_ONCE = 64
+"""Decisions before others have their turn on the event loop."""
+_MOST_UNDER_WAY = 4
+"""Batches of instructions that are being carried out while others are decided."""
+_MOST_LOADING = 4
+"""Policies that are loaded and compiled at once."""
+_LONGEST_WAIT = 1.0
+_REMEMBERED = 1000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """How a SchedulingAgent runs."""
+
+    scheduling: SchedulingOptions = field(default_factory=SchedulingOptions)
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+    identity: str = ""
+    """Among those that stand for election; "": made from host and process."""
+    events: bool = True
+    """Whether decisions are told as Event objects, too."""
+
+
+class SchedulingAgent:
+    """See the module."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        options: AgentOptions | None = None,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] | None = None,
+        strangers: Strangers | None = None,
+    ) -> None:
+        """strangers: those who were loaded before, where some were; they are closed with the agent."""
+        self._options = options or AgentOptions()
+        apart = self._options.scheduling.apart
+        self._strangers = strangers or (pod_strangers() if apart else None)
+        self._registry, self._clock = registry, clock
+        self._steady = steady or _steady_from(clock)
+        self.core = SchedulingCore(self._options.scheduling, self._strangers, makes=False)
+        identity = self._options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.leader = Leader(registry, LEASE_NAME, identity, self._options.times)
+        self.recent: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
+        """The last decisions that bound a pod, newest last."""
+        self._hands = Hands(registry, clock, self.leader.fenced, self._options.events)
+        kinds = (NAMESPACE_KIND, NODE, REPLICA_SET, SERVICE, BUDGET, POD)
+        self._informers = [Informer(registry, kind, self._told) for kind in kinds]
+        self._informers.insert(0, Informer(registry, CONFIG_MAP, self._told, NAMESPACE))
+        self._informers.append(Informer(registry, LEASE, self._told, LEASE_NAMESPACE))
+        self._inbox: deque[Event] = deque()
+        self._made: deque[tuple[Chosen, Decider | str]] = deque()
+        """Deciders that are ready, or why there is none."""
+        self._making: dict[Chosen, asyncio.Task[None]] = {}
+        self._choosing: asyncio.Task[None] | None = None
+        """Waits until all whom a ConfigMap chooses are ready."""
+        self._loading = ThreadPoolExecutor(_MOST_LOADING, "policy-loading")
+        self._deciding = ThreadPoolExecutor(1, "deciding")
+        self._news = asyncio.Event()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._led: Unchanged | None = None
+        """The fence under which everything was listed anew."""
+
+    async def run(self) -> None:
+        """Follow, stand for election, and decide while leading, until cancelled."""
+        await asyncio.to_thread(warm_up_scheduling)
+        default = self._options.scheduling.default
+        if not self.core.knows(default):
+            self.core.adopt(await asyncio.to_thread(self.core.made, default))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for informer in self._informers:
+                    group.create_task(informer.run())
+                for informer in self._informers:
+                    await informer.synced.wait()
+                group.create_task(self.leader.run())
+                group.create_task(self._work())
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Leave behind whatever is under way: strangers are killed, and who waits for them goes on."""
+        for task in (*self._under_way, *self._making.values(), self._choosing):
+            if task is not None:
+                task.cancel()
+        if self._strangers is not None:
+            self._strangers.close()
+        for pool in (self._loading, self._deciding):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def resign(self) -> None:
+        """Let another lead at once."""
+        await self.leader.resign()
+
+    def metrics(self) -> dict[str, Any]:
+        """Counters and gauges, by name."""
+        return {
+            "leading": self._led is not None,
+            "decisions": dict(self.core.counts),
+            "fallbacks": dict(self.core.fallbacks()),
+            "queue": self.core.queue.counts(),
+            "shadow": {
+                name: {"agreed": one.agreed, "differed": one.differed}
+                for name, one in self.core.differences.items()
+            },
+            "relisted": sum(informer.relisted for informer in self._informers),
+        }
+
+    def shadows(self) -> dict[str, Any]:
+        """By schedulerName: where its shadow would have differed, and what that would have changed."""
+        return {name: found.told() for name, found in self.core.differences.items()}
+
+    # Below the face.
+
+    def _told(self, told: Told) -> None:
+        self._inbox.append((Gone if told.gone else Seen)(told.kind.kind, told.object))
+        self._news.set()
+
+    async def _work(self) -> None:
+        while True:
+            self._news.clear()
+            self._take_note()
+            fence = self.leader.fence
+            if fence is None:
+                self._led = None
+            elif fence != self._led:
+                await self._take_over(fence)
+                continue
+            elif await self._decide(fence):
+                await asyncio.sleep(0)
+                continue
+            await self._pause()
+
+    def _take_note(self) -> None:
+        while self._made or self._inbox:
+            while self._made:
+                chosen, made = self._made.popleft()
+                self._making.pop(chosen, None)
+                if isinstance(made, str):
+                    self.core.give_up(chosen, made)
+                else:
+                    self.core.adopt(made)
+            if self._inbox:
+                event = self._inbox.popleft()
+                if not self._prepare(event):
+                    self.core.handle(event, self._steady())
+
+    def _prepare(self, event: Event) -> bool:
+        """Whether who is chosen has to be loaded and compiled first, elsewhere: then the event comes again,
+        and until then the choice before it counts. One that came meanwhile takes its place."""
+        if not _is_choice(event):
+            return False
+        if self._choosing is not None:
+            self._choosing.cancel()
+            self._choosing = None
+        missing = {
+            way
+            for one in (read_chosen(event.object).chosen.values() if isinstance(event, Seen) else ())
+            for way in ways(one)
+            if not self.core.knows(way) and not self.core.gave_up(way)
+        }
+        if missing:
+            self._choosing = asyncio.create_task(self._prepared(event, missing))
+        return bool(missing)
+
+    async def _prepared(self, event: Event, missing: Iterable[Chosen]) -> None:
+        await asyncio.wait(self._make(missing))
+        self._choosing = None
+        self._inbox.append(event)
+        self._news.set()
+
+    def _make(self, wanted: Iterable[Chosen]) -> list[asyncio.Task[None]]:
+        """Load and compile them, beside the event loop and beside all decisions."""
+        for chosen in wanted:
+            if chosen not in self._making:
+                self._making[chosen] = asyncio.create_task(self._make_one(chosen))
+        return [self._making[chosen] for chosen in wanted]
+
+    async def _make_one(self, chosen: Chosen) -> None:
+        made: Decider | str
+        try:
+            made = await asyncio.get_running_loop().run_in_executor(self._loading, self.core.made, chosen)
+        except (ProreusError, ImportError) as error:
+            made = str(error)
+        self._made.append((chosen, made))
+        self._news.set()
+
+    async def _take_over(self, fence: Unchanged) -> None:
+        """Everything anew, now that nobody else can write."""
+        await asyncio.gather(*(informer.resync() for informer in self._informers))
+        self._take_note()
+        while self._choosing is not None:  # nobody is decided about by whom the ConfigMap does not name
+            await asyncio.wait([self._choosing])
+            self._take_note()
+        if self.leader.fence == fence:
+            self._led = fence
+
+    async def _decide(self, fence: Unchanged) -> bool:
+        """One round of decisions; whether there was anything to do."""
+        while len(self._under_way) >= _MOST_UNDER_WAY:
+            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+        if self.core.asks_apart():  # who may take until its deadline, and nobody else waits for that
+            loop = asyncio.get_running_loop()
+            cycle = partial(self.core.cycle, self._steady(), _MOST_AT_ONCE)
+            instructions = await loop.run_in_executor(self._deciding, cycle)
+        else:
+            instructions = self.core.cycle(self._steady(), _MOST_AT_ONCE)
+        self._make(self.core.wanted())
+        if not instructions:
+            return False
+        task = asyncio.create_task(self._carry_out(instructions, fence))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return True
+
+    async def _carry_out(self, instructions: Sequence[Instruction], fence: Unchanged) -> None:
+        try:
+            failed = await self._hands.carry_out(instructions, fence)
+        except Refused as error:
+            _log.warning("%s", error)
+            failed = []
+        lost = {one.pod for one in failed}
+        for one in instructions:
+            if isinstance(one, Bind) and one.pod not in lost:
+                self.recent.append(
+                    {
+                        "at": self._clock(),
+                        "pod": one.pod.key,
+                        "uid": one.pod.uid,
+                        "node": one.node,
+                        "reasons": json.loads(one.annotations[DECISION]),
+                    }
+                )
+        self._inbox.extend(failed)
+        if failed:
+            self._news.set()
+
+    async def _pause(self) -> None:
+        """Until something happens, or a pod has backed off long enough."""
+        due = self.core.queue.next_time()
+        patience = _LONGEST_WAIT if due is None else min(max(due - self._steady(), 0.01), _LONGEST_WAIT)
+        waiting = [asyncio.create_task(self._news.wait()), asyncio.create_task(self.leader.changed.wait())]
+        try:
+            await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+            self.leader.changed.clear()
+
+
+def _is_choice(event: Event) -> TypeGuard[Seen | Gone]:
+    """Whether that is the ConfigMap that says who decides for whom."""
+    if isinstance(event, NotDone) or event.kind != "ConfigMap":
+        return False
+    metadata = event.object["metadata"]
+    return (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME)
+
+
+def _steady_from(clock: Callable[[], float]) -> Callable[[], float]:
+    """Seconds since 1970 as the clock shows them now, then by the steady clock: nobody backs off for an hour
+    because the machine's clock was put back by one."""
+    ahead = clock() - time.monotonic()
+    return lambda: ahead + time.monotonic()

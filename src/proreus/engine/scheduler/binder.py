@@ -1,0 +1,203 @@
+"""Instructions of the core, carried out over the registry: bindings, evictions, conditions, events.
+
+Whatever changes pods is written on the leader's fence. Events are not: nobody acts on them, each has a name
+of its own, and they only tell of what the fence let through. What is lost of them is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from proreus.engine.objects.conditions import Condition, with_conditions
+from proreus.engine.objects.errors import Fenced, NotFound, Refused, Unserviceable
+from proreus.engine.objects.events import Note, Series, record
+from proreus.engine.objects.intents import PREEMPTED, Disruption, Terms, Want
+from proreus.engine.objects.kinds import POD
+from proreus.engine.objects.registry import Binding, Registry
+from proreus.engine.scheduler.instructions import (
+    Bind,
+    Complain,
+    Delay,
+    Instruction,
+    NotDone,
+    Object,
+    PodRef,
+    Preempt,
+    Reject,
+)
+from proreus.engine.store.protocol import Unchanged
+
+_REPORTER = "proreus-scheduler"
+_PREEMPTED = Disruption(PREEMPTED, f"{_REPORTER}: preempting to accommodate a higher priority pod")
+_MOST_TOLD = 100_000
+_ASK_AGAIN = 0.5
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Hands:
+    """Carries out what the core instructs."""
+
+    registry: Registry
+    clock: Callable[[], float]
+    fenced: Callable[[], None]
+    """Called where the fence refused a write."""
+    events: bool = True
+    """Whether Event objects are written."""
+    _told: dict[str, str] = field(default_factory=dict)
+    """What was last said of a pod that waits, so that it is not said again."""
+    _series: Series = field(default_factory=Series)
+
+    async def carry_out(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[NotDone]:
+        """Do it all; what did not come about."""
+        binds = [one for one in instructions if isinstance(one, Bind)]
+        others = [one for one in instructions if not isinstance(one, Bind)]
+        failed = await self._bind(binds, fence) if binds else []
+        failed += await self._rest(others, fence) if others else []
+        lost = {one.pod for one in failed}
+        done = [one for one in instructions if isinstance(one, Complain) or one.pod not in lost]
+        now = self.clock()
+        notes = [self._series.due(note, now) for one in done for note in self._notes(one)]
+        self._remember(done)
+        due = [note for note in notes if note is not None]
+        if self.events and due:
+            await record(self.registry, due, _REPORTER, now)
+        return failed
+
+    async def _bind(self, binds: Sequence[Bind], fence: Unchanged) -> list[NotDone]:
+        wants = [
+            self.registry.binding(
+                Binding(one.pod.namespace, one.pod.name, one.node, one.pod.uid, one.annotations)
+            )
+            for one in binds
+        ]
+        outcomes = await self.registry.commit_each(wants, fence)
+        failed = []
+        for bind, outcome in zip(binds, outcomes, strict=True):
+            if isinstance(outcome, Fenced):
+                self.fenced()
+            if isinstance(outcome, Refused) and not await self._done_all_the_same(bind, outcome):
+                failed.append(NotDone(bind.pod, outcome.message))
+        return failed
+
+    async def _done_all_the_same(self, bind: Bind, refusal: Refused) -> bool:
+        """Whether the store, which could not say so, has bound the pod: asked until it can."""
+        if not isinstance(refusal, Unserviceable):
+            return False
+        while True:
+            try:
+                pod = await self.registry.get(POD, bind.pod.namespace, bind.pod.name)
+            except NotFound:
+                return False
+            except Unserviceable:
+                await asyncio.sleep(_ASK_AGAIN)
+            else:
+                return bool(pod["spec"].get("nodeName"))
+
+    async def _rest(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[NotDone]:
+        """What binds nothing. Of a preemption every part counts, else the pod would wait for nothing; and who
+        could not be told why it waits is decided about, and told, again."""
+        wants = [(one, want) for one in instructions for want in self._consequences(one)]
+        failed: dict[PodRef, NotDone] = {}
+        outcomes = await self.registry.commit_each([want for _, want in wants], fence)
+        for (one, _), outcome in zip(wants, outcomes, strict=True):
+            if not isinstance(outcome, Refused) or isinstance(outcome, NotFound):
+                continue
+            _log.info("%s", outcome)
+            if isinstance(outcome, Fenced):
+                self.fenced()
+            if not isinstance(one, Complain):
+                told_only = isinstance(one, Delay | Reject)
+                failed[one.pod] = NotDone(one.pod, outcome.message, told_only)
+        return list(failed.values())
+
+    def _consequences(self, instruction: Instruction) -> list[Want]:
+        """What an instruction that binds nothing changes in the store."""
+        match instruction:
+            case Preempt(pod=pod, node=node, victims=victims, told=told):
+                gone = [
+                    self.registry.deleting(
+                        POD, one.namespace, one.name, Terms(uid=one.uid, disruption=_PREEMPTED)
+                    )
+                    for one in victims
+                ]
+                cleared = [self._status(one, nominated="") for one in instruction.no_longer_nominated]
+                return [*gone, *cleared, self._status(pod, _waits(told), nominated=node)]
+            case Delay(pod=pod, told=told, clear_nomination=clear):
+                if self._told.get(pod.uid) == told and not clear:
+                    return []
+                return [self._status(pod, _waits(told), nominated="" if clear else None)]
+            case Reject(pod=pod, told=told):
+                if self._told.get(pod.uid) == told:
+                    return []
+                return [self._status(pod, _waits(told, "SchedulerRejected"), nominated="")]
+            case Complain() | Bind():
+                return []
+            case _:
+                assert_never(instruction)
+
+    def _status(
+        self, pod: PodRef, condition: Condition | None = None, *, nominated: str | None = None
+    ) -> Want:
+        """Another status of a pod that waits; nominated: None leaves it as it is."""
+
+        def change(obj: Object) -> Object | None:
+            if obj["metadata"]["uid"] != pod.uid or obj["spec"].get("nodeName"):
+                return None
+            before = obj.get("status") or {}
+            status: dict[str, Any] = dict(before)
+            if condition is not None:
+                standing = before.get("conditions") or ()
+                status["conditions"] = with_conditions(standing, (condition,), self.clock())
+            if nominated:
+                status["nominatedNodeName"] = nominated
+            elif nominated is not None:
+                status.pop("nominatedNodeName", None)
+            return {**obj, "status": status}
+
+        return self.registry.editing(POD, pod.namespace, pod.name, change, subresource="status")
+
+    def _notes(self, instruction: Instruction) -> list[Note]:
+        match instruction:
+            case Bind(pod=pod, told=told):
+                return [Note(_object(pod), "Scheduled", told)]
+            case Preempt(pod=pod, node=node, victims=victims, told=told):
+                why = f"Preempted by pod {pod.uid} on node {node}"
+                return [
+                    Note(_object(pod), "FailedScheduling", told, "Warning"),
+                    *(Note(_object(victim), "Preempted", why) for victim in victims),
+                ]
+            case Delay(pod=pod, told=told):
+                if self._told.get(pod.uid) == told:
+                    return []
+                return [Note(_object(pod), "FailedScheduling", told, "Warning")]
+            case Reject(pod=pod, told=told):
+                return [Note(_object(pod), "Rejected", told, "Warning")]
+            case Complain(object=obj, told=told, reason=reason):
+                return [Note(obj, reason, told, "Warning")]
+            case _:
+                assert_never(instruction)
+
+    def _remember(self, instructions: Sequence[Instruction]) -> None:
+        if len(self._told) > _MOST_TOLD:
+            self._told.clear()
+        for one in instructions:
+            if isinstance(one, Delay | Reject):
+                self._told[one.pod.uid] = one.told
+            elif not isinstance(one, Complain):
+                self._told.pop(one.pod.uid, None)
+
+
+def _waits(told: str, reason: str = "Unschedulable") -> Condition:
+    """Of a pod that has no node."""
+    return Condition("PodScheduled", "False", reason, told)
+
+
+def _object(pod: PodRef) -> Object:
+    """As much of the pod as an event names."""
+    metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}

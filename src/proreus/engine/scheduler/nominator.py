@@ -1,0 +1,78 @@
+"""Room that was made for nominated pods is left to them, as kube-scheduler's filters do it.
+
+It asks its filters about a node twice: with the nominated pods of no lower priority on it, which may come,
+and without them, since they may not. Its scores never see them. Here they are put onto those nodes that
+cannot take the pod beside them, and nowhere else: what a policy sees of the others is what stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from proreus.engine.scheduler.cache import Known, Picture
+from proreus.kernels.arrays import I8
+from proreus.worlds.pods.state.filters import (
+    EXISTING_ANTI_AFFINITY,
+    OK,
+    POD_AFFINITY,
+    POD_ANTI_AFFINITY,
+    SPREAD,
+)
+from proreus.worlds.pods.state.observation import PodObservation
+
+_BY_OTHERS = (SPREAD, POD_AFFINITY, POD_ANTI_AFFINITY, EXISTING_ANTI_AFFINITY)
+"""Refusals that may come from pods on other nodes."""
+Observe = Callable[[], PodObservation]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A nominated pod that counts as being on its node."""
+
+    pod: Known
+    room_only: bool
+    """It only takes room: on other nodes nobody counts it."""
+
+
+def in_the_way(picture: Picture, known: Known, observe: Observe) -> list[Held]:
+    """The nominated pods beside which their nodes cannot take this one."""
+    by_node: dict[str, list[Known]] = {}
+    for other in picture.held_for(known):
+        by_node.setdefault(other.nominated, []).append(other)
+    if not by_node:
+        return []
+    codes = _codes(picture, [Held(one, False) for there in by_node.values() for one in there], observe)
+    found: list[Held] = []
+    for node, there in by_node.items():
+        n = picture.cluster.node_at(node)
+        code = int(codes[n])
+        if code in _BY_OTHERS:  # those who were nominated elsewhere do not count here
+            code = int(_codes(picture, [Held(one, False) for one in there], observe)[n])
+        if code != OK:
+            found += [Held(one, code not in _BY_OTHERS) for one in there]
+    return found
+
+
+@contextmanager
+def held(picture: Picture, pods: Sequence[Held]) -> Iterator[None]:
+    """For as long as it takes, these are on their nodes."""
+    hold(picture, pods)
+    try:
+        yield
+    finally:
+        for one in pods:
+            picture.let_go(one.pod)
+
+
+def hold(picture: Picture, pods: Sequence[Held]) -> None:
+    """From now on they are on their nodes; again, where a picture was made anew."""
+    for one in pods:
+        picture.hold(one.pod, room_only=one.room_only)
+
+
+def _codes(picture: Picture, pods: Sequence[Held], observe: Observe) -> I8:
+    """Why each node may not take the pod, with these where they were nominated."""
+    with held(picture, pods):
+        return observe().refusals().copy()

@@ -1,0 +1,123 @@
+"""What a shadow would have done otherwise, and what that would have changed at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from typing import Any, assert_never
+
+from proreus.engine.scheduler.decider import Answer
+from proreus.model.decision import Delay, Place, Preempt, Reject
+from proreus.model.resources import COL_CPU, COL_MEMORY
+from proreus.worlds.pods.state.observation import PodObservation
+
+_REMEMBERED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a decision does at once."""
+
+    node: str = ""
+    """"" where the pod waits."""
+    evicts: int = 0
+    opens_node: bool = False
+    """The node was empty before."""
+    cpu: float = 0.0
+    """Share of the node's CPU that is asked for with the pod on it, before evictions."""
+    memory: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A pod that the shadow would have treated otherwise."""
+
+    pod: str
+    at: float
+    done: Effect
+    shadow: Effect
+
+
+@dataclass
+class Sums:
+    """What the decisions of one side came to, where the two differed."""
+
+    waits: int = 0
+    evicts: int = 0
+    opens_node: int = 0
+
+    def add(self, effect: Effect) -> None:
+        """One decision more."""
+        self.waits += effect.node == ""
+        self.evicts += effect.evicts
+        self.opens_node += effect.opens_node
+
+
+@dataclass
+class Differences:
+    """All decisions with a shadow beside them: how many agreed, and the last that did not."""
+
+    agreed: int = 0
+    differed: int = 0
+    done: Sums = field(default_factory=Sums)
+    shadow: Sums = field(default_factory=Sums)
+    last: deque[Difference] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+    def note(self, pod: str, at: float, answers: tuple[Answer, Answer], observation: PodObservation) -> None:
+        """One decision more; answers: what was done, what the shadow would have done."""
+        done, shadow = (effect_of(answer, observation) for answer in answers)
+        if done.node == shadow.node:
+            self.agreed += 1
+            return
+        self.differed += 1
+        self.done.add(done)
+        self.shadow.add(shadow)
+        self.last.append(Difference(pod, at, done, shadow))
+
+    def told(self) -> dict[str, Any]:
+        """As JSON has it, the last differences included."""
+        return asdict(self) | {"last": [asdict(one) for one in self.last]}
+
+
+def changes(done: Effect, shadow: Effect) -> str:
+    """What the shadow's choice would have changed at once, in words; "" where it is the same."""
+    if done.node == shadow.node:
+        return ""
+    if not shadow.node:
+        return "the pod would wait"
+    told = [
+        f"{shadow.node} at {shadow.cpu:.0%} CPU and {shadow.memory:.0%} memory, "
+        f"not {done.node} at {done.cpu:.0%} and {done.memory:.0%}"
+        if done.node
+        else f"{shadow.node} at {shadow.cpu:.0%} CPU and {shadow.memory:.0%} memory, and no wait"
+    ]
+    if shadow.opens_node != done.opens_node:
+        told.append("an empty node more in use" if shadow.opens_node else "an empty node less in use")
+    if shadow.evicts != done.evicts:
+        told.append(f"{shadow.evicts} pods evicted, not {done.evicts}")
+    return "; ".join(told)
+
+
+def effect_of(answer: Answer, observation: PodObservation) -> Effect:
+    """What carrying out an answer does at once."""
+    match answer.decision:
+        case Delay() | Reject():
+            return Effect()
+        case Place(node=n) | Preempt(node=n):
+            cluster, state = observation.cluster, observation.state
+            sizes, requests = cluster.nodes.allocatable, cluster.classes.request
+            cpu, memory = (
+                # Number by number: for so few, arrays take longer.
+                (sizes.item(n, r) - state.free.item(n, r) + requests.item(observation.pod_class, r))
+                / max(sizes.item(n, r), 1)
+                for r in (COL_CPU, COL_MEMORY)
+            )
+            return Effect(
+                node=observation.compiled.workload.nodes[n].name,
+                evicts=len(answer.victims),
+                opens_node=bool(state.first[n] < 0),
+                cpu=round(cpu, 4),
+                memory=round(memory, 4),
+            )
+        case _:
+            assert_never(answer.decision)

@@ -1,0 +1,1 @@
+"""The shared store: an etcd v3 cluster."""

@@ -1,0 +1,39 @@
+"""Which names a service answers to.
+
+A web page may make a browser on this machine send requests to it, under any name that the page's owner lets
+point here. The browser says which name it was (Host) and whose page it is (Origin): a service on loopback
+answers to names of this machine and to those that it was told, and to no page at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proreus.httpserver.host_names import bare, is_loopback, is_named
+
+NO_CHANGES = (
+    "beyond this machine nobody may teach the model or change its version without a token; the service "
+    "allows it with --token-file FILE, or with --anonymous-updates"
+)
+
+
+@dataclass(frozen=True)
+class Visitors:
+    """Whom a door answers, and whether they may change anything."""
+
+    names: frozenset[str] | None = None
+    """The names of hosts under which it is reached, besides those of loopback; None: any."""
+    changes: bool = True
+    """Whether whoever is let in may teach the model and change its version."""
+
+    @classmethod
+    def of(cls, host: str, allowed: Sequence[str], *, token: bool, anonymous_updates: bool) -> Visitors:
+        """Of a door on `host`: see `proreus serve`."""
+        here = is_loopback(host)
+        names = frozenset(bare(name).lower() for name in allowed)
+        return cls(names if here or names else None, here or token or anonymous_updates)
+
+    def know(self, host: bytes) -> bool:
+        """Whether a request to this Host (name and port) is meant for the door."""
+        return self.names is None or is_named(host, self.names)

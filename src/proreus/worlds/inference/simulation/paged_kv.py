@@ -1,0 +1,90 @@
+"""KV memory in pages of so many tokens, which decoding takes one by one as it goes.
+
+A sequence takes a page at the iteration at which its pages are full. While it decodes, that is the same
+iteration modulo the size of a page, so a count of sequences by that phase says what a whole batch will take
+over any number of iterations.
+"""
+
+from __future__ import annotations
+
+from proreus.kernels.jit import compiled, compiled_once
+from proreus.worlds.inference.simulation.columns import (
+    BLOCK,
+    CACHED,
+    CAPACITY,
+    CONTEXT_OF,
+    DECODES,
+    ITERATIONS,
+    KV_BYTES,
+    MEMORY,
+    Run,
+)
+from proreus.worlds.inference.simulation.prefix_cache import make_room
+
+
+@compiled
+def page_bytes(run: Run, instance: int) -> int:
+    """Of one page."""
+    return int(run.fleet[instance, BLOCK] * run.fleet[instance, KV_BYTES])
+
+
+@compiled
+def pages(run: Run, instance: int, tokens: int) -> int:
+    """That so many tokens of one request take."""
+    block = run.fleet[instance, BLOCK]
+    return int((tokens + block - 1) // block)
+
+
+@compiled
+def free_pages(run: Run, instance: int) -> int:
+    """That nobody has."""
+    return int((run.fleet[instance, CAPACITY] - run.fleet[instance, MEMORY]) // page_bytes(run, instance))
+
+
+@compiled
+def empty_pages(run: Run, instance: int) -> int:
+    """That nobody has, and that no block of the prefix cache is in."""
+    fleet = run.fleet[instance]
+    return int((fleet[CAPACITY] - fleet[MEMORY] - fleet[CACHED]) // page_bytes(run, instance))
+
+
+@compiled_once
+def count_phase(run: Run, instance: int, slot: int, change: int) -> None:
+    """A sequence begins (1) or stops (-1) to decode; its CONTEXT_OF counts from the first iteration."""
+    run.phases[instance, run.slot[slot, CONTEXT_OF] % run.fleet[instance, BLOCK]] += change
+
+
+@compiled_once
+def pages_over(run: Run, instance: int, first: int, iterations: int) -> int:
+    """Pages that the decoding sequences take in so many iterations, from number `first` on."""
+    block = run.fleet[instance, BLOCK]
+    whole, rest = divmod(iterations, block)
+    total, phase = whole * run.fleet[instance, DECODES], (-first) % block
+    for _ in range(rest):  # phase by phase: with a remainder in it the compiler makes thousands of this loop
+        total += run.phases[instance, phase]
+        phase = phase - 1 if phase > 0 else block - 1
+    return int(total)
+
+
+@compiled
+def iterations_with(run: Run, instance: int, free: int, most: int) -> int:
+    """How many iterations, at most so many, the free pages last."""
+    decodes, block = run.fleet[instance, DECODES], run.fleet[instance, BLOCK]
+    if decodes == 0:
+        return most
+    whole = free // decodes
+    free -= whole * decodes
+    steps, first = whole * block, run.fleet[instance, ITERATIONS]
+    while steps < most:
+        free -= run.phases[instance, (-(first + steps)) % block]
+        if free < 0:
+            break
+        steps += 1
+    return int(min(steps, most))
+
+
+@compiled
+def take_pages(run: Run, instance: int, count: int) -> None:
+    """From the free ones; negative: give back."""
+    run.fleet[instance, MEMORY] += count * page_bytes(run, instance)
+    make_room(run, instance, 0)

@@ -1,0 +1,1 @@
+"""A cluster that lives: nodes, pods and budgets come and go in place."""

@@ -1,0 +1,61 @@
+"""A status may hold a condition that says nothing, not even its type; agents go on all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proreus.engine.controllers.nodes import lifecycle
+from proreus.engine.controllers.workloads.job_failure_policy import matched
+from proreus.engine.kubelet.node_status import NodeSpec, NodeState, new_node, node_status
+from proreus.engine.kubelet.pod_status import Seen, pod_status
+from proreus.engine.objects.conditions import find_condition
+from proreus.engine.runtimes.protocol import Capacity
+from tests.engine.controllers.clusters import job, template
+from tests.engine.controllers.test_job_failure_policy import Played
+
+
+def pod(name: str) -> dict[str, Any]:
+    """One of the template."""
+    found = template()
+    return {**found, "metadata": {**found["metadata"], "name": name, "namespace": "default", "uid": name}}
+
+
+BARE: list[dict[str, Any]] = [{}, {"type": "Other"}, {"status": "True"}]
+
+
+def test_a_jobs_rules_pass_over_it() -> None:
+    rules = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+    failing = {**pod("p"), "status": {"phase": "Failed", "conditions": BARE}}
+    assert matched(job(podFailurePolicy={"rules": rules}), failing) is None
+    failing["status"]["conditions"] = [*BARE, {"type": "DisruptionTarget", "status": "True"}]
+    found = matched(job(podFailurePolicy={"rules": rules}), failing)
+    assert found is not None and "DisruptionTarget" in str(found)
+
+
+def test_a_job_with_one_comes_to_its_end() -> None:
+    played = Played()
+    played.job["status"] = {"conditions": BARE}
+    played.look()
+    for living in played.living():
+        played.end(living["metadata"]["uid"], "Succeeded")
+    played.look()
+    complete = find_condition(played.job, "Complete")
+    assert complete is not None and complete["status"] == "True"
+
+
+def test_a_pod_that_is_gated_waits_on() -> None:
+    gated = pod("p")
+    gated["spec"]["readinessGates"] = [{"conditionType": "example.com/open"}]
+    gated["status"] = {"conditions": BARE}
+    told = pod_status(Seen(gated, None, {}, {}, None, 0.0, "10.0.0.1"))
+    ready = next(one for one in told["conditions"] if one.type == "Ready")
+    assert ready.status == "False"
+
+
+def test_a_node_is_heard_of_and_lost() -> None:
+    spec, state = NodeSpec("n", "10.0.0.1"), NodeState(Capacity({"cpu": "1"}, {"cpu": "1"}))
+    node = new_node(spec, state, 0.0)
+    node["status"]["conditions"] = BARE
+    heard = node_status(node, spec, state, 1.0)
+    assert find_condition({"status": heard}, "Ready") is not None
+    assert [one.type for one in lifecycle._unknown({"conditions": BARE})] == ["Other", "Ready"]
